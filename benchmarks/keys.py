@@ -205,9 +205,9 @@ def table_row(
 
 def draw_figure(points: pd.DataFrame, file: Path) -> None:
     """Accuracy against extraction time, one line a head."""
-    from munkey.report.figures.theme import canvas, line_style
+    from munkey.report.figures.theme import line_style, make_canvas
 
-    figure = canvas(6.4, 4.0)
+    figure = make_canvas(6.4, 4.0)
     axes = figure.subplots()
     for number, (head, part) in enumerate(points.groupby("head", sort=False)):
         line = part.sort_values("seconds")

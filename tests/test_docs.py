@@ -152,7 +152,10 @@ def test_each_step_of_a_walk_is_imported_by_an_earlier_one(walk: str) -> None:
 
 
 OF_RESULTS = [ROOT / "README.md", ROOT / "docs/results.md", ROOT / "docs/faq.md"]
-COMPARES = re.compile(r"(more|less) accurate|\bahead of\b|\btold apart\b|\bwins\b")
+COMPARES = re.compile(
+    r"(more|less) accurate|\bahead of\b|\btold apart\b|\bwins\b"
+    r"|\bdiffer significantly\b|\bsignificantly different\b"
+)
 POINTS = re.compile(r"\d points?\b|\bby \d")
 
 

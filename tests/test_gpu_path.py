@@ -19,7 +19,7 @@ from munkey.data.image_set import ImageSet, image_set, upload
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.evaluation.predict import Queries, predict_samples
-from munkey.evaluation.trace import Trace
+from munkey.evaluation.trace import TrainingTrace
 from munkey.experiment.params.load import Params
 from munkey.memory.neighbors import drop_self, find_nearest
 from munkey.models import system
@@ -179,7 +179,7 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
         "munkey.models.networks.kernel_ridge.forward",
     }
     if family.has_pathways:
-        trace = Trace(samples_of(0, 13, False), recipe_of(params, family), META)
+        trace = TrainingTrace(samples_of(0, 13, False), recipe_of(params, family), META)
         trace.watch(0, loaded)
         assert trace.vectors["features_0"].shape == (13, params.model.width)
     assert len(gpu.reads) <= 10

@@ -145,7 +145,7 @@ def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tm
     text = munkey("find", model, picture, "--above", 0.9999).out
     assert text.splitlines()[0] == f"{picture}:" and "exact copy" in text and "Anna K." in text
     other = picture_in(tmp_path, "other.png", 4)
-    assert "no sample is that near" in munkey("find", model, other, "--above", 0.9999).out
+    assert "no sample is that similar" in munkey("find", model, other, "--above", 0.9999).out
 
 
 def test_rows_of_several_files_are_numbered_in_each(munkey, tmp_path):
@@ -203,7 +203,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     before = contents(model)
     for folder in (model, "model", "link"):
         ended = munkey(words[0], "model", *words[1:], Path(folder) / place)
-        assert ended.code == 2 and f"{place}: lies in the model's directory" in ended.err
+        assert ended.code == 2 and f"{place}: is inside the model's directory" in ended.err
     assert contents(model) == before and munkey("verify", model).code == 0
 
 
@@ -269,7 +269,7 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
 
 def test_the_former_name_of_an_option_is_refused_with_the_new_one(munkey, model, tmp_path):
     refused = munkey("add", model, picture_in(tmp_path), "--label", "fish")
-    assert refused.code == 2 and "--label: is called --class" in " ".join(refused.err.split())
+    assert refused.code == 2 and "--label: is now called --class" in " ".join(refused.err.split())
     assert "--label" not in munkey("add", "--help").out
 
 
@@ -487,7 +487,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     )
     named = munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt)
     assert (
-        "its hash is that of these ids and this salt, as its writer chose them; the chain cannot"
+        "its hash matches these ids and this salt, which its issuer chose; the chain cannot"
         in named.out
     )
     # a network answered
@@ -501,7 +501,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     )
     for words in (["--ids", "10,12"], ["--salt", salt]):
         refused = munkey("certificate", model, receipt, "--check", *words)
-        assert refused.code == 2 and "--ids and --salt go together" in refused.err
+        assert refused.code == 2 and "--ids and --salt must be given together" in refused.err
     later = munkey("certificate", model, tmp_path / "later.json", "--json").json
     assert (later["first"], later["rows"], later["ids_sha256"]) == (3, 1, None)
     earlier = munkey(
@@ -596,7 +596,7 @@ def test_the_commands_of_the_docs_run_as_printed(
         output.FAILED,
         output.BAD_INPUT,
         output.LOCKED,
-        output.MACHINE,
+        output.SYSTEM_ERROR,
         output.FOUND_NOTHING,
         output.INTERRUPTED,
     ],

@@ -83,8 +83,8 @@ def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked
     [
         (["--machine", "abacus"], "no benchmarks of abacus"),
         (["nosuch.yaml"], "nosuch.yaml"),
-        (["--gpus", "1,many"], "--gpus 1,many: write numbers of GPUs"),
-        (["--gpus", "0"], "--gpus 0: write numbers of GPUs"),
+        (["--gpus", "1,many"], "--gpus 1,many: write positive integers"),
+        (["--gpus", "0"], "--gpus 0: write positive integers"),
     ],
 )
 def test_bad_input_ends_with_a_sentence(munkey, words, why):
@@ -136,7 +136,9 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
     monkeypatch.chdir(tmp_path)
     before = munkey("compare-paper", ROOT / PAPER[0])
     assert before.code == 2
-    assert before.err.startswith("munkey: results/paper/tables/paper.csv is missing: `make paper`")
+    assert before.err.startswith(
+        "munkey: results/paper/tables/paper.csv is missing; to create it, run `make paper`"
+    )
     write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
     said = munkey("compare-paper", ROOT / PAPER[0]).out
     assert said.startswith("### main, cifar10, 10 %: ours (the paper's)\n")
@@ -147,7 +149,7 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
     ]
     assert line.replace(" ", "").endswith("|62|62|61|98%|")
     assert (
-        "about 65 % of our numbers would lie within the paper's ± (ours: n = 3, the paper's: n = 3)"
+        "about 65 % of our numbers would be within the paper's ± (ours: n = 3, the paper's: n = 3)"
         in said
     )
     assert "cifar10: the paper's setting, as far as the paper states it" in said
@@ -247,4 +249,4 @@ def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munke
     assert in_folder.code == 0 and in_folder.out.count("likelihood") == 9
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-fitted", tmp_path / "data/signs")
-    assert refused.code == 2 and "choose its keys with --keys (found: none below" in refused.err
+    assert refused.code == 2 and "choose its keys with --keys (found: none in" in refused.err

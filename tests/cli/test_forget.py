@@ -34,8 +34,8 @@ def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     with Predictor.load(model) as predictor:
         assert ended == (
             0,
-            f"forgot 2 samples, 22 left; numbers 1 to 2 of the chain\nnames of source files and units stay in the "
-            f"directory until `munkey purge {model}`\nhead of the chain: {predictor.head}\n",
+            f"forgot 2 samples, 22 left; numbers 1 to 2 in the chain\nnames of source files and units remain in the "
+            f"directory until you run `munkey purge {model}`\nhead of the chain: {predictor.head}\n",
             "",
         )
     assert left(model) == without(10, 12)
@@ -59,7 +59,7 @@ def test_that_names_stay_is_said_only_where_this_deletion_left_them(
     munkey("forget", model, "--ids", "10", "--request", "R")
     ended = munkey("forget", model, *words)
     assert ended.code == (FOUND_NOTHING if "--ignore-missing" in words else 0)
-    assert ended.out.count(f"stay in the directory until `munkey purge {model}`") == said
+    assert ended.out.count(f"remain in the directory until you run `munkey purge {model}`") == said
 
 
 def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
@@ -144,12 +144,15 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
     [
         ([], "munkey: name what to forget: --ids, --ids-file, --files,"),
         (["pets/10.png"], "Write --files before"),
-        (["--class", "cat", "--unit", "Anna"], "of both, or of either?"),
+        (["--class", "cat", "--unit", "Anna"], "together are ambiguous"),
         (["--ids", "10", "--csv", "requests.csv"], "or a --csv"),
-        (["--csv", "requests.csv", "--request", "R"], "whose column `request`"),
+        (["--csv", "requests.csv", "--request", "R"], "because the column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
-        (["--csv", "requests.csv", "--certificate", "made.json"], "put {request} into its name"),
+        (
+            ["--csv", "requests.csv", "--certificate", "made.json"],
+            "include {request} in the file name",
+        ),
         (["--class", "bird"], "'bird' is not the name of a class"),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "made.json"],
@@ -157,7 +160,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         ),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"],
-            "lies in the model's directory",
+            "is inside the model's directory",
         ),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"],
@@ -230,12 +233,12 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
     with_twins(model)
     planned = munkey("forget", model, "--ids", "10", "--dry-run")
     assert (
-        "would forget 1 sample (dog & co 1) and keep 25\nids 10\nexact copies of these stay: ids 200, of unit Anna;"
+        "would forget 1 sample (dog & co 1) and keep 25\nids 10\nexact copies of these remain: ids 200, of unit Anna;"
         in planned.out
     )
     ended = munkey("forget", model, "--ids", "10")
     assert (
-        f"stay: ids 200, of unit Anna; `munkey forget {model} --ids 200` forgets them too"
+        f"remain: ids 200, of unit Anna; to forget them too, run `munkey forget {model} --ids 200`"
         in ended.out
     )
     planned = munkey("forget", model, "--ids", "12", "--also-identical", "--dry-run", "--json").json
@@ -272,7 +275,10 @@ def with_look_alikes(model):
 def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, model):
     with_look_alikes(model)
     planned = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run")
-    assert "1 look-alike kept, with keys as near as 0.97 (cosine); --also-similar" in planned.out
+    assert (
+        "1 look-alike kept, whose keys have a cosine similarity of at least 0.97; --also-similar"
+        in planned.out
+    )
     assert "ids 200 (0.98), of unit Anna" in planned.out
     found = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run", "--json").json[
         "similar"
@@ -309,7 +315,7 @@ def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, m
     picture = picture_in(tmp_path)
     emptied = munkey("predict", model, picture, "--json").json["predictions"][0]["class"]
     assert (
-        f"no sample is left in class {emptied};" in munkey("forget", model, "--class", emptied).out
+        f"no samples remain in class {emptied};" in munkey("forget", model, "--class", emptied).out
     )
     [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json[
         "predictions"
@@ -505,7 +511,7 @@ def test_it_says_why_there_is_no_certificate(munkey, model, tmp_path):
         )
         assert (
             ended.code == FOUND_NOTHING
-            and "certificate: none, since there is nothing to delete" in ended.out
+            and "certificate: none, because there is nothing to delete" in ended.out
         )
     planned = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--dry-run")
     assert planned.code == 0 and f"certificate: would be written to {receipt}" in planned.out
@@ -579,10 +585,10 @@ def test_what_was_committed_is_said_whatever_fails_afterwards(
     [entry] = munkey("log", model, "--json").json["log"]
     assert ended.code == 4 and left(model) == without(10, 12)
     assert (
-        "numbers 1 to 2 of the chain\n" in ended.err
+        "numbers 1 to 2 in the chain\n" in ended.err
         and f"\nhead of the chain: {entry['head']}\n" in ended.err
     )
-    [salt] = re.findall("salt of its ids, stored in no file: ([0-9a-f]{32})", ended.err)
+    [salt] = re.findall("salt of its ids, not stored in any file: ([0-9a-f]{32})", ended.err)
     if fails != "standard output":
         [said] = ended.json["deletions"]
         assert (said["head"], said["first"], said["last"], said["salt"]) == (
@@ -599,7 +605,7 @@ def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_pat
     later, salt = tmp_path / "later.json", ["--salt", "ab" * 16]
     for ids in ("10", "10,14", "10,12,18"):
         refused = munkey("certificate", model, later, "--request", "R", "--ids", ids, *salt)
-        assert refused.code == 2 and "cannot be the deletion's 2 samples" in refused.err
+        assert refused.code == 2 and "but the deletion has 2 samples" in refused.err
     assert munkey("certificate", model, later, "--request", "R", "--ids", "10,12", *salt).code == 0
     assert munkey("certificate", model, later, "--check", "--ids", "12,10", *salt).code == 0
     assert any(
@@ -653,14 +659,15 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(
         ended = munkey(*words)
     assert (
         ended.code == 130
-        and "interrupted. But this is done" in ended.err
+        and "interrupted. However, the following is already done" in ended.err
         and "request A: forgot 1" in ended.err
     )
     again = munkey(*words)
     made = tmp_path / "made-A.json"
-    assert f"`munkey certificate {model} {made} --request A` writes it" in again.out and left(
-        model
-    ) == without(10, 12)
+    assert (
+        f"to write it, run `munkey certificate {model} {made} --request A`" in again.out
+        and left(model) == without(10, 12)
+    )
     assert munkey(*words, "--json").json["requests"][0]["certificate"] is None
     assert munkey("certificate", model, made, "--request", "A").code == 0
     assert munkey(*words, "--json").json["requests"][0]["certificate"] == str(made)
@@ -755,7 +762,7 @@ def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     )
     found = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
     assert "request 1\\n2: found nothing now; deleted nothing" in found.out
-    assert "the memory has none of the samples" in found.out
+    assert "none of the samples is in the memory" in found.out
 
 
 def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatch):

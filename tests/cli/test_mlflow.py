@@ -47,7 +47,8 @@ def make(plan):
 
 def test_without_results_it_says_what_makes_them(project):
     with pytest.raises(
-        FileNotFoundError, match=r"^results/default/settings.json is missing: `make run` makes it$"
+        FileNotFoundError,
+        match=r"^results/default/settings.json is missing; to create it, run `make run`$",
     ):
         command("sync")
     (project / "overlay.yaml").write_text("{name: other, seeds: many}")
@@ -71,7 +72,7 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
         {"inference": config["inference"] | {"k": 1}},
     ):
         (project / "params.yaml").write_text(yaml.safe_dump(config | changes))
-        with pytest.raises(StaleResultsError, match="made with other parameters"):
+        with pytest.raises(StaleResultsError, match="computed with parameters that differ"):
             command("sync")
     assert not (project / "mlflow.db").exists()
 

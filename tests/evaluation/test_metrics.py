@@ -47,7 +47,7 @@ def test_accuracy_is_the_share_of_all_samples_in_percent():
 
 
 def test_accuracy_of_nothing_or_of_a_diverged_model_is_refused():
-    with pytest.raises(ValueError, match="no samples"):
+    with pytest.raises(ValueError, match="zero samples"):
         accuracy(np.zeros((0, 2)), np.zeros(0, int))
     with pytest.raises(ValueError, match="not finite"):
         accuracy(np.array([[np.nan, 1.0]]), np.array([1]))
@@ -275,7 +275,7 @@ def run(predictions, tmp_path):
 
 
 def test_a_system_is_measured_from_its_files(run, predictions):
-    lines = metrics.make_metric_lines(run)
+    lines = metrics.make_metric_rows(run)
     assert all({name: line[name] for name in run.key} == run.key for line in lines)
     values = {line["metric"]: line["value"] for line in lines}
     generator = Stage(3, "digits", "attack", "0.1").numpy_generator()
@@ -311,7 +311,7 @@ def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_pa
     write_npz(tmp_path / "original.npz", predictions | {"logits": 2 * predictions["logits"]})
     values = {
         line["metric"]: line["value"]
-        for line in metrics.make_metric_lines(run, str(tmp_path / "original.npz"))
+        for line in metrics.make_metric_rows(run, str(tmp_path / "original.npz"))
     }
     labels, test = predictions["labels"], predictions["splits"] == "test"
     expected = rf_jsd(
@@ -330,26 +330,26 @@ def test_outputs_are_switched_off_after_requests_that_empty_a_class_alone(
         ("class", {"cf", "cf-off"}),
     ):
         assert {
-            line["method"] for line in metrics.make_metric_lines(replace(run, sampling=sampling))
+            line["method"] for line in metrics.make_metric_rows(replace(run, sampling=sampling))
         } == methods
 
 
 def test_what_is_fitted_at_once_took_the_seconds_of_its_fit(run):
     write_json(run.training, {"train_epoch_s": 0.25, "history": []})
-    values = {line["metric"]: line["value"] for line in metrics.make_metric_lines(run)}
+    values = {line["metric"]: line["value"] for line in metrics.make_metric_rows(run)}
     assert values["train_s"] == values["train_epoch_s"] == 0.25
 
 
 def test_of_a_certified_method_budget_delta_and_epsilon_are_measured_too(run):
     certificate = {"budget": 0.5, "delta": 1e-4, "epsilon": 1.25}
-    before = metrics.make_metric_lines(run)
+    before = metrics.make_metric_rows(run)
     write_json(
         run.record,
         {"unlearn_s": 1.5, "search_s": 20.0, "cpu_s": 3.0, "facts": certificate | {"steps": 2}},
     )
     values, others = (
         {line["metric"]: line["value"] for line in lines}
-        for lines in (metrics.make_metric_lines(run), before)
+        for lines in (metrics.make_metric_rows(run), before)
     )
     assert values == others | certificate
 

@@ -8,7 +8,7 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.streams import Stream, StreamEvaluator, answer_stream, draw_stream
+from munkey.evaluation.streams import Stream, StreamEvaluator, draw_stream, evaluate_stream
 from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
@@ -37,22 +37,22 @@ def test_a_method_may_use_what_is_left_and_what_has_come_before_its_request():
     made = stream()
     assert [len(added) for added in made.added] == [0, 4, 0, 0, 3, 0]
     assert (
-        set(made.additions(6)) < set(NEW)
-        and len(made.additions(6)) == 7
-        and len(made.additions(1)) == 0
+        set(made.get_additions(6)) < set(NEW)
+        and len(made.get_additions(6)) == 7
+        and len(made.get_additions(1)) == 0
     )
-    third = made.request(3)
+    third = made.get_request(3)
     assert np.array_equal(third.forget, made.requests[2])
     later = np.concatenate(made.requests[3:])
     assert set(third.retain) == {*SPLIT.retain, *later, *made.added[1]}
     # what comes after a request is not there before it
-    assert set(made.request(2).retain) & set(NEW) == set()
-    assert set(made.members(6)) == set(SPLIT.retain)
+    assert set(made.get_request(2).retain) & set(NEW) == set()
+    assert set(made.get_members(6)) == set(SPLIT.retain)
 
 
 def test_more_requests_than_samples_are_refused():
     with pytest.raises(
-        ValueError, match=r"20 samples cannot be forgotten in 21 requests: raise audit\.pool"
+        ValueError, match=r"cannot divide 20 samples into 21 requests: increase audit\.pool"
     ):
         draw_stream(SPLIT, NEW, 21, [], Stage(0))
 
@@ -70,7 +70,7 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
         return System(f"{system.family}{number}", system.architecture, None), 0.5
 
     made, start = stream(), System("s", None, None)  # type: ignore[arg-type]
-    found = answer_stream(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
+    found = evaluate_stream(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
     assert asked == [
         ("s", 0),
         ("s1", 0),

@@ -4,7 +4,7 @@ import pytest
 
 from munkey.core.randomness import Stage
 from munkey.evaluation import metrics
-from munkey.evaluation.trace import Trace
+from munkey.evaluation.trace import TrainingTrace
 from munkey.models.family import FAMILIES, Recipe
 from munkey.settings import TrainSettings
 from tests.training.inputs import DATA, MODEL, MUNKEY, TRAIN, digits, trained
@@ -13,7 +13,7 @@ from tests.training.inputs import DATA, MODEL, MUNKEY, TRAIN, digits, trained
 def test_each_epoch_has_its_accuracies_and_p_s_and_three_epochs_have_their_vectors():
     system, samples = trained("munkey", depth=1, epochs=1).system, digits()
     train = TrainSettings.model_validate(TRAIN.model_dump() | {"epochs": 4})
-    trace = Trace(samples, Recipe(DATA, MODEL, train, MUNKEY, Stage("traced")), "cpu")
+    trace = TrainingTrace(samples, Recipe(DATA, MODEL, train, MUNKEY, Stage("traced")), "cpu")
     for epoch in range(5):
         trace.watch(epoch, system)
     arrays = trace.to_arrays()

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
+from munkey.explore.contents import Contents, NearRows, PageSamples, SystemPredictions
 from munkey.explore.page import render_page
 from munkey.explore.pictures import make_thumbnails
 from munkey.report.tables.frontier import KINDS
@@ -51,7 +51,7 @@ def made_contents(count: int, forgotten: int) -> Contents:
     for system in systems:
         subset = "full" if system["role"] == "original" else REQUEST
         p_true = generator.integers(0, 65535, size=count, dtype=np.uint16)
-        answers[f"0/{subset}/{system['name']}"] = SystemAnswers(labels.astype(np.uint8), p_true)
+        answers[f"0/{subset}/{system['name']}"] = SystemPredictions(labels.astype(np.uint8), p_true)
     per_class = {part: [10, 10, 10] for part in ("test", "retain", "forget")}
     correct = {}
     designs = []
@@ -79,7 +79,7 @@ def made_contents(count: int, forgotten: int) -> Contents:
         requests=[{"key": REQUEST, "words": "10 %", "case": "", "rate": 0.1}],
         seeds=[0],
         systems=systems,
-        answers=answers,
+        predictions=answers,
         counts={f"0/{REQUEST}": per_class},
         correct=correct,
         forgotten={f"0/{REQUEST}": np.arange(forgotten, dtype=np.int32)},

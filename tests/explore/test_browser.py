@@ -245,7 +245,7 @@ def test_the_button_of_b_has_the_color_of_b(browser: Any, made_page: Path) -> No
 def test_an_audit_without_power_is_not_said_to_be_missing(browser: Any, tmp_path: Path) -> None:
     made = made_contents(12, 3)
     unknown = dict.fromkeys(["share", "share_low", "share_high"]) | {"shareText": "no power"}
-    for audited, words in ((True, "An audit ran, but"), (False, "No audit ran")):
+    for audited, words in ((True, "An audit was run but"), (False, "No audit was run")):
         path = tmp_path / f"{audited}.html"
         designs = []
         for line in made.designs:
@@ -287,11 +287,13 @@ def test_the_list_of_the_best_remembered_says_whose_seed_it_is(
     browser: Any, tmp_path: Path
 ) -> None:
     made = made_contents(12, 3)
-    answers = dict(made.answers)
-    for key, answer in made.answers.items():
+    answers = dict(made.predictions)
+    for key, answer in made.predictions.items():
         answers[key.replace("0/", "1/", 1)] = replace(answer, p_true=answer.p_true[::-1].copy())
     forgotten = {**made.forgotten, "1/rate0.1": np.arange(3, 6, dtype=np.int32)}
-    path = write_page(replace(made, seeds=[0, 1], answers=answers, forgotten=forgotten), tmp_path)
+    path = write_page(
+        replace(made, seeds=[0, 1], predictions=answers, forgotten=forgotten), tmp_path
+    )
     best = {}
     for seed, positions in (("0", np.arange(3)), ("1", np.arange(3, 6))):
         kept = answers[f"{seed}/rate0.1/one"].p_true.astype(float)
@@ -301,7 +303,7 @@ def test_the_list_of_the_best_remembered_says_whose_seed_it_is(
         best[seed] = f"seed {seed}: #{made.samples.ids[place]}, {points}"
     with opened(browser, path) as tab:
         words = tab.locator("#samples").inner_text()
-        assert "This list is for seed 0 only (1 of 2)" in words
+        assert "This list is only for seed 0 (1 of 2)" in words
         assert f"{best['0']}; {best['1']} points" in words
 
 
@@ -310,7 +312,7 @@ def test_a_picture_that_was_kept_is_not_compared_with_an_oracle_that_saw_it(
 ) -> None:
     with opened(browser, made_page, "#sample=0") as tab:  # forgotten
         assert "minus its oracle's" in tab.locator("#picture table").inner_text()
-        for sample, words in (("80", "the oracles were trained on it, too"), ("78", "No model")):
+        for sample, words in (("80", "the oracles were also trained on it"), ("78", "No model")):
             tab.locator("input[name=sample]").fill(sample)
             tab.keyboard.press("Enter")
             assert "minus its oracle's" not in tab.locator("#picture table").inner_text()
@@ -331,7 +333,7 @@ def test_bold_is_the_lowest_gap_as_in_the_main_table_and_nothing_else(
         )
         assert bold == [designs[-1]["cells"]["Avg Gap"]]
         assert "Bold: the lowest Avg Gap" in tab.locator("#designs").inner_text()
-        assert "the row of each is its oracle's" in tab.locator("#designs").inner_text()
+        assert "exactly and therefore equal" in tab.locator("#designs").inner_text()
 
 
 def test_a_neighbor_that_moved_up_is_told_from_the_chosen_one_without_color(

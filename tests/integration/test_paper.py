@@ -212,7 +212,10 @@ def test_the_report_opens_from_disk_and_holds_it_all(made: Project) -> None:
     local = [link.partition("#")[0] for link in page.links if not link.startswith(("#", "http"))]
     assert local and all((made.path / "results/default/report" / link).exists() for link in local)
     assert "../audit/digits/attacks.csv" in local and ">residual share [%]</th>" in text
-    assert "Attacks on one model: digits" in text and "controls, whose answers are known" in text
+    assert (
+        "Attacks on one model: digits" in text
+        and "controls, whose results are known beforehand" in text
+    )
     assert any("127.0.0.1:5000/#/experiments/" in link for link in page.links)
     assert 'id="paper"' not in text and "Deep Prompt" not in text and "Direct Key" in text
     assert "<script src=" not in text and "stylesheet" not in text
@@ -358,7 +361,7 @@ def test_streams_go_on_from_the_audits_models_and_oracles_are_trained_at_some_re
     folder = made.path / "results/default/streams/digits"
     text = (folder / "table.md").read_text()
     assert text.startswith(
-        "### digits: 2 requests one after another; mean over 4 models, [95 % over 2 pairs]"
+        "### digits: a stream of 2 requests; mean over 4 models, [95 % over 2 pairs]"
     )
     curves = pd.read_csv(folder / "curves.csv").set_index(["name", "seed", "done"])
     assert {done for name, _, done in curves.index if name == "retrain-t"} == {1, 2}

@@ -12,7 +12,7 @@ from mlflow.entities import Run
 from mlflow.tracking import MlflowClient
 
 from munkey.experiment.tracking.runs import SEED_GAP
-from munkey.report.tables.summary import round_short
+from munkey.report.tables.summary import round_to_four_digits
 from tests.integration.conftest import Project
 from tests.integration.services import MISSING, Services
 from tests.integration.slurm import wait
@@ -63,7 +63,8 @@ def check_log(project: Project, site: str, folder: Path) -> None:
         ]
         names = part["metric"].replace({"gap": SEED_GAP})
         expected = {
-            name: round_short(value) for name, value in zip(names, part["value"], strict=True)
+            name: round_to_four_digits(value)
+            for name, value in zip(names, part["value"], strict=True)
         }
         assert {name: run.data.metrics[name] for name in expected} == expected
     client = MlflowClient(site)

@@ -9,7 +9,7 @@ import yaml
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.encoders import keys
-from munkey.evaluation.streams import StreamAnswers, StreamEvaluator, draw_stream
+from munkey.evaluation.streams import StreamEvaluation, StreamEvaluator, draw_stream
 from munkey.jobs import relearn
 from munkey.models.family import FAMILIES, Family, Training
 from tests.conftest import ROOT
@@ -40,7 +40,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
     moments = list(relearn._retrain_stream(order, evaluator, family.oracle, "digits", 0))
     assert [each.done for each in moments] == [1, 2, 4]
     for moment, training in zip(moments, trainings, strict=True):
-        left = order.members(moment.done)
+        left = order.get_members(moment.done)
         assert np.array_equal(training.samples.ids, left)
         assert (training.members is not None) == family.has_memory
         if training.members:
@@ -51,11 +51,14 @@ def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path
     dataset = prepared(tmp_path)
     train, test = dataset.get_ids("train"), dataset.get_ids("test")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
-    moment = StreamAnswers(
+    right = np.isin(dataset.ids, [*order.get_members(2)[:3], test[0]])
+    moment = StreamEvaluation(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
     )
     assert relearn._measure_moment(dataset, order, moment) == {
         **{"done": 2, "seconds": 0.5},
-        **{"RA": pytest.approx(300 / len(order.members(2))), "TA": pytest.approx(100 / len(test))},
+        **{
+            "RA": pytest.approx(300 / len(order.get_members(2))),
+            "TA": pytest.approx(100 / len(test)),
+        },
     }

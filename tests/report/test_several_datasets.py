@@ -20,11 +20,11 @@ from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
 from munkey.report.tables import ablations, paper
 from munkey.report.tables.audits import attacks_tables, collect_residue, storage_tables
-from munkey.report.tables.main import all_texts, main_table, main_tables
+from munkey.report.tables.main import main_table, main_tables, render_all_tables
 from munkey.report.tables.markup import ABSENT
-from munkey.report.tables.ranks import LINE, rank_table, ranks_by_title
+from munkey.report.tables.ranks import INDEX, rank_by_title, rank_table
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, summarize, with_seed_gaps
+from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import cases, pairs
 
@@ -99,7 +99,7 @@ def tidy(dataset: str) -> pd.DataFrame:
 def measured() -> pd.DataFrame:
     """The metrics of all data sets, with the gap of each seed."""
     return pd.concat(
-        [with_seed_gaps(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True
+        [add_seed_gaps(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True
     )
 
 
@@ -199,7 +199,7 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
     rows = [row for row in ROWS if row.name in (*TRAINED, "ssd", "munkey")]
     lines = pd.concat([tidy(name) for name in grids], ignore_index=True)
     lines = lines[lines["method"].isin([row.name for row in rows])]
-    texts = all_texts(lines, pairs(summarize(lines, rows)), rows)
+    texts = render_all_tables(lines, pairs(summarize(lines, rows)), rows)
     assert all(texts.values())
     largest = texts["datasets"]
     # 2 % is never the largest
@@ -255,7 +255,7 @@ def test_ranks_are_of_the_methods_that_every_data_set_has():
     # both have CF, SSD and MUNKEY
     grids = {name: GRIDS[name] for name in ("bloodmnist", "cifar10")}
     lines = measured()
-    ranks = ranks_by_title(lines[lines["dataset"].isin(grids)], ROWS)
+    ranks = rank_by_title(lines[lines["dataset"].isin(grids)], ROWS)
     assert ranks.columns.tolist() == ["CF", "SSD", "MUNKEY"]
     assert len(ranks) == sum(len(grid.rates) * len(grid.seeds) for grid in grids.values())
     assert (ranks == [1.0, 2.0, 3.0]).all(axis=None)
@@ -288,15 +288,15 @@ def test_the_papers_numbers_stand_beside_those_that_were_run():
         "pathmnist",
         "",
     }
-    assert len(paper.side_by_side(both)) == len(compared)
-    assert all(paper.all_texts(both, ["why"]).values())
+    assert len(paper.side_by_side_tables(both)) == len(compared)
+    assert all(paper.render_comparison(both, ["why"]).values())
 
 
 def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
     nothing = paper.compare(
         summary()[lambda lines: lines["dataset"] == "digits"], case_summary().iloc[:0]
     )
-    assert paper.side_by_side(nothing) == [] and paper.tables(nothing) == []
+    assert paper.side_by_side_tables(nothing) == [] and paper.comparison_tables(nothing) == []
     assert paper.counts(nothing, paper.printed_numbers()).frame[
         ["Printed", "Compared", "Within"]
     ].values.tolist() == [[0] * 3]
@@ -342,16 +342,16 @@ def test_every_chapter_of_the_page_is_made():
         grids=[pd.DataFrame([{"dataset": name, **grid}]) for name in GRIDS],
         statements=["why"],
         residue={},
-        ranks=[ranks_by_title(ranked, ROWS).reset_index()],
+        ranks=[rank_by_title(ranked, ROWS).reset_index()],
         compared=[paper.compare(summary(), case_summary())],
     )
-    counts = {chapter.id: len(chapter.tables) for chapter in page.chapters(results)}
+    counts = {chapter.id: len(chapter.tables) for chapter in page.make_chapters(results)}
     assert counts == {
         **{"main": 4, "ranks": 1, "runtime": 1},
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},
         **{"selection": 4, "paper": 2},
     }
-    assert list(results.ranks[0].columns[:3]) == LINE
+    assert list(results.ranks[0].columns[:3]) == INDEX
 
 
 def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_where_nothing_was_attacked():

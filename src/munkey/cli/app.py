@@ -17,34 +17,35 @@ models: estimate their cost, and look at their results.
 
 \b
   munkey export default/digits/seed0 model      export a result of the pipeline as a model
-  munkey predict model picture.png --explain    classify a picture, and list the samples behind the answer
-  munkey find model picture.png                 find the nearest samples, with person and file
-  munkey forget model --ids 17,42               forget samples, durably once the command returns
+  munkey predict model picture.png --explain    classify a picture, and list the samples behind the prediction
+  munkey find model picture.png                 find the nearest samples, with their persons and files
+  munkey forget model --ids 17,42               forget samples; the deletion is on disk when the command returns
   munkey verify model --published HEAD          check the model; detect a restored backup
   munkey plan                                   estimate the cost of an experiment before it starts
 
 \b
 EXIT CODES
   0  done
-  1  a check failed: of a model, a certificate, a purge, a plan or this machine
+  1  a check failed (of a model, certificate, purge, plan, or this machine)
   2  bad input, such as unknown ids or a damaged file; nothing was changed
-  3  locked by another process that reads or writes the model; try again
-  4  an error of the machine: disk full, no permission, port in use
-  5  a request to forget matched no sample, so it deleted nothing; other requests are done
-  130  interrupted by Ctrl-C; samples forgotten before that stay forgotten
+  3  the model is locked because another process is reading or writing it; try again
+  4  system error, such as a full disk, a missing permission, or a port in use
+  5  a forget request matched no sample and deleted nothing; all other requests were carried out
+  130  interrupted with Ctrl-C; samples that were already forgotten stay forgotten
 """
-USE, CHECK, EXPERIMENT = "Use a model", "Check and maintain a model", "Run experiments"
+USE = "Use a model"
+CHECK = "Check and maintain a model"
+EXPERIMENT = "Run experiments"
 
 
 class CommandsByGroup(typer.core.TyperGroup):
-    """Lists the commands in the help under the heading that each was registered with."""
+    """Group the commands in the help text by the headings they were registered under."""
 
-    def format_commands(
-        self, ctx: Any, formatter: Any
-    ) -> None:  # the types are click's, of which typer has a private copy
-        """Write a section per heading, in the order in which the commands were registered."""
+    # Typed as Any because the types come from typer's private copy of click.
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write one section per heading, in registration order."""
         visible_commands = [command for command in self.commands.values() if not command.hidden]
-        # `groupby` groups neighbors: commands of one heading were registered one after the other.
+        # `groupby` only groups adjacent items. Commands are registered heading by heading.
         for heading, commands in groupby(visible_commands, attrgetter("rich_help_panel")):
             lines = []
             for command in commands:
@@ -94,13 +95,13 @@ app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)
 
 
 def main() -> None:
-    """Run the command. Errors that the user can act on end it with a message and an exit code."""
+    """Run a command. Print errors that the user can fix as a message, and exit with their code."""
     try:
         app()
     except Exception as error:
         user_error: Exception = error
         if isinstance(error, ModuleNotFoundError):
-            # A missing library of an extra, not a module of our own, is the user's to install.
+            # The user can install a missing third-party package, but not a module of munkey itself.
             package = (error.name or "").partition(".")[0]
             if package not in ("", "munkey"):
                 user_error = _make_missing_package_error(package)
@@ -112,8 +113,9 @@ def main() -> None:
 
 
 def _make_missing_package_error(package: str) -> ValueError:
-    """Make the error that names the extra of a missing package."""
-    extra = "experiment"
+    """Return the error that tells the user which extra installs a missing package."""
     if package in ("fastapi", "uvicorn"):
         extra = "service"
+    else:
+        extra = "experiment"
     return ValueError(f"this needs the package {package}: pip install 'munkey[{extra}]'")

@@ -1,4 +1,4 @@
-"""Arguments that several commands share, files of requests, and checks of output files."""
+"""Arguments shared by several commands, readers for request files, and checks of output paths."""
 
 import os
 import re
@@ -32,7 +32,7 @@ OnBadPictures = Annotated[
     OnBad,
     typer.Option(
         "--on-bad",
-        help="What to do with unreadable pictures. skip: leave them out, and list them.",
+        help="What to do with unreadable pictures. skip: omit them, and print their names.",
         metavar="raise|skip",
     ),
 ]
@@ -42,32 +42,37 @@ Page = Annotated[
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", min=0, help="Wait so long for another process that writes the model."
+        metavar="SECONDS",
+        min=0,
+        help="How long to wait while another process is using the model.",
     ),
 ]
-Names = list[str] | None
+Names = list[str]
 Classes = Annotated[
-    Names, typer.Option("--class", metavar="NAME", help="A class. May be repeated.")
+    Names | None, typer.Option("--class", metavar="NAME", help="A class. May be repeated.")
 ]
 Units = Annotated[
-    Names, typer.Option("--unit", metavar="NAME", help="A unit, e.g. a person. May be repeated.")
+    Names | None,
+    typer.Option("--unit", metavar="NAME", help="A unit, e.g. a person. May be repeated."),
 ]
 Files = Annotated[
-    Names,
+    Names | None,
     typer.Option(
         "--files", metavar="PICTURE...", help="Source files, folders, or quoted patterns."
     ),
 ]
-# A shell turns `--files *` into one option and further arguments.
-MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
+# The shell expands `--files *` to one value of the option and additional positional arguments.
+MoreFiles = Annotated[Names | None, typer.Argument(metavar="PICTURE", hidden=True)]
 
-# Characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
+# Spreadsheets run a cell that starts with one of the first characters (ASCII or full-width) as a
+# formula. An apostrophe in front prevents that, so a leading apostrophe must be escaped, too.
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
 INVISIBLE = re.compile(rf"{UNPRINTABLE.pattern}|[\t\n]")
 WORD = re.compile(r"[^\s,]+")  # words are separated by commas or white space
 QUOTED_CELL = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
 ESCAPED_CHARACTER = re.compile(r"\\u([0-9a-f]{4})|\\\\")
 
+# What each column of a CSV file contains, by the column names that users may write.
 COLUMNS = {
     "id": "ids", "file": "files", "class": "labels", "label": "labels", "unit": "units", "request": "request",
     "added": "added",
@@ -77,51 +82,72 @@ COLUMNS = {
 def open_model(
     directory: Path, *, writer: bool = False, wait: float = 0
 ) -> "AbstractContextManager[Predictor]":
-    """Open a model. wait: seconds to wait for another process that writes it."""
+    """Open a model.
+
+    Parameters
+    ----------
+    writer
+        Whether to open the model for changes, which locks it.
+    wait
+        How many seconds to wait while another process is using the model.
+    """
     from munkey.deploy.predictor import Predictor
 
     return Predictor.load(directory, writer=writer, wait=wait)
 
 
-def join_files(files: Names, more: Names) -> list[str]:
-    """Return the files after `--files`. Raises ValueError for arguments without `--files`."""
-    if more and not files:
+def join_files(files: Names | None, more_files: Names | None) -> list[str]:
+    """Return all files that the user listed after `--files`.
+
+    Raises ValueError if there are positional arguments but no `--files`.
+    """
+    if more_files and not files:
         raise ValueError(
-            f"{more[0]!r}: unexpected argument. Write --files before the names of source files"
+            f"{more_files[0]!r}: unexpected argument. Write --files before the names of source"
+            " files"
         )
-    return [*(files or []), *(more or [])]
+    return [*(files or []), *(more_files or [])]
 
 
-def parse_ids(where: str, text: str) -> list[int]:
-    """Parse ids, separated by commas or white space. A ValueError says `where` they were."""
-    return _convert_ids(where, WORD.findall(text))
+def parse_ids(source: str, text: str) -> list[int]:
+    """Parse ids that are separated by commas or white space.
+
+    Raises ValueError, whose message starts with `source`, if any word is not an id.
+    """
+    return _convert_ids(source, WORD.findall(text))
 
 
 def read_ids(file: Path) -> list[int]:
-    """Read the ids in a file, as `read_list` does. A line may have several."""
+    """Read the ids in a text or CSV file. A line may contain several."""
     words = []
     for line in read_list(file, "ids"):
         words += WORD.findall(line)
     return _convert_ids(str(file), words)
 
 
-def _convert_ids(where: str, words: Sequence[str]) -> list[int]:
-    """Convert words to ids. Raises ValueError without any word, or for one that is not an id."""
+def _convert_ids(source: str, words: Sequence[str]) -> list[int]:
+    """Convert words to ids. Raises ValueError if there are no words, or if one is not an id."""
     if not words:
-        raise ValueError(f"{where}: no ids; write whole numbers from 0, e.g. 1,2,3")
+        raise ValueError(f"{source}: no ids; write whole numbers from 0, e.g. 1,2,3")
     for word in words:
         if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 1, the largest id, has 19 digits
             raise ValueError(
-                f"{where}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
+                f"{source}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
             )
     return [int(word) for word in words]
 
 
 def read_list(file: Path, kind: str) -> list[str]:
-    """Read a list of ids or files: the lines of a text file, or a column of a CSV file.
+    """Read ids or file names from the lines of a text file, or from a column of a CSV file.
 
-    file: `-` is standard input; kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8,
-    or not valid as CSV.
+    Raises ValueError if the file is not UTF-8 or is invalid as CSV.
+
+    Parameters
+    ----------
+    file
+        `-` is standard input.
+    kind
+        A value of COLUMNS. The file is read as CSV if its first line lists such a column.
     """
     from munkey.core.files import read_user_text
     from munkey.data.intake.csv_tables import parse_table
@@ -135,7 +161,7 @@ def read_list(file: Path, kind: str) -> list[str]:
 
 
 def _parse_header(file: Path, line: str) -> list[str]:
-    """Return the kinds of columns in the first line of a file; none if it is not a header."""
+    """Return the kinds of the columns in a file's first line, or an empty list if it is no CSV."""
     from munkey.data.intake.csv_tables import TableError, parse_table
 
     try:
@@ -146,10 +172,21 @@ def _parse_header(file: Path, line: str) -> list[str]:
 
 
 def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """Read the lines of a CSV file, by request number; None without a column of numbers.
+    """Read a CSV file of forget requests.
 
-    file: `-` is standard input. A file with only a header has no requests. Raises ValueError that
-    names the invalid line or column.
+    Raises ValueError, whose message names the line, if the header or a row is invalid.
+
+    Parameters
+    ----------
+    file
+        `-` is standard input.
+
+    Returns
+    -------
+    requests
+        The rows of each request by request number, or by None if the file has no request column.
+        Each row maps kinds of names (ids, files, labels, units) to the names. Empty if the file
+        contains only a header.
     """
     from munkey.data.intake.csv_tables import read_table
 
@@ -163,49 +200,49 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
         raise ValueError(f"{file}: the first line must name columns {columns}; not {header}")
     requests: dict[str | None, list[dict[str, list[Any]]]] = {}
     for number, cells in table.lines:
-        where = f"{file}, line {number}"
-        request, line = _parse_line(where, kinds, cells)
+        source = f"{file}, line {number}"
+        request, names = _parse_row(source, kinds, cells)
         if request is None and "request" in kinds:
-            raise ValueError(f"{where}: no request number")
-        if not line:
-            raise ValueError(f"{where}: no sample is named")
-        requests.setdefault(request, []).append(line)
+            raise ValueError(f"{source}: no request number")
+        if not names:
+            raise ValueError(f"{source}: no sample is named")
+        requests.setdefault(request, []).append(names)
     return requests
 
 
-def _parse_line(
-    where: str, kinds: list[str], cells: Sequence[str]
+def _parse_row(
+    source: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
-    """Return the request number in a line of a CSV file, and the names of samples by kind."""
+    """Return the request number of a CSV row (None if it has none), and its names by kind."""
     request = None
-    line: dict[str, list[Any]] = {}
+    names: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
         if kind == "added" or not cell.strip():
             continue
         if kind == "request":
             request = cell.strip()
         elif kind == "ids":
-            line[kind] = parse_ids(where, cell)
+            names[kind] = parse_ids(source, cell)
         elif kind == "units":
             unit = decode_unit(cell)
             has_class = "labels" in kinds and cells[kinds.index("labels")].strip() != ""
             if unit is not None:
-                line[kind] = [unit]
+                names[kind] = [unit]
             elif has_class:
-                # Read as an empty cell, NA would stand for the whole class.
+                # If NA were treated as an empty cell, the row would select the whole class.
                 raise ValueError(
-                    f"{where}: {cell.strip()!r} names no unit; leave the cell empty to name the"
+                    f"{source}: {cell.strip()!r} names no unit; leave the cell empty to name the"
                     " whole class"
                 )
         else:
-            line[kind] = [decode_cell(cell)]
-    return request, line
+            names[kind] = [decode_cell(cell)]
+    return request, names
 
 
 def decode_unit(cell: str) -> str | None:
-    """Return the unit in a cell; None for a missing value such as NA. 7.0 becomes 7.
+    """Return the unit in a cell, or None for a missing value such as NA. 7.0 becomes 7.
 
-    Blanks stay, since names in an older memory may have them.
+    Leading and trailing blanks are kept because names in older memories may contain them.
     """
     from munkey.data.intake.unit_names import unit_name
 
@@ -216,10 +253,10 @@ def decode_unit(cell: str) -> str | None:
 
 
 def encode_cell(name: str) -> str:
-    """Turn a name into a cell that is safe in a spreadsheet. `decode_cell` reads it back.
+    """Encode a name so that its cell is safe to open in a spreadsheet. `decode_cell` is the inverse.
 
-    If the name looks like a formula or has invisible characters, the cell begins with an apostrophe.
-    Backslashes are then doubled, and invisible characters become \\u and four hexadecimal digits.
+    A name that looks like a formula or has invisible characters is encoded with a leading
+    apostrophe, doubled backslashes, and \\uXXXX in place of each invisible character.
     """
     is_safe = name[:1] not in FORMULA_STARTS and not INVISIBLE.search(name)
     looks_encoded = decode_cell(name) != name
@@ -231,12 +268,12 @@ def encode_cell(name: str) -> str:
 
 
 def decode_cell(cell: str) -> str:
-    """Return the name in a cell. `encode_cell` may have encoded it."""
+    """Return the name in a cell, decoded if `encode_cell` encoded it."""
     match = QUOTED_CELL.fullmatch(cell)
     if match is None:
         return cell
     encoded_name = match[1]
-    # Any other name with an apostrophe in front is what somebody wrote, such as 's-Hertogenbosch.
+    # Otherwise, the apostrophe is part of the name, as in 's-Hertogenbosch.
     is_encoded = encoded_name[:1] in FORMULA_STARTS or "\\" in encoded_name
     if not is_encoded:
         return cell
@@ -244,14 +281,14 @@ def decode_cell(cell: str) -> str:
 
 
 def _decode_escape(match: re.Match[str]) -> str:
-    """Return the character behind `\\u` and four digits, or a backslash for two of them."""
+    """Return the character that `\\uXXXX` stands for, or one backslash for two."""
     if match[1]:
         return chr(int(match[1], 16))
     return "\\"
 
 
 def read_salt(salt: str | None, file: Path | None) -> bytes:
-    """Return the salt from a hexadecimal text or a file; empty without either."""
+    """Return the salt from a hexadecimal string or a file, or no bytes if neither is given."""
     from munkey.core.files import read_user_text
 
     if file:
@@ -262,28 +299,29 @@ def read_salt(salt: str | None, file: Path | None) -> bytes:
         return b""
     if not re.fullmatch("([0-9a-fA-F]{2}){16,}", text):
         raise ValueError(
-            f"{file or '--salt'}: not a salt; `forget` prints one, of 32 hexadecimal digits or more"
+            f"{file or '--salt'}: not a salt. A salt has at least 32 hexadecimal digits; `forget`"
+            " prints it"
         )
     return bytes.fromhex(text)
 
 
 def require_outside_model(directory: Path, file: Path) -> None:
-    """Raise ValueError if the file is a folder, or lies in the model's directory."""
+    """Raise ValueError if the file is a folder or is inside the model's directory."""
     if file.is_dir():
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
         )
-    # Without following a link of that name, which the new file replaces.
-    place = file.parent.resolve() / file.name
-    if place.is_relative_to(directory.resolve()):
+    # Resolve only the parent: the new file would replace a symbolic link, not follow it.
+    absolute_path = file.parent.resolve() / file.name
+    if absolute_path.is_relative_to(directory.resolve()):
         raise ValueError(
-            f"{file}: lies in the model's directory, where it could destroy the model; write it"
+            f"{file}: is inside the model's directory, where it could overwrite the model; write it"
             " elsewhere"
         )
 
 
 def require_explanation_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError if the file exists and `predict` or `find` did not write it."""
+    """Raise ValueError if the file exists but was not written by `predict` or `find`."""
     from munkey.deploy.model.explain import is_explanation_page
 
     if file is None:
@@ -293,7 +331,7 @@ def require_explanation_page(directory: Path, file: Path | None) -> None:
         return
     if not file.is_file() or not is_explanation_page(file):
         raise ValueError(
-            f"{file}: exists, and this command did not write it, so it is not overwritten; choose a"
+            f"{file}: exists, but this command did not write it, so it is not overwritten; choose a"
             " new name"
         )
 
@@ -301,25 +339,26 @@ def require_explanation_page(directory: Path, file: Path | None) -> None:
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raise ValueError unless certificates, pages and salts can be written, each to its own file."""
+    """Raise ValueError if any certificate, page or salt cannot be written to its own file."""
     from munkey.deploy.certificate import get_page_path
 
     for file in salt_files:
         if os.path.lexists(file):
             raise ValueError(
-                f"{file}: exists already, and each certificate needs its own salt; choose a new"
+                f"{file}: already exists, and each certificate needs its own salt; choose a new"
                 " name"
             )
     for file in (*files, *salt_files):
         require_outside_model(directory, file)
-        # Missing folders are made, in the nearest one that exists.
+        # Missing folders will be created inside the closest existing ancestor.
         parent = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
         if not parent.is_dir():
             raise ValueError(
-                f"{file}: cannot be written, since {parent} is not a folder; choose another place"
+                f"{file}: cannot be written because {parent} is not a folder; choose another"
+                " location"
             )
     paths = [*files, *map(get_page_path, files), *salt_files]
     if len(set(paths)) < len(paths):
         raise ValueError(
-            "each certificate and salt needs its own file: put {request} into its name"
+            "each certificate and salt needs its own file: include {request} in the file name"
         )

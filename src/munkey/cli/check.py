@@ -1,4 +1,4 @@
-"""The commands that check and maintain a model: list, log, inspect, verify, purge, compact, certificate."""
+"""Commands that check and maintain a model: list, log, inspect, verify, purge, compact, certificate."""
 
 import csv
 import io
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 def list_(
     directory: arguments.Directory,
-    more: arguments.MoreFiles = None,
+    more_files: arguments.MoreFiles = None,
     files: arguments.Files = None,
     classes: arguments.Classes = None,
     units: arguments.Units = None,
     ids: arguments.Ids = None,
     no_unit: Annotated[
-        bool, typer.Option("--no-unit", help="Samples that belong to no unit.")
+        bool, typer.Option("--no-unit", help="List samples that belong to no unit.")
     ] = False,
     as_csv: Annotated[
         bool, typer.Option("--csv", help="Print CSV for `munkey forget --csv`.")
@@ -56,34 +56,34 @@ def list_(
             if unknown_ids:
                 raise UnknownNamesError([str(unknown_id) for unknown_id in unknown_ids])
         rows = predictor.rows(
-            labels=classes or [], units=unit_filter, files=arguments.join_files(files, more)
+            labels=classes or [], units=unit_filter, files=arguments.join_files(files, more_files)
         )
         if id_filter is not None:
             rows = [row for row in rows if row.id in id_filter]
         samples = json_answers.format_samples(rows)
-    lines = [["id", "class", "file", "unit", "added"]]
-    lines += [list(sample.values()) for sample in samples]
+    table = [["id", "class", "file", "unit", "added"]]
+    table += [list(sample.values()) for sample in samples]
     if as_csv:
-        text = _format_csv(lines)
+        text = _format_csv(table)
     else:
-        text = f"{format_table(lines)}\n{pluralize(len(samples), 'sample')}"
+        text = f"{format_table(table)}\n{pluralize(len(samples), 'sample')}"
     print_result(text, {"samples": samples}, as_json)
 
 
-def _format_csv(lines: Sequence[Sequence[object]]) -> str:
-    """Format lines as CSV that is safe in a spreadsheet."""
+def _format_csv(rows: Sequence[Sequence[object]]) -> str:
+    """Format rows as CSV that is safe to open in a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for line in lines:
+    for row in rows:
         cells = []
-        for value in line:
+        for value in row:
             cells.append(arguments.encode_cell(value) if isinstance(value, str) else value)
         writer.writerow(cells)
     return text.getvalue().rstrip("\n")
 
 
 def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
-    """List all deletions: numbers in the chain, time, request, number of samples, head.
+    """List all deletions with their chain numbers, time, request, number of samples, and head.
 
     \b
     munkey log model --json
@@ -93,17 +93,18 @@ def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> No
     with arguments.open_model(directory) as predictor:
         deletions = json_answers.format_log(predictor.log())
     columns = ["first", "last", "when", "request", "deleted", "head"]
-    lines = [columns]
+    table = [columns]
     for deletion in deletions:
-        lines.append([deletion[name] for name in columns])
-    text = "no deletion so far"
+        table.append([deletion[name] for name in columns])
     if deletions:
-        text = format_table(lines)
+        text = format_table(table)
+    else:
+        text = "no deletions so far"
     print_result(text, {"log": deletions}, as_json)
 
 
 def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -> None:
-    """Describe a model: classes, encoder, architecture, inference, memory, provenance.
+    """Show a model's classes, encoder, architecture, inference settings, memory, and provenance.
 
     \b
     munkey inspect model
@@ -134,7 +135,7 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
 
 
 def _format_value(value: object) -> str:
-    """Format a value, dictionary or list in a line."""
+    """Format a value, dictionary or list on one line."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {_format_value(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -148,12 +149,12 @@ def verify(
         str | None,
         typer.Option(
             metavar="HEAD",
-            help="A head that `forget` printed (64 digits). The chain must contain it.",
+            help="A head that `forget` printed (64 digits); the chain must contain it.",
         ),
     ] = None,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Check the chain of deletions, every row, and all checksums.
+    """Verify the chain of deletions, every row, and all checksums.
 
     \b
     munkey verify model
@@ -174,35 +175,36 @@ def verify(
 def purge(
     directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
 ) -> None:
-    """Erase the last traces of forgotten samples from the model's files.
+    """Erase all remaining traces of forgotten samples from the model's files.
 
     \b
     munkey purge model
 
-    Exits with 1 if the directory has foreign files. They are not changed, and may contain forgotten samples.
+    Exits with 1 if the directory contains files that do not belong to the model. The command does not change them, and
+    they may contain forgotten samples.
     """
     with arguments.open_model(directory, writer=True, wait=wait) as predictor:
         with show_spinner("purging"):
             foreign_files = predictor.purge()
         _require_no_foreign_files(directory, foreign_files)
-        text = "purged: no file of the directory contains a byte of a forgotten sample"
+        text = "purged: no file in the directory contains any byte of a forgotten sample"
         print_result(text, predictor.summary() | {"foreign": foreign_files}, as_json)
 
 
 def _require_no_foreign_files(directory: Path, foreign_files: Sequence[str]) -> None:
-    """Raise NotVerifiedError if the directory has files that are not the model's."""
+    """Raise NotVerifiedError if the directory contains files that do not belong to the model."""
     if foreign_files:
         raise NotVerifiedError(
-            f"{directory}: the model's own files are purged, but these are not its own and were not"
-            f" checked: {', '.join(foreign_files)}. They may contain forgotten samples. Move them elsewhere,"
-            " and purge again"
+            f"{directory}: the model's files are purged, but these files do not belong to the model"
+            f" and were not checked: {', '.join(foreign_files)}. They may contain forgotten samples."
+            " Move them elsewhere, and purge again"
         )
 
 
 def compact(
     directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
 ) -> None:
-    """Purge, and free the disk space of forgotten samples.
+    """Purge the model, and free the disk space that forgotten samples used.
 
     \b
     munkey compact model
@@ -248,19 +250,22 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    With ids and salt, the check also shows that the certificate was written for these samples, and fails if the memory
-    still has one of them. It cannot show that they are the deleted samples: the chain contains no ids.
+    With ids and salt, the check also verifies that the certificate was written for these samples, and fails if any of
+    them is still in the memory. It cannot prove that they are the deleted samples, because the chain contains no ids.
 
-    A check exits with status 1 if the memory contradicts the certificate, and with status 2 if the
-    file is not a certificate or was changed.
+    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
+    modified.
     """
     if check and (deletion is not None or request is not None):
         raise ValueError(
-            "--deletion and --request cannot be combined with --check: the certificate names its deletion"
+            "--deletion and --request cannot be combined with --check, because the certificate"
+            " itself states which deletion it certifies"
         )
     has_salt = salt is not None or salt_file is not None
     if (ids is not None) != has_salt:
-        raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
+        raise ValueError(
+            "--ids and --salt must be given together, because a certificate contains one hash of both"
+        )
     salt_bytes = arguments.read_salt(salt, salt_file)
     id_list = None
     if ids is not None:
@@ -283,9 +288,9 @@ def _write_certificate(
     ids: list[int] | None,
     salt: bytes,
 ) -> tuple[str, dict[str, Any]]:
-    """Write a certificate with its page, after adding the ids of the deletion, if there are any.
+    """Write a certificate, with the hash of the deleted ids if they are given, and its page.
 
-    Returns the result of the command, as text and as JSON.
+    Returns the command's result, as text and as JSON.
     """
     from munkey.deploy.certificate import add_ids, write_certificate
 
@@ -294,8 +299,8 @@ def _write_certificate(
         distinct_count = len(set(ids))
         if len(present_ids) or distinct_count != document.rows:
             raise ValueError(
-                f"--ids: {distinct_count} ids, {len(present_ids)} of them in the memory, cannot be"
-                f" the deletion's {pluralize(document.rows, 'sample')}"
+                f"--ids: lists {pluralize(distinct_count, 'id')}, {len(present_ids)} of them still in"
+                f" the memory, but the deletion has {pluralize(document.rows, 'sample')}"
             )
         document = add_ids(document, ids, salt, added_later=True)
     page = write_certificate(document, file)
@@ -309,7 +314,7 @@ def _write_certificate(
 def _check_certificate(
     predictor: "Predictor", file: Path, ids: list[int] | None, salt: bytes
 ) -> tuple[str, dict[str, Any]]:
-    """Check a certificate. Returns the result of the command, as text and as JSON.
+    """Check a certificate against the memory. Returns the command's result, as text and as JSON.
 
     Raises NotVerifiedError if the memory contradicts the certificate.
     """
@@ -330,9 +335,11 @@ def _check_certificate(
     if document.exact and "exact" not in unconfirmed_fields:
         confirmation += "; the model equals, bit for bit, a fit to the remaining rows"
     if ids is not None:
-        confirmation += "; its hash is that of these ids and this salt, as its writer chose them"
+        confirmation += "; its hash matches these ids and this salt, which its issuer chose"
     doubts = ", ".join(unconfirmed_fields.values())
-    text = f"{file}: verified: the chain holds {confirmation}; the chain cannot confirm: {doubts}"
+    text = (
+        f"{file}: verified: the chain contains {confirmation}; the chain cannot confirm: {doubts}"
+    )
     facts = {
         "sound": True,
         "said": text,

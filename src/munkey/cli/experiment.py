@@ -1,4 +1,4 @@
-"""The commands about experiments: estimate costs, run a job, check the machine, compare results."""
+"""Commands for experiments: estimate costs, run a job, check the machine, compare results."""
 
 import os
 import shlex
@@ -23,12 +23,15 @@ OVERLAYS = typer.Argument(
 
 
 def load_plan(overlays: list[Path]) -> "Plan":
-    """Load the plan of params.yaml with these overlays. Raises ParamsError, a ValueError."""
+    """Load the plan from params.yaml and the overlays.
+
+    Raises ParamsError, a ValueError, if a setting is invalid.
+    """
     from munkey.core.files import CONFIGFILES
     from munkey.experiment.params.load import load, read_params
     from munkey.experiment.plan.plan import Plan
 
-    # Messages about missing results repeat the overlays in the command to run.
+    # Messages about missing results suggest a command, which must include the overlays.
     os.environ[CONFIGFILES] = shlex.join(map(str, overlays))
     return Plan(load(read_params(overlays)))
 
@@ -37,7 +40,7 @@ def plan(
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     target: Annotated[
         Literal["run", "audits", "scenarios", "paper"],
-        typer.Option(help="What to estimate: `make run` alone, or with this target."),
+        typer.Option(help="The target to estimate. run: only what `make run` runs."),
     ] = "run",
     machine: Annotated[
         str | None,
@@ -51,30 +54,29 @@ def plan(
         typer.Option(
             metavar="N",
             min=1e-3,
-            help="Assume N * 10^12 operations per second and GPU instead.",
+            help="Instead of a measured speed, assume N * 10^12 operations per second per GPU.",
         ),
     ] = None,
     gpus: Annotated[
         str,
         typer.Option(
             metavar="1,8,64",
-            help="How many GPUs, or machines without a GPU. Several numbers: one estimate each.",
+            help="Number of GPUs, or of machines without a GPU. Several numbers: one estimate each.",
         ),
     ] = "1",
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print JSON, in seconds, bytes and operations.")
+        bool, typer.Option("--json", help="Print JSON in seconds, bytes and operations.")
     ] = False,
 ) -> None:
-    """Estimate the cost of an experiment: trainings, steps, operations, hours, disk space.
+    """Estimate the cost of an experiment: training runs, steps, operations, hours, disk space.
 
     \b
     munkey plan                                   params.yaml on this machine
     munkey plan workflow/presets/paper.yaml --target paper --tflops 60 --gpus 1,8,64
     munkey plan --json | jq .hours
 
-    Run it in the project's folder. It only reads the parameter files, and starts no job. Your own
-    pictures are counted without preparing them. The command exits with status 1 if the size of a
-    data set is not known yet.
+    Run this command in the project folder. It reads only the parameter files and starts no jobs. It counts your own
+    pictures without preparing them, and exits with 1 if the size of a data set is not known yet.
     """
     from munkey.experiment.cost import estimate, machines
 
@@ -90,12 +92,12 @@ def plan(
 
 
 def _parse_gpu_counts(gpus: str) -> list[int]:
-    """Parse numbers of GPUs, separated by commas. Raises ValueError."""
+    """Parse comma-separated numbers of GPUs. Raises ValueError if one is not a positive integer."""
     counts = []
     for word in gpus.split(","):
         if not word.strip().isdecimal() or int(word) < 1:
             raise ValueError(
-                f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64"
+                f"--gpus {gpus}: write positive integers, separated by commas, e.g. 1,8,64"
             )
         counts.append(int(word))
     return counts
@@ -104,7 +106,7 @@ def _parse_gpu_counts(gpus: str) -> list[int]:
 def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
     """Return the estimate as JSON.
 
-    seconds: of all jobs of a kind, in sequence. disk: in bytes.
+    `seconds` is the total time of all jobs of a kind, run one after another; `disk` is in bytes.
     """
     work = []
     for index, kind in enumerate(costs.work):
@@ -131,21 +133,21 @@ def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
 
 def job(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The result to make.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="The result file to create.", show_default=False)
     ],
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     pdb: Annotated[
         bool, typer.Option("--pdb", help="Start the debugger if the job fails.")
     ] = False,
 ) -> None:
-    """Run the job of one result in this terminal, with its output, even if the result exists.
+    """Run the job that creates a result file in this terminal, even if the file exists.
 
     \b
     munkey job results/default/forget/digits/seed0/rate0.1.csv
     munkey job results/cifar10-small/tables/main.md workflow/presets/cifar10-small.yaml --pdb
 
     breakpoint() works in the job's function (src/munkey/jobs) and in all code that it calls. Missing inputs of the job
-    are made first. A failed job leaves no results.
+    are created first. A failed job leaves no result files.
     """
     from munkey.experiment.run.fork_server import SWITCH
     from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
@@ -173,15 +175,14 @@ def job(
 
 def preflight(
     overlays: Annotated[list[Path], OVERLAYS],
-    gpus: Annotated[int, typer.Option(min=1, help="How many jobs use a GPU at once.")] = 1,
+    gpus: Annotated[int, typer.Option(min=1, help="How many jobs use a GPU at the same time.")] = 1,
 ) -> None:
     """Check that this machine can run the paper's experiment (GPU, downloads, disk), and estimate the time.
 
     \b
     munkey preflight workflow/presets/paper.yaml
 
-    If anything is missing, the command prints what to do and exits with status 1. `make reproduce`
-    runs this check first.
+    If anything is missing, the command prints what to do and exits with 1. `make reproduce` runs this check first.
     """
     from munkey.experiment.cost import estimate, machines
     from munkey.experiment.cost.preflight import find_obstacles
@@ -203,7 +204,7 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     \b
     munkey compare-paper workflow/presets/paper.yaml
 
-    It reads the results of `make paper` with the same overlays. `make reproduce` runs it last.
+    Reads the results of `make paper` with the same overlays. `make reproduce` runs this command last.
     """
     from munkey.core.paths import fill
     from munkey.experiment.plan.exhibits import Exhibits
@@ -216,19 +217,19 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
         ours_and_theirs = paper.read(
             fill(experiment_plan.layout.table, table="paper", ending="csv")
         )
-        statements = list(paper.statements(Exhibits(experiment_plan).compared, seeds))
+        statements = list(paper.list_statements(Exhibits(experiment_plan).compared, seeds))
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error.filename} is missing: `make paper` with the same overlays makes it"
+            f"{error.filename} is missing; to create it, run `make paper` with the same overlays"
         ) from None
     tables = [
-        *paper.side_by_side(ours_and_theirs),
+        *paper.side_by_side_tables(ours_and_theirs),
         paper.counts(ours_and_theirs, paper.printed_numbers()),
     ]
     print(render(tables, "markdown"))
     print(
-        "If our runs and the paper's were draws from one distribution, about"
-        f" {100 * paper.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
+        "If our runs and the paper's were draws from the same distribution, about"
+        f" {100 * paper.compute_expected_share(seeds):.0f} % of our numbers would be within the paper's ±"
         f" (ours: n = {seeds}, the paper's: n = 3)."
     )
     print(*statements, sep="\n")
@@ -237,12 +238,13 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
 def search_summary(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="FOLDER", help="A folder of searches.", show_default=False),
+        typer.Argument(metavar="FOLDER", help="A folder of search results.", show_default=False),
     ],
     drop: Annotated[
         float,
         typer.Option(
-            help="Largest allowed loss of validation accuracy, in points; `search_drop` in params.yaml."
+            help="Largest acceptable loss of validation accuracy, in percentage points; like `search_drop` in"
+            " params.yaml."
         ),
     ] = 5.0,
     by_audit: Annotated[
@@ -255,7 +257,7 @@ def search_summary(
     \b
     munkey search-summary results/default/search/digits
 
-    Shows the mean validation gap and the largest loss of validation accuracy of each setting.
+    Prints the mean validation gap and the largest loss of validation accuracy for each setting.
     """
     from munkey.audits import read_evidence
     from munkey.evaluation.search import describe_searches
@@ -273,12 +275,14 @@ def search_fitted(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A prepared data set.", show_default=False)
     ],
-    keys: Annotated[Path | None, typer.Option(help="Its keys, if there are several.")] = None,
+    keys: Annotated[
+        Path | None, typer.Option(help="Which keys to use, if the data set has several.")
+    ] = None,
     count: Annotated[
-        int, typer.Option(min=1, help="How many settings to show for each family.")
+        int, typer.Option(min=1, help="How many settings to print for each family.")
     ] = 3,
 ) -> None:
-    """Search settings for KNN, LDA and NCM on the validation samples.
+    """Search for the best settings of KNN, LDA and NCM on the validation samples.
 
     \b
     munkey search-fitted results/default/data/digits
@@ -292,7 +296,7 @@ def search_fitted(
         experiment = folder.parents[1]
         key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
         if len(key_files) != 1:
-            names = ", ".join(map(str, key_files)) or f"none below {experiment / 'keys'}"
+            names = ", ".join(map(str, key_files)) or f"none in {experiment / 'keys'}"
             raise ValueError(f"{folder}: choose its keys with --keys (found: {names})")
         keys = key_files[0]
     elif keys.is_dir():
@@ -308,7 +312,7 @@ def save_backbone(
     system: Annotated[Path, typer.Argument(help="system.safetensors of a trained ViT.")],
     folder: Annotated[Path, typer.Argument(help="The folder to write.")],
 ) -> None:
-    """Save a trained ViT in timm's format, to fine-tune it on other data.
+    """Save a trained ViT in timm's format, so that it can be fine-tuned on other data.
 
     \b
     munkey save-backbone results/pretraining/models/cifar-10/seed0/full/original-t/system.safetensors cache/backbone
@@ -318,7 +322,7 @@ def save_backbone(
 
     data = read_json(system.with_name("record.json"))["settings"]["data"]
     save_for_timm(load(system), folder, data["pixel_mean"], data["pixel_std"])
-    print(f"saved; name it in params.yaml: pretrained.model: {folder}/")
+    print(f"saved; to use it, set in params.yaml: pretrained.model: {folder}/")
 
 
 def external_state(file: Path) -> None:
@@ -329,7 +333,7 @@ def external_state(file: Path) -> None:
 
 
 def check_files(overlays: Annotated[list[Path], OVERLAYS]) -> None:
-    """Check parameter files, for the Makefile. Errors name file and line."""
+    """Check parameter files, for the Makefile. Error messages name the file and the line."""
     from munkey.experiment.params.load import read_params
 
     read_params(overlays)

@@ -1,4 +1,4 @@
-"""The command `munkey explore`: writes a page that shows the samples of a model."""
+"""The command `munkey explore`, which writes a page that shows a model's samples."""
 
 import sys
 from contextlib import redirect_stdout
@@ -14,7 +14,7 @@ from munkey.core.console import pluralize, warn
 if TYPE_CHECKING:
     import numpy as np
 
-GENERATOR = b'content="munkey explore"'  # marks a page that this command wrote
+GENERATOR = b'content="munkey explore"'  # identifies the pages that this command wrote
 
 
 def explore(
@@ -33,13 +33,13 @@ def explore(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a web page with a map of the model's samples and the neighbors of each.
+    """Write a web page with a map of the model's samples and the neighbors of each sample.
 
     \b
     munkey explore model --html explore.html
     munkey explore model --pictures
 
-    The page is separate from the model: samples that you forget later stay on it. Delete the page then.
+    The page is separate from the model: samples that you forget later remain on the page. Delete the page then.
     """
     import numpy as np
 
@@ -55,7 +55,8 @@ def explore(
     ):
         ids, keys = predictor.keys()
         row_by_id = {row.id: row for row in predictor.rows()}
-        is_present = np.isin(ids, list(row_by_id))  # a sample may be deleted between both calls
+        # Another process may have deleted samples between the two calls.
+        is_present = np.isin(ids, list(row_by_id))
         ids = ids[is_present]
         keys = keys[is_present]
     if not len(ids):
@@ -88,7 +89,7 @@ def explore(
 
 
 def require_explore_page(directory: Path, file: Path) -> None:
-    """Raise ValueError if the file exists and `munkey explore` did not write it."""
+    """Raise ValueError if the file exists but was not written by `munkey explore`."""
     require_outside_model(directory, file)
     if not file.exists():
         return
@@ -98,13 +99,13 @@ def require_explore_page(directory: Path, file: Path) -> None:
             is_ours = GENERATOR in page_file.read(1000)
     if not is_ours:
         raise ValueError(
-            f"{file}: exists, and this command did not write it, so it is not overwritten; choose a"
+            f"{file}: exists, but this command did not write it, so it is not overwritten; choose a"
             " new name with --html"
         )
 
 
 def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
-    """Read the pictures of samples, by id. Warns about pictures that cannot be read."""
+    """Read the pictures of samples by id. Warns about pictures that cannot be read."""
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.images import read_picture
 
@@ -118,5 +119,5 @@ def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]
             continue
     if len(pictures) < len(files):
         missing_pictures = pluralize(len(files) - len(pictures), "picture")
-        warn(f"{missing_pictures} not shown: the source file is unknown or cannot be read")
+        warn(f"{missing_pictures} not shown because the source file is unknown or cannot be read")
     return pictures

@@ -1,4 +1,4 @@
-"""The command `munkey forget`: reads the request, deletes, and reports."""
+"""The command `munkey forget`, which reads requests, deletes samples, and reports the results."""
 
 import re
 import secrets
@@ -17,26 +17,26 @@ from munkey.core.console import escape_to_one_line, pluralize
 if TYPE_CHECKING:
     from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 
-FileOption = Path | None
-
 
 def forget(
     directory: arguments.Directory,
-    more: arguments.MoreFiles = None,
+    more_files: arguments.MoreFiles = None,
     ids: arguments.Ids = None,
     ids_file: Annotated[
-        FileOption,
-        typer.Option(metavar="FILE", help="A file of ids, one per line; - is standard input."),
+        Path | None,
+        typer.Option(metavar="FILE", help="A file with one id per line; - is standard input."),
     ] = None,
     files: arguments.Files = None,
     files_from: Annotated[
-        FileOption,
-        typer.Option(metavar="FILE", help="A file of source files, one per line; - as above."),
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="A file with one source file per line; - is standard input."
+        ),
     ] = None,
     classes: arguments.Classes = None,
     units: arguments.Units = None,
     csv: Annotated[
-        FileOption,
+        Path | None,
         typer.Option(
             metavar="FILE", help="A table of requests, with columns id, file, class, unit, request."
         ),
@@ -44,7 +44,8 @@ def forget(
     request: Annotated[
         str | None,
         typer.Option(
-            metavar="NUMBER", help="A number for the request. It is carried out only once."
+            metavar="NUMBER",
+            help="A number for the request. A request with the same number is not carried out again.",
         ),
     ] = None,
     ignore_missing: Annotated[
@@ -57,7 +58,8 @@ def forget(
         float | None,
         typer.Option(
             metavar="COSINE",
-            help="List look-alikes of at least this cosine of keys [default: 0.95]. 0: none.",
+            help="List look-alikes whose keys have at least this cosine similarity [default: 0.95]."
+            " 0: list none.",
         ),
     ] = None,
     also_similar: Annotated[
@@ -66,29 +68,32 @@ def forget(
     ] = False,
     block_return: Annotated[
         bool,
-        typer.Option("--block-return", help="Let `munkey add` refuse these pictures from now on."),
+        typer.Option("--block-return", help="Make `munkey add` refuse these pictures from now on."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only print what would be forgotten.")
     ] = False,
     certificate: Annotated[
-        FileOption,
-        typer.Option(metavar="FILE", help="Purge, then write a certificate (JSON) and its page."),
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Purge the model, then write a certificate (JSON) and its page."
+        ),
     ] = None,
     list_ids: Annotated[
         bool,
         typer.Option(
-            "--list-ids", help="List the ids in the certificate. It is then a trace of them."
+            "--list-ids",
+            help="List the ids in the certificate, which is then itself a trace of the samples.",
         ),
     ] = False,
     salt_file: Annotated[
-        FileOption,
-        typer.Option(metavar="FILE", help="Write the salt of the certificate to this file."),
+        Path | None,
+        typer.Option(metavar="FILE", help="Write the certificate's salt to this file."),
     ] = None,
     wait: arguments.Wait = 0,
     as_json: arguments.AsJson = False,
 ) -> None:
-    """Forget samples: all that you name, or none if a name is unknown.
+    """Forget all samples that you name, or none if any name is unknown.
 
     \b
     munkey forget model --ids 17,42
@@ -96,23 +101,24 @@ def forget(
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    When the command returns, the deletion is on disk and no answer uses these samples. It prints the head of the chain
-    of deletions. Keep the head elsewhere: with it, `munkey verify DIR --published HEAD` detects a restored backup.
+    When the command returns, the deletion is on disk and no prediction uses these samples. It prints the head of the
+    chain of deletions. Store the head outside the model: `munkey verify DIR --published HEAD` then detects a restored
+    backup.
     """
     names: dict[str, list[Any]] = {
         "ids": _collect_ids(ids, ids_file),
-        "files": _collect_files(files, more, files_from),
+        "files": _collect_files(files, more_files, files_from),
         "labels": classes or [],
         "units": units or [],
     }
-    # A line for each kind of name: the request means all samples that any of them means.
-    lines = [{kind: values} for kind, values in names.items() if values]
     _require_unambiguous_request(names, csv, request)
     if (list_ids or salt_file) and not certificate:
         raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
-    requests = {request: lines}
     if csv is not None:
         requests = _read_requests_or_exit(csv, as_json)
+    else:
+        # One entry for each kind of name: the request covers all samples that match any entry.
+        requests = {request: [{kind: values} for kind, values in names.items() if values]}
 
     from munkey.deploy.deletions import DeletionRequest
 
@@ -124,69 +130,79 @@ def forget(
         also_similar=also_similar,
         block_return=block_return,
     )
-    # The answers of deletions that are on disk, in case a later one fails.
-    finished_answers: list[dict[str, Any]] = []
+    # `delete` appends the outcome of each deletion that is on disk, in case a later one fails.
+    finished_outcomes: list[dict[str, Any]] = []
     try:
         with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
             new_requests = _list_new_requests(plan)
-            certificate_files = _name_files(certificate, new_requests)
-            salt_files = _name_files(salt_file, new_requests)
+            certificate_files = _fill_file_names(certificate, new_requests)
+            salt_files = _fill_file_names(salt_file, new_requests)
             arguments.require_certificates(
                 directory, certificate_files.values(), salt_files.values()
             )
             if dry_run:
-                answers = predictor.preview(plan)
+                outcomes = predictor.preview(plan)
             else:
                 order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
                 with show_spinner("forgetting"):
-                    answers = predictor.delete(plan, certificates=order, answers=finished_answers)
-            for answer in answers:
-                answer.update(plan.deletions[answer["request"]].look_alikes)
-                for file in _name_files(certificate, [answer["request"]]).values():
-                    _add_certificate(answer, file, directory)
+                    outcomes = predictor.delete(plan, certificates=order, answers=finished_outcomes)
+            for outcome in outcomes:
+                outcome.update(plan.deletions[outcome["request"]].look_alikes)
+                for file in _fill_file_names(certificate, [outcome["request"]]).values():
+                    _add_certificate(outcome, file, directory)
             head = predictor.head
-        value = answers[0]
-        if csv is not None:
-            value = {"requests": answers, "left": answers[-1]["left"]}
-        value |= {"missing": plan.missing, "head": head}
-        text = [_describe(answer, directory) for answer in answers]
-        text += _describe_missing(plan)
-        text += _describe_purge(answers, directory)
-        text.append("nothing was changed" if dry_run else f"head of the chain: {head}")
-        print_result("\n".join(text), value, as_json)
+        result = _join_outcomes(outcomes, is_list=csv is not None)
+        result |= {"missing": plan.missing, "head": head}
+        paragraphs = [_describe_outcome(outcome, directory) for outcome in outcomes]
+        paragraphs += _describe_missing(plan)
+        paragraphs += _describe_purge(outcomes, directory)
+        _warn_if_not_purged(outcomes)
+        paragraphs.append("nothing was changed" if dry_run else f"head of the chain: {head}")
+        print_result("\n".join(paragraphs), result, as_json)
     except (Exception, KeyboardInterrupt) as error:
-        if not finished_answers:
+        if not finished_outcomes:
             raise
-        text = [_describe(answer, directory) for answer in finished_answers]
-        text.append(f"head of the chain: {finished_answers[-1]['head']}")
-        text.append("`munkey certificate DIR FILE --deletion NUMBER` certifies it later")
-        raise AfterDeletionError(error, "\n".join(text), finished_answers) from error
-    if any(answer["found_nothing"] for answer in answers):
+        paragraphs = [_describe_outcome(outcome, directory) for outcome in finished_outcomes]
+        paragraphs.append(f"head of the chain: {finished_outcomes[-1]['head']}")
+        paragraphs.append(
+            "to certify it later, run `munkey certificate DIR FILE --deletion NUMBER`"
+        )
+        raise AfterDeletionError(error, "\n".join(paragraphs), finished_outcomes) from error
+    if any(outcome["found_nothing"] for outcome in outcomes):
         raise typer.Exit(FOUND_NOTHING)
 
 
+def _join_outcomes(outcomes: list[dict[str, Any]], *, is_list: bool) -> dict[str, Any]:
+    """Return the command's result as JSON: the only outcome, or all requests of a CSV file."""
+    if is_list:
+        return {"requests": outcomes, "left": outcomes[-1]["left"]}
+    return outcomes[0]
+
+
 def _require_unambiguous_request(
-    names: dict[str, list[Any]], csv: FileOption, request: str | None
+    names: dict[str, list[Any]], csv: Path | None, request: str | None
 ) -> None:
-    """Raise ValueError if the options name nothing, or can mean two things."""
-    if any(names.values()) == (csv is not None):
+    """Raise ValueError if the options name nothing to forget, or if they are ambiguous."""
+    has_names = any(names.values())
+    has_csv = csv is not None
+    if has_names == has_csv:  # neither or both
         raise ValueError(
             "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv"
         )
     if names["labels"] and names["units"]:
         raise ValueError(
-            "--class and --unit are ambiguous (samples of both, or of either?): name one of them; for"
-            " samples of both, write both in a line of a CSV file"
+            "--class and --unit together are ambiguous: use only one of them. To forget the samples"
+            " that match both, write both on one line of a CSV file"
         )
     if csv and request is not None:
         raise ValueError(
-            "--request cannot be combined with --csv, whose column `request` has the numbers"
+            "--request cannot be combined with --csv, because the column `request` has the numbers"
         )
 
 
-def _collect_ids(ids: str | None, ids_file: FileOption) -> list[int]:
-    """Collect the ids of both options."""
+def _collect_ids(ids: str | None, ids_file: Path | None) -> list[int]:
+    """Collect the ids of --ids and --ids-file."""
     all_ids = []
     if ids is not None:
         all_ids += arguments.parse_ids("--ids", ids)
@@ -196,10 +212,10 @@ def _collect_ids(ids: str | None, ids_file: FileOption) -> list[int]:
 
 
 def _collect_files(
-    files: arguments.Names, more: arguments.Names, files_from: FileOption
+    files: arguments.Names | None, more_files: arguments.Names | None, files_from: Path | None
 ) -> list[str]:
-    """Collect the names of source files after `--files`, and those in a file."""
-    names = arguments.join_files(files, more)
+    """Collect the source files of --files and --files-from."""
+    names = arguments.join_files(files, more_files)
     if files_from is not None:
         for line in arguments.read_list(files_from, "files"):
             if line.strip():
@@ -208,7 +224,7 @@ def _collect_files(
 
 
 def _list_new_requests(plan: "DeletionPlan") -> list[str | None]:
-    """List the numbers of the requests that were not carried out before."""
+    """Return the numbers of the requests that have not been carried out yet."""
     numbers = []
     for number, deletion in plan.deletions.items():
         if not deletion.earlier_receipt:
@@ -219,7 +235,7 @@ def _list_new_requests(plan: "DeletionPlan") -> list[str | None]:
 def _read_requests_or_exit(
     file: Path, as_json: bool
 ) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """Read the requests of a CSV file. If it has none, as on some days, end the command."""
+    """Read requests from a CSV file. If there are none, as on some days, exit successfully."""
     requests = arguments.read_requests(file)
     if not requests:
         print_result(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
@@ -227,13 +243,14 @@ def _read_requests_or_exit(
     return requests
 
 
-def _name_files(file: FileOption, numbers: Iterable[str | None]) -> dict[str | None, Path]:
-    """Name the file of each request, by number: {request} in its name stands for the number."""
+def _fill_file_names(file: Path | None, numbers: Iterable[str | None]) -> dict[str | None, Path]:
+    """Return each request's file by request number, which replaces {request} in the file name."""
     files: dict[str | None, Path] = {}
     if file is None:
         return files
     for number in numbers:
-        safe_number = re.sub(r"[/\x00-\x1f]", "-", number or "")  # no slash, no control character
+        # A slash would name a folder, and control characters are confusing in file names.
+        safe_number = re.sub(r"[/\x00-\x1f]", "-", number or "")
         files[number] = Path(str(file).replace("{request}", safe_number))
     return files
 
@@ -244,10 +261,10 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
 ) -> "CertificateOrder":
-    """Make the order of the certificates to write during the deletion.
+    """Return the order that makes the deletion write certificates.
 
-    The files of salts are written now, so that no deletion can be without the salt of its
-    certificate.
+    The salt files are written here, before the deletion. Otherwise, a crash in between could leave
+    a certificate whose salt is lost.
     """
     from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
@@ -256,55 +273,69 @@ def _make_certificate_order(
     for number in certificate_files:
         if len(plan.deletions[number].ids):
             salts[number] = secrets.token_bytes(16)
-    for number in salts.keys() & salt_files.keys():  # only their owner may read them: 0o600
+    for number in salts.keys() & salt_files.keys():
+        # Only the owner may read a salt.
         write_new_file(salt_files[number], f"{salts[number].hex()}\n", 0o600)
 
-    def deliver(answer: dict[str, Any], document: Certificate) -> None:
-        file = certificate_files[answer["request"]]
-        answer["page"] = str(write_certificate(document, file))
-        answer["certificate"] = str(file)
+    def deliver(outcome: dict[str, Any], document: Certificate) -> None:
+        file = certificate_files[outcome["request"]]
+        outcome["page"] = str(write_certificate(document, file))
+        outcome["certificate"] = str(file)
 
     return CertificateOrder(salts, deliver, include_salts=not salt_files, list_ids=list_ids)
 
 
-def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the file of the certificate to an answer that has none yet.
+def _add_certificate(outcome: dict[str, Any], file: Path, directory: Path) -> None:
+    """Add the certificate file to an outcome that has none yet.
 
-    If a repeated request has no certificate yet, add the command that writes one.
+    If a repeated request has no certificate, also add the command that writes one.
     """
-    is_repeated = answer.get("repeated")
+    is_repeated = outcome.get("repeated")
     if is_repeated:
         has_certificate = file.exists()
     else:
-        has_certificate = bool(answer.get("would_delete"))  # in a dry run: it would be written
-    answer.setdefault("certificate", str(file) if has_certificate else None)
-    if is_repeated and answer["deleted"] and not has_certificate:
-        words = ["munkey", "certificate", f"{directory}", f"{file}", "--request", answer["request"]]
-        answer["certify"] = shlex.join(words)
+        has_certificate = bool(outcome.get("would_delete"))  # a dry run, so it would be written
+    outcome.setdefault("certificate", str(file) if has_certificate else None)
+    if is_repeated and outcome["deleted"] and not has_certificate:
+        outcome["certify"] = shlex.join(
+            [
+                "munkey",
+                "certificate",
+                str(directory),
+                str(file),
+                "--request",
+                outcome["request"],
+            ]
+        )
 
 
-def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Write a line if names of source files and units stay in the directory.
-
-    The reason why a purge failed goes to standard error instead.
-    """
-    purge_warning = answers[0].get("unpurged")
+def _warn_if_not_purged(outcomes: list[dict[str, Any]]) -> None:
+    """Print a warning to standard error if the purge after a deletion failed."""
+    purge_warning = outcomes[0].get("unpurged")
     if purge_warning:
         print(f"munkey: {purge_warning}", file=sys.stderr)
+
+
+def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
+    """Return a line that recommends a purge if one is needed to erase all names.
+
+    If a purge was tried and failed, the warning already says so.
+    """
+    if outcomes[0].get("unpurged"):
         return []
-    for answer in answers:
-        if not answer.get("deleted"):
+    for outcome in outcomes:
+        if not outcome.get("deleted"):
             continue
-        if not answer["purged"] and not answer["repeated"]:
+        if not outcome["purged"] and not outcome["repeated"]:
             return [
-                "names of source files and units stay in the directory until"
+                "names of source files and units remain in the directory until you run"
                 f" `munkey purge {directory}`"
             ]
     return []
 
 
 def _describe_missing(plan: "DeletionPlan") -> list[str]:
-    """Write lines about the names that no sample has, with similar names."""
+    """Return lines that list the names without a sample, and similar names."""
     from munkey.deploy.errors import MEMORY_SCOPE, format_first_ten
 
     lines = []
@@ -315,111 +346,124 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
     return lines
 
 
-def _describe(answer: dict[str, Any], directory: Path) -> str:
-    """Describe a request that was carried out, or would be."""
-    name = ""
-    if answer["request"]:
-        name = f"request {escape_to_one_line(answer['request'])}: "
-    if answer.get("repeated"):
-        return _describe_repeated(answer, name)
-    is_dry_run = "would_delete" in answer
-    if answer["found_nothing"]:
+def _describe_outcome(outcome: dict[str, Any], directory: Path) -> str:
+    """Describe the outcome of a deletion or of its dry run."""
+    prefix = ""
+    if outcome["request"]:
+        prefix = f"request {escape_to_one_line(outcome['request'])}: "
+    if outcome.get("repeated"):
+        return _describe_repeated(outcome, prefix)
+    is_dry_run = "would_delete" in outcome
+    if outcome["found_nothing"]:
         verb = "would delete" if is_dry_run else "deleted"
         lines = [
-            f"{name}found nothing now; {verb} nothing, {answer['left']:,} left",
-            "the memory has none of the samples: they were forgotten earlier (see `munkey log`), or"
-            " never in it",
+            f"{prefix}found nothing now; {verb} nothing, {outcome['left']:,} left",
+            "none of the samples is in the memory: they were forgotten earlier (see `munkey log`) or"
+            " were never in it",
         ]
     elif is_dry_run:
-        lines = _describe_dry_run(answer, name)
+        lines = _describe_dry_run(outcome, prefix)
     else:
-        text = f"{name}forgot {pluralize(answer['deleted'], 'sample')}, {answer['left']:,} left"
-        if answer["deleted"]:
-            text += f"; numbers {answer['first']} to {answer['last']} of the chain"
+        text = f"{prefix}forgot {pluralize(outcome['deleted'], 'sample')}, {outcome['left']:,} left"
+        if outcome["deleted"]:
+            text += f"; numbers {outcome['first']} to {outcome['last']} in the chain"
         lines = [text]
-    lines += _describe_relatives(answer, directory, is_dry_run)
-    if "certificate" in answer:
-        lines.append(f"certificate: {_describe_certificate(answer, is_dry_run)}")
-    if "salt" in answer:
-        lines.append(f"salt of its ids, stored in no file: {answer['salt']}")
+    lines += _describe_relatives(outcome, directory, is_dry_run)
+    if "certificate" in outcome:
+        lines.append(f"certificate: {_describe_certificate(outcome, is_dry_run)}")
+    if "salt" in outcome:
+        lines.append(f"salt of its ids, not stored in any file: {outcome['salt']}")
     return "\n".join(lines)
 
 
-def _describe_repeated(answer: dict[str, Any], name: str) -> str:
-    """Describe a request that was carried out before. name: of the request."""
-    if answer["found_nothing"]:
-        return f"{name}found nothing on {answer['when']}; deleted nothing"
-    text = f"{name}carried out on {answer['when']}, so nothing was changed"
-    if "certify" in answer:
-        text += f"\nthe certificate is missing: `{escape_to_one_line(answer['certify'])}` writes it"
+def _describe_repeated(outcome: dict[str, Any], prefix: str) -> str:
+    """Describe a request that was carried out before. The text starts with `prefix`."""
+    if outcome["found_nothing"]:
+        return f"{prefix}found nothing on {outcome['when']}; deleted nothing"
+    text = f"{prefix}carried out on {outcome['when']}, so nothing was changed"
+    if "certify" in outcome:
+        text += f"\nthe certificate is missing; to write it, run `{escape_to_one_line(outcome['certify'])}`"
     return text
 
 
-def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
-    """Describe how many samples would be forgotten, by class, and which. name: of the request."""
+def _describe_dry_run(outcome: dict[str, Any], prefix: str) -> list[str]:
+    """Return lines on the samples that a request would forget: their number by class, and ids."""
     from munkey.deploy.errors import format_first_ten
 
-    text = f"{name}would forget {pluralize(len(answer['would_delete']), 'sample')}"
-    if answer["classes"]:
-        counts = [f"{label} {count:,}" for label, count in answer["classes"].items()]
+    text = f"{prefix}would forget {pluralize(len(outcome['would_delete']), 'sample')}"
+    if outcome["classes"]:
+        counts = [f"{label} {count:,}" for label, count in outcome["classes"].items()]
         text += f" ({', '.join(counts)})"
-    lines = [f"{text} and keep {answer['left']:,}"]
-    if answer["would_delete"]:
-        lines.append(f"ids {format_first_ten(answer['would_delete'])}")
+    lines = [f"{text} and keep {outcome['left']:,}"]
+    if outcome["would_delete"]:
+        lines.append(f"ids {format_first_ten(outcome['would_delete'])}")
     return lines
 
 
-def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
-    """Write lines about exact copies, look-alikes, and classes without samples."""
+def _describe_relatives(outcome: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
+    """Return lines on exact copies, look-alikes, and classes without remaining samples."""
     from munkey.deploy.errors import format_first_ten
 
     lines = []
-    if answer["copies"]:
-        lines.append(_describe_copies(answer, directory, is_dry_run))
-    similar = answer.get("similar")
+    if outcome["copies"]:
+        lines.append(_describe_copies(outcome, directory, is_dry_run))
+    similar = outcome.get("similar")
     if similar and similar["samples"]:
         lines.append(_describe_look_alikes(**similar))
-    emptied_classes = answer.get("emptied")
+    emptied_classes = outcome.get("emptied")
     if emptied_classes:
         lines.append(
-            f"no sample is left in class {format_first_ten(emptied_classes)};"
+            f"no samples remain in class {format_first_ten(emptied_classes)};"
             " `predict --only-held-classes` never predicts it"
         )
     return lines
 
 
-def _describe_copies(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> str:
-    """Describe exact copies: which, whether they stay, and how to forget them."""
+def _describe_copies(outcome: dict[str, Any], directory: Path, is_dry_run: bool) -> str:
+    """Describe which exact copies there are, whether they remain, and how to forget them."""
     from munkey.deploy.errors import format_first_ten
 
-    copies = answer["copies"]
+    copies = outcome["copies"]
     ids = [copy["id"] for copy in copies]
     id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
-    if not answer["identical"]:
+    if not outcome["identical"]:
         return f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
-    way = "--also-identical"
-    if not is_dry_run:
+    if is_dry_run:
+        remedy = "add --also-identical"
+    else:
         command = f"munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
-        if answer["request"]:
+        if outcome["request"]:
             command += " --request NEW"
-        way = f"`{command}`"
-    return f"exact copies of these stay: {id_list}; {way} forgets them too"
+        remedy = f"run `{command}`"
+    return f"exact copies of these remain: {id_list}; to forget them too, {remedy}"
 
 
 def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
-    """Describe how many look-alikes there are, which, and whether they stay."""
+    """Describe how many look-alikes there are, which ones, and whether they remain.
+
+    Parameters
+    ----------
+    above
+        The smallest cosine similarity of a look-alike.
+    also
+        Whether look-alikes are forgotten, too.
+    """
     from munkey.deploy.errors import format_first_ten
 
     ids = format_first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
-    outcome = f"kept, with keys as near as {above:g} (cosine); --also-similar forgets them too"
-    if also:
-        outcome = "among these"
     count = pluralize(len(samples), "look-alike")
-    return f"{count} {outcome}: ids {ids}{_describe_units(samples)}"
+    if also:
+        statement = f"{count} among these"
+    else:
+        statement = (
+            f"{count} kept, whose keys have a cosine similarity of at least {above:g};"
+            " --also-similar forgets them too"
+        )
+    return f"{statement}: ids {ids}{_describe_units(samples)}"
 
 
 def _describe_units(samples: list[dict[str, Any]]) -> str:
-    """List the units of samples, as the end of a phrase; empty if they have none."""
+    """Return a phrase that lists the samples' units, or an empty string if they have none."""
     from munkey.deploy.errors import format_first_ten
 
     units = sorted({sample["unit"] for sample in samples if sample["unit"]})
@@ -428,11 +472,11 @@ def _describe_units(samples: list[dict[str, Any]]) -> str:
     return f", of unit {format_first_ten(units)}"
 
 
-def _describe_certificate(answer: dict[str, Any], is_dry_run: bool) -> str:
-    """Describe where the certificate is, or would be."""
-    file = answer["certificate"]
+def _describe_certificate(outcome: dict[str, Any], is_dry_run: bool) -> str:
+    """Describe where the certificate is, or would be written."""
+    file = outcome["certificate"]
     if not file:
-        return "none, since there is nothing to delete"
+        return "none, because there is nothing to delete"
     if is_dry_run:
         return f"would be written to {file}"
-    return f"{file}; readable page: {answer.get('page')}"
+    return f"{file}; readable page: {outcome.get('page')}"

@@ -1,4 +1,4 @@
-"""The commands `munkey mlflow`: log results to MLflow again, and compare methods there."""
+"""The commands `munkey mlflow sync` and `munkey mlflow ui`."""
 
 import os
 import socket
@@ -15,19 +15,21 @@ if TYPE_CHECKING:
     from munkey.experiment.tracking.runs import Results
 
 app = typer.Typer(
-    name="mlflow", help="Log results to MLflow again; compare methods there.", no_args_is_help=True
+    name="mlflow",
+    help="Log results to MLflow again, or compare methods there.",
+    no_args_is_help=True,
 )
 
 Overlays = Annotated[list[Path] | None, OVERLAYS]
 
 
 class StaleResultsError(ValueError):
-    """The results were made with other parameters than the present ones."""
+    """The results were computed with parameters that differ from the current ones."""
 
 
 @app.command()
 def sync(overlays: Overlays = None) -> None:
-    """Log the results to MLflow again, e.g. after `dvc pull`. Results and DVC stay unchanged.
+    """Log the results to MLflow again, e.g. after `dvc pull`. Does not change the results or DVC.
 
     \b
     munkey mlflow sync
@@ -41,7 +43,9 @@ def sync(overlays: Overlays = None) -> None:
     try:
         runs = make_runs(read_results(plan))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error.filename} is missing: `make run` makes it") from error
+        raise FileNotFoundError(
+            f"{error.filename} is missing; to create it, run `make run`"
+        ) from error
     uri = plan.params.tracking.uri
     run_count = log(uri, plan.params.name, runs)
     print(f"MLflow at {hide_credentials(uri)}, runs: {run_count}")
@@ -50,9 +54,13 @@ def sync(overlays: Overlays = None) -> None:
 @app.command()
 def ui(
     overlays: Overlays = None,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="The port for MLflow.")] = 5000,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="The port that MLflow listens on.")
+    ] = 5000,
 ) -> None:
-    """Start MLflow, and print where it compares methods. If params.yaml names a server, only print.
+    """Start MLflow, and print the addresses of its comparisons of methods.
+
+    If params.yaml names an MLflow server, the command only prints the addresses.
 
     \b
     munkey mlflow ui
@@ -80,23 +88,24 @@ def ui(
 
 
 def require_free_port(port: int) -> None:
-    """Raise OSError if another program listens at this port."""
+    """Raise OSError if another program is listening on this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             raise OSError(
-                f"port {port} of this machine cannot be used ({error.strerror}): another program may be"
-                " listening there, e.g. an MLflow that is still running; stop it, or choose another port:"
-                f" make ui PORT={port + 1}"
+                f"port {port} of this machine cannot be used ({error.strerror}). Another program may be"
+                " listening on it, e.g. an MLflow that is still running. Stop it, or choose another"
+                f" port: make ui PORT={port + 1}"
             ) from None
 
 
 def read_results(plan: "Plan") -> "Results":
-    """Read the results of a run with these parameters.
+    """Read the results of a run.
 
-    Raises FileNotFoundError, DamagedFileError, StaleResultsError.
+    Raises FileNotFoundError or DamagedFileError if a result file is missing or damaged, and
+    StaleResultsError if the results were computed with parameters other than the plan's.
     """
     from munkey.core.files import read_json, read_table
     from munkey.experiment.plan.exhibits import Exhibits
@@ -114,7 +123,7 @@ def read_results(plan: "Plan") -> "Results":
             has_changed_settings = True
     if has_changed_settings or runs != planned_runs:
         raise StaleResultsError(
-            "the results were made with other parameters than those of params.yaml and its overlays:"
+            "the results were computed with parameters that differ from params.yaml and its overlays:"
             " run `make run` first"
         )
     inference = {dataset: plan.query_settings(dataset) for dataset in plan.params.datasets}

@@ -9,31 +9,43 @@ from typing import Any
 
 from munkey.core.console import escape_to_one_line, escape_unprintable
 
-# exit codes, see `munkey --help`
-FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130
+# Exit codes; `munkey --help` explains them.
+FAILED = 1
+BAD_INPUT = 2
+LOCKED = 3
+SYSTEM_ERROR = 4
+FOUND_NOTHING = 5
+INTERRUPTED = 130
 
 
 class NotVerifiedError(Exception):
-    """A check failed. The message says why."""
+    """A check failed. The message gives the reason."""
 
 
 class AfterDeletionError(Exception):
-    """Samples are forgotten, but a later step failed. deletions: those on disk, as JSON."""
+    """Samples were forgotten, but a later step failed.
+
+    Attributes
+    ----------
+    deletions
+        The outcomes of the deletions that are on disk, as JSON.
+    """
 
     def __init__(
         self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]
     ) -> None:
-        reason = str(error) or type(error).__name__
         if isinstance(error, KeyboardInterrupt):
             reason = "interrupted"
-        super().__init__(f"{reason}. But this is done, and on disk:\n{text}")
+        else:
+            reason = str(error) or type(error).__name__
+        super().__init__(f"{reason}. However, the following is already done and on disk:\n{text}")
         self.deletions = deletions
 
 
 def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value as JSON.
+    """Print the text, or the value if `as_json`.
 
-    Characters that standard output cannot encode are escaped.
+    Characters that the encoding of standard output does not support are escaped.
     """
     if as_json:
         text = json.dumps(value, indent=2)
@@ -41,24 +53,29 @@ def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
     try:
         encoded_text = escape_unprintable(text).encode(encoding, "backslashreplace")
         print(encoded_text.decode(encoding), flush=True)
-    except OSError:  # a full disk or a closed pipe: Python would try to write again at exit
-        with suppress(OSError):  # if standard output is not a file
+    except OSError:
+        # The disk is full or the pipe is closed. Python flushes standard output again at exit,
+        # which would fail again, so redirect it to the null device.
+        with suppress(OSError):  # raised by fileno() if standard output is not a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
 
 
-def format_table(lines: Sequence[Sequence[object]]) -> str:
-    """Align columns under a header. A row takes one line, even if a name has line breaks."""
+def format_table(rows: Sequence[Sequence[object]]) -> str:
+    """Format rows as an aligned table. The first row is the header.
+
+    Each row takes one line, even if a name contains line breaks.
+    """
     from tabulate import tabulate
 
     cells = []
-    for line in lines:
-        cells.append(["" if value is None else escape_to_one_line(str(value)) for value in line])
+    for row in rows:
+        cells.append(["" if value is None else escape_to_one_line(str(value)) for value in row])
     return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 
 def get_exit_code(error: BaseException) -> int | None:
-    """Return the exit code of an error that the user can act on; None for any other."""
+    """Return the exit code of an error that the user can fix, or None for any other error."""
     from munkey.deploy.errors import UnknownNamesError
     from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
@@ -71,13 +88,13 @@ def get_exit_code(error: BaseException) -> int | None:
     )
     if isinstance(error, AfterDeletionError) and isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
-    # The first that fits, from special to general: a LockedMemoryError is an OSError, too.
+    # The first match counts, so the order matters: a LockedMemoryError is also an OSError.
     code_of_errors: dict[tuple[type[BaseException], ...], int] = {
         (KeyboardInterrupt,): INTERRUPTED,
         (NotVerifiedError,): FAILED,
         (LockedMemoryError,): LOCKED,
         bad_input_errors: BAD_INPUT,
-        (OSError, ClosedMemoryError, AfterDeletionError): MACHINE,
+        (OSError, ClosedMemoryError, AfterDeletionError): SYSTEM_ERROR,
     }
     for errors, code in code_of_errors.items():
         if isinstance(error, errors):
@@ -86,18 +103,18 @@ def get_exit_code(error: BaseException) -> int | None:
 
 
 def print_error(error: BaseException, *, as_json: bool) -> None:
-    """Print an error to stderr and, if `as_json`, also as JSON to stdout."""
+    """Print an error to standard error and, if `as_json`, also as JSON to standard output."""
     print(escape_unprintable(f"munkey: {error}"), file=sys.stderr)
     if as_json:
         value: dict[str, object] = {"error": str(error), "code": get_exit_code(error)}
         if isinstance(error, AfterDeletionError):
             value["deletions"] = error.deletions
-        with suppress(OSError):  # the message is on standard error already
+        with suppress(OSError):  # the message has already been printed to standard error
             print_result("", value, True)
 
 
 def show_spinner(message: str) -> AbstractContextManager[object]:
-    """Show a spinner in a terminal while the block runs."""
+    """Return a context manager that shows a spinner if standard error is a terminal."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console

@@ -1,4 +1,4 @@
-"""The commands that use a model: predict, add, export, serve. `forget` and `find` have their own files."""
+"""Commands that use a model: predict, add, export and serve. `forget` and `find` have their own files."""
 
 import sys
 import warnings
@@ -28,7 +28,7 @@ def predict(
     directory: Directory,
     pictures: Pictures,
     explain: Annotated[
-        bool, typer.Option("--explain", help="List the samples behind each answer.")
+        bool, typer.Option("--explain", help="List the samples behind each prediction.")
     ] = False,
     html: Page = None,
     only_held_classes: Annotated[
@@ -47,8 +47,8 @@ def predict(
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows the picture of each neighbor whose source file still exists. If samples have no files, as in digits,
-    use explain.page(answer, images) in Python.
+    The page shows the picture of each neighbor whose source file still exists. If the samples have no files, as in
+    digits, use explain.page(prediction, images) in Python.
     """
     from rich.console import Console
     from rich.progress import track
@@ -62,16 +62,17 @@ def predict(
     require_explanation_page(directory, html)
     with open_model(directory) as predictor:
         files = list(iterate_pictures(pictures))
-        batch_size = BATCH_SIZE
         if html:
-            batch_size = len(files)  # the page is made from a single prediction
+            batch_size = len(files)  # the page shows a single prediction
+        else:
+            batch_size = BATCH_SIZE
         batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
-        answers = []
+        records = []
         basis = ""
         faults = []
         console = Console(stderr=True)
         is_silent = not sys.stderr.isatty()
-        for batch in track(batches, "answering", console=console, disable=is_silent):
+        for batch in track(batches, "predicting", console=console, disable=is_silent):
             try:
                 with warnings.catch_warnings(record=True) as skip_warnings:
                     warnings.simplefilter("always", UserWarning)
@@ -79,12 +80,12 @@ def predict(
                         batch, only_held_classes=only_held_classes, on_bad=on_bad
                     )
             except PictureError as error:
-                faults.append(str(error))  # name the faults of all batches
+                faults.append(str(error))  # continue, to report the faults of all batches
                 continue
             faults += [str(warning.message) for warning in skip_warnings]
-            answers += json_answers.format_prediction(prediction, explain=explain)["predictions"]
+            records += json_answers.format_prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
-        if faults and (on_bad == "raise" or not answers):
+        if faults and (on_bad == "raise" or not records):
             raise PictureError("\n".join(faults))
         for fault in faults:
             print(f"munkey: {fault}", file=sys.stderr)
@@ -92,19 +93,19 @@ def predict(
             with atomic(html) as temporary, redirect_stdout(sys.stderr):
                 temporary.write_text(page(prediction), encoding="utf-8")
     lines = []
-    for answer in answers:
-        lines += _describe_answer(answer)
-    value: dict[str, object] = {"predictions": answers}
+    for record in records:
+        lines += _describe_prediction(record)
+    result: dict[str, object] = {"predictions": records}
     if explain:
         lines.append(basis)
-        value["basis"] = basis
-    print_result("\n".join(lines), value, as_json)
+        result["basis"] = basis
+    print_result("\n".join(lines), result, as_json)
 
 
-def _describe_answer(answer: dict[str, Any]) -> list[str]:
-    """Describe an answer in a line, and each neighbor that it rests on in another."""
-    lines = [f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})"]
-    for neighbor in answer.get("neighbors", []):
+def _describe_prediction(record: dict[str, Any]) -> list[str]:
+    """Return a line with the predicted class, and one line per neighbor behind the prediction."""
+    lines = [f"{record['file']}: {record['class']} ({record['probability']:.1%})"]
+    for neighbor in record.get("neighbors", []):
         facts = f"id {neighbor['id']}, {neighbor['class']}, cosine {neighbor['cosine']:.3f}"
         if neighbor["file"]:
             facts += f", {neighbor['file']}"
@@ -113,10 +114,10 @@ def _describe_answer(answer: dict[str, Any]) -> list[str]:
 
 
 def _refuse_label(value: str | None) -> None:
-    """Refuse the former name of an option."""
+    """Raise an error that tells the user the new name of the option --label."""
     if value is not None:
         raise typer.BadParameter(
-            "is called --class, as in `munkey list` and `munkey forget`", param_hint="--label"
+            "is now called --class, as in `munkey list` and `munkey forget`", param_hint="--label"
         )
 
 
@@ -129,12 +130,13 @@ def add(
     directory: Directory,
     pictures: Pictures,
     label: Annotated[
-        str, typer.Option("--class", metavar="NAME", help="Their class.", show_default=False)
+        str,
+        typer.Option("--class", metavar="NAME", help="The pictures' class.", show_default=False),
     ],
     _label: RenamedLabel = None,
     unit: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Their unit, e.g. the person in the pictures."),
+        typer.Option(metavar="NAME", help="The pictures' unit, e.g. the person in them."),
     ] = None,
     allow_blocked: Annotated[
         bool,
@@ -145,7 +147,7 @@ def add(
     wait: Wait = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Add pictures of a class to the memory, without training. Lists exact copies in the memory.
+    """Add pictures of one class to the memory without training, and list exact copies in the memory.
 
     \b
     munkey add model new/*.png --class cat
@@ -164,15 +166,16 @@ def add(
                 units=[unit] * len(files),
                 allow_blocked=allow_blocked,
             )
-    value = json_answers.format_addition(addition) | {"class": label}
-    ids = value["ids"]
-    id_range = f"ids {ids[0]} to {ids[-1]}"
+    result = json_answers.format_addition(addition) | {"class": label}
+    ids = result["ids"]
     if len(ids) == 1:
         id_range = f"id {ids[0]}"
+    else:
+        id_range = f"ids {ids[0]} to {ids[-1]}"
     lines = [f"added {len(ids)} of class {label}: {id_range}"]
     for new_id, copy_ids in addition.identical.items():
         lines.append(f"id {new_id} is an exact copy of {format_first_ten(copy_ids)}")
-    print_result("\n".join(lines), value, as_json)
+    print_result("\n".join(lines), result, as_json)
 
 
 def export(
@@ -180,7 +183,7 @@ def export(
         str,
         typer.Argument(
             metavar="RESULT",
-            help="NAME/DATASET/seedS, or the folder of a result.",
+            help="NAME/DATASET/seedS, or a folder of results.",
             show_default=False,
         ),
     ],
@@ -195,7 +198,7 @@ def export(
     munkey export default/digits/seed0 model
     munkey export results/default/models/digits/seed0/full/original-m model
 
-    The directory contains all that is needed to classify and to forget, and a model card. It contains no code.
+    The directory contains a model card and everything that is needed to classify and to forget. It contains no code.
     """
     with show_spinner("exporting"):
         from munkey.deploy.model.export import export as export_model
@@ -213,14 +216,14 @@ def export(
 def serve(
     directory: Directory,
     host: Annotated[
-        str, typer.Option(help="The address to listen at. 0.0.0.0: all networks.")
+        str, typer.Option(help="The address to listen on. 0.0.0.0: all networks.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
     token_file: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="A file with the token that allows everything, deleting too. Default: a random token.",
+            help="A file with the token that allows everything, including deletion. Default: a random token.",
         ),
     ] = None,
     as_json: AsJson = False,
@@ -231,12 +234,12 @@ def serve(
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
 
-    The environment can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list, MUNKEY_PREDICT_TOKEN to
-    predict. Without the latter, anyone may predict.
+    Environment variables can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list, MUNKEY_PREDICT_TOKEN
+    to predict. Without MUNKEY_PREDICT_TOKEN, anyone may predict.
     """
     from munkey.deploy.http import server
 
-    def say(text: str) -> None:
+    def print_instructions(text: str) -> None:
         print_result(text, {"how": text}, as_json)
 
-    server.serve(directory, host, port, token_file, say)
+    server.serve(directory, host, port, token_file, print_instructions)

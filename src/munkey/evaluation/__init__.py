@@ -1,1 +1,1 @@
-"""Predictions and metrics, the search for settings, and the selection of p_image and p_token."""
+"""Predictions, metrics, the search for settings, and the selection of p_image and p_token."""

@@ -1,4 +1,4 @@
-"""Search for the constants of a closed-form family on validation data; the test set is not used."""
+"""Search for the settings of closed-form families on validation data, never on test data."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -16,13 +16,21 @@ from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
 
-NO_PIXELS = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)  # these families read none
-
-NEIGHBORS = 100  # retrieved per query: enough for every k that KNN tries
+# Closed-form families read keys, not pixels, so any image settings will do.
+NO_PIXELS = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)
+NEIGHBORS = 100  # retrieved per query: at least as many as the largest k that KNN tries
 
 
 class FittedCandidate(NamedTuple):
-    """Constants with their mean negative log-likelihood and accuracy (percent) on validation."""
+    """Settings and their score on the validation samples.
+
+    Attributes
+    ----------
+    loss
+        The mean negative log-likelihood.
+    accuracy
+        Top-1, in percent.
+    """
 
     settings: Mapping[str, object]
     loss: float
@@ -30,7 +38,17 @@ class FittedCandidate(NamedTuple):
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
-    """Fit all combinations of the family's `tried` to training samples. Smallest loss first."""
+    """Score every combination of the values in `family.tried`, best first.
+
+    Each combination is fitted to the training samples and scored on the validation samples.
+
+    Parameters
+    ----------
+    folder
+        A prepared data set.
+    keyfile
+        The keys of its samples.
+    """
     dataset = prepared.load(folder)
     train = keys.read(keyfile, dataset.get_ids("train"))
     val = keys.read(keyfile, dataset.get_ids("val"))
@@ -52,7 +70,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
 
 
 def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[str]:
-    """Return the first `count` candidates, a line each."""
+    """Return one line for each of the first `count` candidates."""
     descriptions = []
     for candidate in candidates[:count]:
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())

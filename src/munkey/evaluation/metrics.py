@@ -1,4 +1,4 @@
-"""Metrics from logits (sec. 4): TA, RA, FA, MIA (percent), and pathway sensitivity P_s."""
+"""Metrics computed from logits (sec. 4): TA, RA, FA and MIA in percent, and pathway sensitivity P_s."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -14,26 +14,26 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 
-RANDOM = ("stratified", "uniform")  # samplings of forget sets that the paper uses
-OF_UNITS = ("unit", "one-of-unit", "known", "relied-on")
-EPSILON = 1e-8  # of P_s (sec. 3.2)
-TOLERANCE = 1e-5  # features and scores of attacks that differ by less differ by rounding alone
+RANDOM = ("stratified", "uniform")  # how the paper draws forget sets
+UNIT_SAMPLINGS = ("unit", "one-of-unit", "known", "relied-on")
+EPSILON = 1e-8  # the epsilon in the definition of P_s (eq. 3)
+TOLERANCE = 1e-5  # smaller differences between attack features or scores are rounding errors
 
 
 def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
     """Return the top-1 accuracy in percent.
 
-    Raises ValueError without samples, and DivergedError for logits that are not finite.
+    Raises ValueError if there are no samples, and DivergedError if any logit is not finite.
     """
     if not len(labels):
-        raise ValueError("accuracy of no samples")
+        raise ValueError("cannot compute the accuracy of zero samples")
     if not np.isfinite(logits).all():
         raise DivergedError("logits are not finite: the model diverged")
     return 100 * float(np.mean(logits.argmax(axis=1) == labels))
 
 
 def compute_attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return loss, entropy, confidence and margin p1 - p2 of each sample, (N, 4) (sec. 4, MIA)."""
+    """Return the MIA features (N, 4): loss, entropy, confidence, and margin p1 - p2 (sec. 4)."""
     log_p = logits.astype(np.float64)
     log_p = log_p - logsumexp(log_p, axis=1, keepdims=True)
     p = np.exp(log_p)
@@ -52,18 +52,20 @@ def membership_inference(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return 100 times the AUROC of an attack that tells forget from test samples (sec. 4, MIA).
+    """Return 100 times the AUROC of an attack that separates forget from test samples (sec. 4, MIA).
 
-    Test is split into halves, stratified by `test_labels`. The attack, a logistic regression, is
-    fitted to retain (members) against one half, in equal numbers, and scored on forget against the
-    other; then the halves swap, and both scores are averaged [ours]. So it is never scored on
-    samples that it was fitted to. Below 50, forget samples look less like members than test samples
-    do.
+    The test samples are split into two halves, stratified by label. A logistic regression is fitted
+    to separate retain samples (members) from one half, with equally many of each, and is scored on
+    forget samples against the other half. Then the halves swap roles, and the two scores are
+    averaged [ours]. The attack is thus never scored on samples that it was fitted to. A result below
+    50 means that forget samples look less like members than test samples do.
 
     Parameters
     ----------
     retain, forget, test
-        The features of the samples, as `compute_attack_features` returns them.
+        The features (N, 4) of the samples, from `compute_attack_features`.
+    test_labels
+        The labels (N,) of the test samples.
     """
     fits = cross_fit_attacks(retain, test, test_labels, generator)
     scores = [auroc(score(forget), score(test[rows])) for score, rows in fits]
@@ -78,10 +80,11 @@ def membership_inference_by_class(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return `membership_inference`, scored within each class and averaged by its share of forget.
+    """Return `membership_inference`, computed within each class and then averaged.
 
-    So a forget set that is mostly of one class cannot be told from test by its class. A half
-    without test samples of a class does not score that class.
+    Classes are weighted by their number of forget samples. Without this, the attack could recognize
+    a forget set that consists mostly of one class by its class. A class is skipped in a half that
+    contains no test samples of it.
     """
     scores = []
     for score, rows in cross_fit_attacks(retain, test, test_labels, generator):
@@ -102,7 +105,7 @@ def membership_inference_by_class(
 def cross_fit_attacks(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
-    """Yield both attacks of `membership_inference`, and the rows of test that each may score."""
+    """Yield the two attacks of `membership_inference`, each with the test rows that it may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     for fit_rows, score_rows in halves.split(test, test_labels):
         size = min(len(fit_rows), len(retain))
@@ -112,21 +115,21 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a logistic regression from features (N, 4) to scores (N,), higher for members."""
-    both = np.concatenate([members, outsiders])
+    """Return a function from features (N, 4) to scores (N,), which are higher for members."""
+    features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
-    mean = both.mean(axis=0)
-    # TOLERANCE keeps a nearly constant feature small: standardized, it would be rounding noise.
-    scale = np.sqrt(both.var(axis=0) + TOLERANCE**2)
+    mean = features.mean(axis=0)
+    # Without TOLERANCE, standardizing a nearly constant feature would amplify its rounding errors.
+    scale = np.sqrt(features.var(axis=0) + TOLERANCE**2)
     attack = LogisticRegression(tol=1e-10, max_iter=1000)
-    attack.fit((both - mean) / scale, is_member)
+    attack.fit((features - mean) / scale, is_member)
     return lambda features: np.asarray(attack.decision_function((features - mean) / scale))
 
 
 def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
-    """Return the share of pairs in which the positive scores higher.
+    """Return the share of (positive, negative) pairs in which the positive has the higher score.
 
-    A pair whose scores differ by less than TOLERANCE counts half.
+    A pair whose scores differ by less than TOLERANCE counts as half.
     """
     sorted_negatives = np.sort(negatives)
     lower = np.searchsorted(sorted_negatives, positives - TOLERANCE, side="left")
@@ -137,12 +140,13 @@ def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
 def rf_jsd(
     before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray
 ) -> float:
-    """Return RF-JSD in nats, 0 to ln 2, which needs no oracle (Spartalis et al. 2025).
+    """Return RF-JSD in nats, between 0 and ln 2 (Spartalis et al. 2025). It needs no oracle.
 
-    In each class, it is the Jensen-Shannon divergence of two mean answers: of the original on
-    unseen samples, and of the unlearned model on forgotten ones. It is averaged over classes that
-    both have; NaN if there are none. Class means say little of single samples. The original code
-    (`log_js_proxy`) swaps the arguments of both divergences, which makes them unbounded.
+    For each class, this is the Jensen-Shannon divergence between two mean predictions: those of the
+    original on unseen samples, and those of the unlearned model on forgotten samples. The result is
+    the mean over the classes that both sets contain, or NaN if they share no class. Class means
+    reveal little about individual samples. The authors' code (`log_js_proxy`) swaps the arguments
+    of both KL divergences, which makes them unbounded.
 
     Parameters
     ----------
@@ -154,15 +158,17 @@ def rf_jsd(
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
         return math.nan
-    p = _average_answers(before, unseen_labels, classes)
-    q = _average_answers(after, forget_labels, classes)
+    p = _average_probabilities(before, unseen_labels, classes)
+    q = _average_probabilities(after, forget_labels, classes)
     mixture = (p + q) / 2
-    divergences = (rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1) / 2  # of each class
-    return float(divergences.mean())
+    class_divergences = (rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1) / 2
+    return float(class_divergences.mean())
 
 
-def _average_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the mean probabilities of each class's samples, (number of classes, C)."""
+def _average_probabilities(
+    logits: np.ndarray, labels: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
+    """Return the mean predicted probabilities of the samples in each class, (len(classes), C)."""
     probabilities = softmax(logits.astype(float), axis=1)
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
 
@@ -172,19 +178,17 @@ def pathway_sensitivity(image: float, token: float, both: float) -> float:
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
-def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
-    """Measure A_image, A_token and A_both in percent, and P_s.
+def measure_pathways(cut_logits: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
+    """Return A_image, A_token and A_both in percent, and P_s.
 
     Parameters
     ----------
-    cut
-        The logits of the memory's samples from only the image, only the token, and both.
+    cut_logits
+        The logits of the memory's samples when only the image (`image`), only the token (`token`),
+        or neither is cut off (`both` are used).
     """
-    accuracies = {}
-    values = {}
-    for name, logits in cut.items():
-        accuracies[name] = accuracy(logits, labels)
-        values[f"A_{name}"] = accuracies[name]
+    accuracies = {name: accuracy(logits, labels) for name, logits in cut_logits.items()}
+    values = {f"A_{name}": value for name, value in accuracies.items()}
     values["P_s"] = pathway_sensitivity(**accuracies)
     return values
 
@@ -195,20 +199,20 @@ def compute_metrics(
     generator: np.random.Generator,
     sampling: str = "stratified",
 ) -> dict[str, float]:
-    """Compute all metrics of one system against one forget set.
+    """Compute all metrics of one system for one forget set.
 
-    After requests that are not random, MIA is within classes, and FM compares the losses of
-    forgotten samples with those of test samples. For classes that are forgotten whole, and for
-    units, FTA is the accuracy on their test samples, and RTA that on all others.
+    If the forget set was not drawn at random, MIA is computed within classes, and FM compares the
+    losses of forgotten samples with those of test samples. If whole classes or units are forgotten,
+    FTA is the accuracy on their test samples, and RTA the accuracy on all other test samples.
 
-    Raises KeyError if the forget set is not within the training split.
+    Raises KeyError if the forget set contains samples outside the training split.
 
     Parameters
     ----------
     predictions
-        The ids, labels, splits and logits of every sample, and units if the data set has them; for
-        MUNKEY also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
-        memory's samples.
+        The arrays of `munkey.evaluation.predict.predict_samples`.
+    sampling
+        How the forget set was drawn.
     """
     ids = predictions["ids"]
     labels = predictions["labels"]
@@ -220,7 +224,7 @@ def compute_metrics(
     test = splits == "test"
     retain = train & ~forget
     if (forget & train).sum() != len(forget_ids):
-        raise KeyError("the forget set holds samples that are not in the training split")
+        raise KeyError("the forget set contains samples that are not in the training split")
     is_random = sampling in RANDOM
     features = compute_attack_features(logits, labels)
     parts = (features[retain], features[forget], features[test])
@@ -236,42 +240,43 @@ def compute_metrics(
             *parts, labels[forget], labels[test], generator
         )
     metrics["VA"] = accuracy(logits[val], labels[val])
-    metrics["tested"] = float(test.sum())  # the sample size of TA, for its interval
+    metrics["tested"] = float(test.sum())  # the sample size behind TA, for its interval
     if not is_random:
         metrics["forgotten"] = float(forget.sum())
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
         metrics["FM"] = 100 * auroc(-forget_loss, -test_loss)
-        is_forgotten = np.isin(labels, find_emptied_classes(labels, forget, retain))  # by class
-        if (test & is_forgotten).sum() > 1:
-            metrics["probe"] = fit_probe(logits[test], is_forgotten[test], generator)
-        elif sampling in OF_UNITS and "units" in predictions:
+        # Whether a sample belongs to a forgotten class or, if there is none, to a forgotten unit.
+        is_related = np.isin(labels, find_emptied_classes(labels, forget, retain))
+        if (test & is_related).sum() > 1:
+            metrics["probe"] = fit_probe(logits[test], is_related[test], generator)
+        elif sampling in UNIT_SAMPLINGS and "units" in predictions:
             units = predictions["units"]
-            is_forgotten = np.isin(units, np.setdiff1d(units[forget], [""]))
-        forgotten_test = test & is_forgotten
-        other_test = test & ~is_forgotten
+            is_related = np.isin(units, np.setdiff1d(units[forget], [""]))
+        forgotten_test = test & is_related
+        other_test = test & ~is_related
         if forgotten_test.any():
             metrics["FTA"] = accuracy(logits[forgotten_test], labels[forgotten_test])
             metrics["RTA"] = accuracy(logits[other_test], labels[other_test])
     if "memory_ids" in predictions:
-        cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
-        metrics |= measure_pathways(cut, predictions["memory_labels"])
+        cut_logits = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
+        metrics |= measure_pathways(cut_logits, predictions["memory_labels"])
     return metrics
 
 
 def fit_probe(
     logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator
 ) -> float:
-    """Return how well a linear probe tells a forgotten class from all others, percent; 50 is chance.
+    """Return how well a linear probe separates a forgotten class from all others, in percent.
 
-    It is the balanced accuracy of a logistic regression on logits (N, C) of test samples, in
-    two-fold cross-validation. So it finds information on the class in all logits, not only in its
-    own.
+    This is the balanced accuracy of a logistic regression on the logits (N, C) of test samples, in
+    two-fold cross-validation; 50 is chance. The probe can use all logits, not only that of the
+    forgotten class.
 
     Parameters
     ----------
     is_forgotten
-        Whether a sample is of the forgotten class, (N,) bool.
+        Whether each sample belongs to the forgotten class, (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -281,7 +286,7 @@ def fit_probe(
 
 
 def find_emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
-    """Find the classes without retained samples.
+    """Return the forgotten classes that have no samples in the retain set.
 
     Parameters
     ----------
@@ -297,9 +302,10 @@ def switch_off_classes(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
 ) -> dict[str, np.ndarray] | None:
-    """Switch off the outputs of emptied classes in predictions. Returns None without such classes.
+    """Return predictions with the outputs of emptied classes switched off.
 
-    A deployment may do so. It is a policy: the weights still know the class.
+    Returns None if no class was emptied. A deployment may choose to switch off these outputs, but
+    that is only a policy, because the weights still contain the class.
     """
     forget = np.isin(predictions["ids"], forget_ids)
     retain = (predictions["splits"] == "train") & ~forget
@@ -307,24 +313,24 @@ def switch_off_classes(
     if not len(classes):
         return None
     logits = predictions["logits"].copy()
-    logits[:, classes] = logits.min() - 100
+    logits[:, classes] = logits.min() - 100  # so low that their probabilities are practically 0
     switched_predictions = {**predictions, "logits": logits}
     # Without memory_ids, no pathway sensitivity is computed.
     switched_predictions.pop("memory_ids", None)
     return switched_predictions
 
 
-def make_metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
-    """Return a line per metric of a system: key, metric, value.
+def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
+    """Return one row per metric of a system, with the system's key, the metric and its value.
 
-    If a class is forgotten whole, there are also lines of METHOD-off: the same system with the
-    outputs of that class switched off. A system that diverged has a single line: the metric
-    `diverged`, 1, and as `why` the reason and the log.
+    If a class was forgotten entirely, there are also rows for METHOD-off, the same system with the
+    outputs of that class switched off. A diverged system has only one row, with the metric
+    `diverged`, the value 1, and, as `why`, the reason and the log file.
 
     Parameters
     ----------
     original
-        The file of the original's logits, for RF-JSD; None for a system that is not unlearned.
+        The file with the original's logits, for RF-JSD; None if the system was not unlearned.
     """
     predictions = read_npz(run.logits)
     forget_ids = forget_sets.read(run.forget)
@@ -338,20 +344,20 @@ def make_metric_lines(run: Evaluation, original: str | None = None) -> list[dict
         reason = {"metric": DIVERGED, "value": 1.0, "why": why}
         return [run.key | {"method": name} | reason for name in variants]
     before = read_npz(original) if original else None
-    lines = []
+    rows = []
     for name, variant in variants.items():
-        for line in _list_variant_metrics(run, variant, forget_ids, before):
-            lines.append(line | {"method": name})
-    return lines
+        for row in _make_variant_rows(run, variant, forget_ids, before):
+            rows.append(row | {"method": name})
+    return rows
 
 
-def _list_variant_metrics(
+def _make_variant_rows(
     run: Evaluation,
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
     before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
-    """Return the lines of a system, or of the same with outputs switched off."""
+    """Return one row per metric of a system's predictions, which may have outputs switched off."""
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = compute_metrics(predictions, forget_ids, generator, run.sampling)
     if before is not None:
@@ -369,12 +375,12 @@ def _list_variant_metrics(
         if name in record:
             metrics[name] = record[name]
     facts = record.get("facts", {})
-    if "budget" in facts:  # of a certified method
+    if "budget" in facts:  # only certified methods have a budget
         for name in ("budget", "delta", "epsilon"):
             metrics[name] = facts[name]
     if "train_epoch_s" in training:
         metrics["train_epoch_s"] = training["train_epoch_s"]
-        # A closed-form family is fitted in one step, and has no epochs.
+        # A closed-form family is fitted in one step, so its history has no epochs.
         epoch_seconds = sum(epoch["seconds"] for epoch in training["history"])
         metrics["train_s"] = epoch_seconds or training["train_epoch_s"]
     return [run.key | {"metric": metric, "value": value} for metric, value in metrics.items()]

@@ -1,7 +1,8 @@
-"""Differences in test accuracy between two systems that answer the same test samples."""
+"""Paired comparisons of test accuracy between systems that classify the same test samples."""
 
 import math
 from collections.abc import Iterable
+from itertools import combinations
 
 import numpy as np
 from scipy import stats
@@ -10,22 +11,28 @@ from munkey.core.diverged import explain_divergence
 from munkey.core.files import read_npz
 from munkey.evaluation.records import Evaluation
 
-LEVEL = 0.95
+LEVEL = 0.95  # confidence level of the intervals
 COLUMNS = ("dataset", "rate", "method", "other", "seeds", "tested", "difference", "low", "high")
 
 
 def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
-    """Compare the accuracy of each pair of systems on the test samples, at each rate.
+    """Compare the test accuracy of every two systems at each forget rate.
 
-    The columns of a line are dataset, rate, method, other, seeds, tested (the number of test
-    samples), difference (of method less other, in points) and its 95 % interval, low and high. A
-    system that diverged for any seed has no lines.
+    A system that diverged for any seed is left out.
 
     Parameters
     ----------
     runs
         The evaluations of one data set, for all seeds.
+
+    Returns
+    -------
+    rows
+        One row per pair of systems, with the keys of COLUMNS: `tested` is the number of test
+        samples, `difference` is the accuracy of `method` minus that of `other` in percentage
+        points, and `low` and `high` are the ends of its 95 % interval.
     """
+    # Whether each test sample is classified correctly: one array per seed.
     flags_by_system: dict[tuple[str, str, str], list[np.ndarray]] = {}
     diverged_systems = set()
     for run in runs:
@@ -35,39 +42,40 @@ def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
             diverged_systems.add(system)
             continue
         test = predictions["splits"] == "test"
-        answers = predictions["logits"][test].argmax(axis=1)
-        flags_by_system.setdefault(system, []).append(answers == predictions["labels"][test])
-    right_by_request: dict[tuple[str, str], dict[str, np.ndarray]] = {}
+        predicted_labels = predictions["logits"][test].argmax(axis=1)
+        is_correct = predicted_labels == predictions["labels"][test]
+        flags_by_system.setdefault(system, []).append(is_correct)
+    # Arrays (seeds, tested) by request, then by method.
+    correct_by_request: dict[tuple[str, str], dict[str, np.ndarray]] = {}
     for (dataset, rate, method), flags in flags_by_system.items():
         if (dataset, rate, method) not in diverged_systems:
-            right_by_request.setdefault((dataset, rate), {})[method] = np.stack(flags)
-    lines: list[dict[str, object]] = []
-    for (dataset, rate), right_by_method in right_by_request.items():
-        names = list(right_by_method)
-        for first, method in enumerate(names):
-            for other in names[first + 1 :]:
-                gains = right_by_method[method].astype(float) - right_by_method[other]
-                pair = {"dataset": dataset, "rate": rate, "method": method, "other": other}
-                lines.append(pair | compare_pair(gains))
-    return lines
+            correct_by_request.setdefault((dataset, rate), {})[method] = np.stack(flags)
+    rows: list[dict[str, object]] = []
+    for (dataset, rate), correct_by_method in correct_by_request.items():
+        for method, other in combinations(correct_by_method, 2):
+            gains = correct_by_method[method].astype(float) - correct_by_method[other]
+            pair = {"dataset": dataset, "rate": rate, "method": method, "other": other}
+            rows.append(pair | compare_pair(gains))
+    return rows
 
 
 def compare_pair(gains: np.ndarray) -> dict[str, object]:
-    """Return the mean gain in points, with an interval over seeds and test samples.
+    """Return the mean gain in percentage points, with an interval over seeds and test samples.
 
-    Two intervals are combined by the root of their sum of squares: Student's over the seeds' means,
-    and that of Agresti and Min (2005, "Wald + 2") over test samples. What varies between seeds is a
-    part of both, so the interval is conservative.
+    The half-widths of two intervals are added in quadrature: Student's t interval over the seeds'
+    means, and the "Wald + 2" interval of Agresti and Min (2005) over test samples. Both include the
+    variation between seeds, so the result is conservative.
 
     Parameters
     ----------
     gains
-        (seeds, tested) numbers: 1 if only the first system is right, -1 if only the other is.
+        Array (seeds, tested): 1 if only the first system is correct, -1 if only the other is, else
+        0.
     """
     seeds, tested = gains.shape
     sample_means = gains.mean(axis=0)
-    # As if two more test samples had been seen, one won and one lost by half a point each: without
-    # them, a handful of samples on which the two differ would look like proof.
+    # "Wald + 2" adds two pseudo-samples, half a win and half a loss in each comparison. Without
+    # them, a few samples on which the systems differ would give an interval that is too narrow.
     count = tested + 2
     variance = ((sample_means**2).sum() + 1 - sample_means.sum() ** 2 / count) / count**2
     half_width = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt(variance)

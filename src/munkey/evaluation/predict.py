@@ -1,4 +1,4 @@
-"""Predictions of a system on all splits, and on its memory's samples with either pathway cut."""
+"""A system's predictions on all splits, and on its memory's samples with either pathway cut off."""
 
 from typing import NamedTuple
 
@@ -18,9 +18,9 @@ class Queries(NamedTuple):
     ids
         The sorted ids of the samples.
     retrieval
-        Their neighbors, for a system with a memory.
+        The samples' neighbors, if the system has a memory.
     other
-        Another retrieval, for audits of a system with pathways. It adds path_NAME logits.
+        Another retrieval, used by audits of systems with pathways. It adds the path_NAME logits.
     """
 
     ids: np.ndarray
@@ -31,11 +31,12 @@ class Queries(NamedTuple):
 def predict_samples(
     system: System, dataset: Dataset, queries: Queries, data: DataSettings, device: str
 ) -> dict[str, np.ndarray]:
-    """Return the arrays that metrics are computed from.
+    """Return the arrays that metrics are computed from, by name.
 
-    These are ids, labels, splits and logits of the samples, and units if the data set has them; for
-    a family with pathways also memory_ids, memory_labels, image_logits, token_logits and
-    both_logits of the memory's samples. Raises KeyError if a neighbor is not in the memory.
+    The arrays are the samples' `ids`, `labels`, `splits` and `logits`, and `units` if the data set
+    has them. A family with pathways adds `memory_ids` and `memory_labels` of the memory's samples,
+    and their logits when only the image, only the token, or both are used: `image_logits`,
+    `token_logits` and `both_logits`. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
     samples = image_set(dataset, queries.ids)
@@ -49,12 +50,12 @@ def predict_samples(
         arrays["units"] = np.array([dataset.units[row] or "" for row in samples.rows])
     if family.has_pathways and system.memory is not None:
         members = image_set(dataset, system.memory.ids.numpy())
-        cut = family.predict_cut_logits(system, members, data, device)
+        cut_logits = family.predict_cut_logits(system, members, data, device)
         arrays |= {"memory_ids": members.ids, "memory_labels": members.labels}
-        for name, logits in cut.items():
+        for name, logits in cut_logits.items():
             arrays[f"{name}_logits"] = logits
     if queries.other is not None:
-        paths = family.predict_path_logits(system, samples, data, device, queries.other)
-        for name, logits in paths.items():
+        path_logits = family.predict_path_logits(system, samples, data, device, queries.other)
+        for name, logits in path_logits.items():
             arrays[f"path_{name}"] = logits
     return arrays

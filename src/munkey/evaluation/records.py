@@ -1,20 +1,26 @@
-"""The files of one evaluation: a system against a forget set."""
+"""The record of one evaluation: which system, which forget set, which files."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A system of a data set, and the files of its results.
+    """The evaluation of one system on one forget set.
 
     Attributes
     ----------
     case
-        The place KNOB/VALUE of an ablation's or the selection's case, else empty.
+        KNOB/VALUE in an ablation or in the selection; otherwise empty.
     rate
-        The forget rate, as in paths.
+        The forget rate, written as in file paths.
+    logits
+        The path of the file with the system's logits.
+    record
+        The path of the job record.
     training
-        The record of the training that the system started from.
+        The path of the record of the training run that the system is based on.
+    forget
+        The path of the file with the forget set's ids.
     sampling
         How the forget set was drawn.
     """
@@ -32,7 +38,7 @@ class Evaluation:
 
     @property
     def key(self) -> dict[str, object]:
-        """The columns that identify it in a table of metrics."""
+        """The columns that identify this evaluation in a table of metrics."""
         key: dict[str, object] = {"dataset": self.dataset}
         if self.case:
             key["case"] = self.case

@@ -1,8 +1,8 @@
-"""Search for the settings of a method on validation data alone (app. B.2).
+"""Search for a method's settings using only validation data (app. B.2).
 
 `munkey search-summary results/default/search/digits` prints the candidates of each method, best
 first, with their mean validation gap and their largest loss of validation accuracy over all seeds
-and rates. The best ones are the defaults in params.yaml.
+and rates. The best candidates are the defaults in params.yaml.
 """
 
 import math
@@ -25,7 +25,7 @@ from munkey.settings import DataSettings
 
 @dataclass(frozen=True)
 class Candidate:
-    """Accuracies of a candidate in percent. The search uses neither the test set nor the oracle."""
+    """A candidate's accuracies in percent. The search uses neither the test set nor the oracle."""
 
     val_accuracy: float
     forget_accuracy: float
@@ -37,18 +37,19 @@ class Candidate:
 
 
 class SearchResult(TypedDict):
-    """The result of a search in its file.
-
-    A candidate that diverged has only its settings and the reason.
+    """The contents of a search's result file.
 
     Attributes
     ----------
     chosen
-        The position of the chosen candidate.
+        The index of the chosen candidate.
     original_val_accuracy
-        The validation accuracy of the original; None if all candidates diverged.
+        The original's validation accuracy; None if all candidates diverged.
     search_s
-        The seconds that the search took.
+        How many seconds the search took.
+    candidates
+        The settings, accuracies and seconds of each candidate. A diverged candidate has only its
+        settings and the reason.
     """
 
     chosen: int
@@ -60,7 +61,7 @@ class SearchResult(TypedDict):
 def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
-    """Return a function from the file of a system to its validation and forget accuracy."""
+    """Return a function that loads a system from a file and measures its accuracies."""
     val = image_set(dataset, dataset.get_ids("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
@@ -80,25 +81,25 @@ def make_scorer(
 def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
-    """Return the position of the candidate with the smallest gap; the first one if several tie.
+    """Return the index of the candidate with the smallest gap, the first one if several tie.
 
-    If all lose more accuracy than `drop`, the one that loses least is chosen.
+    If every candidate loses more than `drop`, return the one with the highest validation accuracy.
 
     Parameters
     ----------
     drop
-        The largest loss of the original's validation accuracy, in points, that an eligible
-        candidate may have; None: any [ours: by its gap alone, a collapsed model wins].
+        How much validation accuracy, in percentage points, an eligible candidate may lose compared
+        with the original; None means any amount. This limit is ours: a collapsed model has a small
+        gap and would win without it.
     """
-    positions = range(len(candidates))
     eligible = []
-    for position, candidate in enumerate(candidates):
+    for index, candidate in enumerate(candidates):
         loss = original_val_accuracy - candidate.val_accuracy
         if drop is None or loss <= drop:
-            eligible.append(position)
+            eligible.append(index)
     if not eligible:
-        return max(positions, key=lambda position: candidates[position].val_accuracy)
-    return min(eligible, key=lambda position: candidates[position].gap)
+        return max(range(len(candidates)), key=lambda index: candidates[index].val_accuracy)
+    return min(eligible, key=lambda index: candidates[index].gap)
 
 
 def make_search_result(
@@ -108,40 +109,46 @@ def make_search_result(
     original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """Return the result of a search.
+    """Return the result of a search, and print the chosen candidate.
 
     Parameters
     ----------
     candidates
-        The accuracies of each candidate; None for one that diverged.
+        The accuracies of each candidate; None if it diverged.
+    records
+        The record of each candidate's unlearning job.
+    chosen
+        The index of the chosen candidate.
+    scoring_s
+        How many seconds it took to score all candidates.
     """
-    table: list[dict[str, Any]] = []
+    candidate_rows: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
-        line = {"settings": record["settings"]["method"]}
+        row = {"settings": record["settings"]["method"]}
         if candidate is None:
-            line[DIVERGED] = record[DIVERGED]
+            row[DIVERGED] = record[DIVERGED]
         else:
-            line |= {"gap": candidate.gap, "unlearn_s": record["unlearn_s"]} | asdict(candidate)
-        table.append(line)
-    print(f"chosen: {table[chosen]}")
+            row |= {"gap": candidate.gap, "unlearn_s": record["unlearn_s"]} | asdict(candidate)
+        candidate_rows.append(row)
+    print(f"chosen: {candidate_rows[chosen]}")
     return SearchResult(
         chosen=chosen,
         original_val_accuracy=original_val_accuracy,
         search_s=scoring_s + sum(record.get("unlearn_s", 0.0) for record in records),
-        candidates=table,
+        candidates=candidate_rows,
     )
 
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """A candidate over all runs.
+    """A candidate's results over all seeds and rates.
 
     Attributes
     ----------
     gap
-        The mean gap.
+        The mean validation gap; infinite if the candidate ever diverged.
     drop
-        The largest loss of validation accuracy.
+        The largest loss of validation accuracy; infinite if the candidate ever diverged.
     """
 
     settings: Mapping[str, object]
@@ -156,26 +163,26 @@ class RankedCandidate:
 
 
 def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
-    """Return the candidates of a method over all runs, best first.
+    """Return the candidates of one method, best first.
 
-    First those that never lose more than `drop` points of the original's validation accuracy, by
-    gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
-    the searches tried different candidates.
+    Candidates that never lose more than `drop` points of validation accuracy come first, sorted by
+    their gap. The others follow, sorted by their drop. Raises ValueError if the searches tried
+    different candidates.
     """
     tried_settings = [candidate["settings"] for candidate in searches[0]["candidates"]]
     for search in searches:
         if [candidate["settings"] for candidate in search["candidates"]] != tried_settings:
             raise ValueError(
-                "these searches tried different settings, so some are of an earlier run: repeat"
+                "these searches tried different settings, so some are from an earlier run: repeat"
                 " all searches"
             )
     eligible: list[RankedCandidate] = []
     others: list[RankedCandidate] = []
-    for position, candidate_settings in enumerate(tried_settings):
+    for index, candidate_settings in enumerate(tried_settings):
         gaps: list[float] = []
         drops: list[float] = []
         for search in searches:
-            candidate = search["candidates"][position]
+            candidate = search["candidates"][index]
             original = search["original_val_accuracy"]
             gaps.append(candidate.get("gap", math.inf))
             if original is None or DIVERGED in candidate:
@@ -193,16 +200,17 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
 
 
 def describe_searches(folder: Path, drop: float) -> Iterable[str]:
-    """Yield a block of lines per method, from the folder of a data set's searches.
+    """Yield lines that rank the candidates of each method, from a data set's folder of searches.
 
-    Raises ValueError for searches that do not belong together, FileNotFoundError without any.
+    Raises ValueError if the searches of a method tried different settings, and FileNotFoundError if
+    the folder contains no searches.
     """
     searches: dict[str, list[SearchResult]] = defaultdict(list)
     for path in sorted(folder.glob("seed*/rate*/*/search.json")):
         searches[path.parent.name].append(read_json(path))
     if not searches:
         raise FileNotFoundError(
-            f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them"
+            f"{folder}: contains no search.json of any method; use results/NAME/search/DATASET"
         )
     for method, method_searches in sorted(searches.items()):
         try:

@@ -13,25 +13,26 @@ import pandas as pd
 from munkey.core.diverged import DIVERGED
 from munkey.settings import SelectionSettings
 
-SHOWN = ("TA", "RA", "FA", "VA", "MIA")  # columns of the table, after deletion
+TABLE_METRICS = ("TA", "RA", "FA", "VA", "MIA")  # measured after deletion
 
 
 class NothingPassesError(ValueError):
-    """No pair keeps both pathways in use; the message lists the whole grid."""
+    """No pair keeps both pathways in use. The message lists the whole grid."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of the grid (p_image, p_token), with means over seeds.
-
-    Both are NaN if the training of a seed diverged. A pair for reference is shown but never chosen.
+    """A grid point (p_image, p_token) with its results, averaged over seeds.
 
     Attributes
     ----------
     P_s
-        The pathway sensitivity before deletion, on the training set.
+        Pathway sensitivity before deletion, on the training set; NaN if any seed diverged.
     gap
-        |validation - forget| accuracy after deletion, in percentage points.
+        |validation accuracy - forget accuracy| after deletion, in percentage points; NaN if any
+        seed diverged.
+    reference
+        Whether the pair is shown only for reference. Such a pair is never chosen.
     """
 
     p_image: float
@@ -46,7 +47,7 @@ class Pair:
 
 
 class PairVerdict(NamedTuple):
-    """The decision on a pair and its reason."""
+    """The decision on a pair, with its reason."""
 
     pair: Pair
     chosen: bool
@@ -54,7 +55,7 @@ class PairVerdict(NamedTuple):
 
 
 class Systems(NamedTuple):
-    """Names, in the metrics, of the systems before and after deletion."""
+    """The names of the systems before and after deletion, as in the column `method`."""
 
     before: str
     after: str
@@ -63,16 +64,16 @@ class Systems(NamedTuple):
 def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
-    """Return the measured pairs of one data set.
+    """Return the pairs of one data set with their results.
 
-    Raises KeyError if a system was not measured.
+    Raises KeyError if a system was not evaluated.
 
     Parameters
     ----------
     tidy
-        The metrics, with the columns case, method, seed, metric, value.
+        The metrics, with the columns case, method, seed, metric and value.
     grid
-        p_image and p_token by case. The pair with both zero is for reference.
+        p_image and p_token of each case. The pair (0, 0) is for reference.
     """
     pairs = []
     for case, probabilities in grid.items():
@@ -93,12 +94,14 @@ def decide_pairs(
     settings: SelectionSettings,
     required: bool = True,
 ) -> list[PairVerdict]:
-    """Return a decision on every pair. At most one pair is chosen.
+    """Return a verdict on every pair. At most one pair is chosen.
 
-    First the "health check" of sec. 3.2: pairs that diverged, or whose P_s is not below the
-    threshold, are dropped. Then the smallest gap wins. Gaps within `comparable` points of it count
-    as equal, and of those the smallest P_s wins. Raises NothingPassesError if no pair passes and
-    one is required, because models are to be trained with it.
+    First, the "health check" of sec. 3.2 drops the pairs that diverged or whose P_s is not below
+    `settings.threshold`. The pair with the smallest gap would win, but gaps within
+    `settings.comparable` points of the smallest count as equal; among these pairs, the one with the
+    smallest P_s is chosen.
+
+    Raises NothingPassesError if no pair passes although one is required to train models.
     """
     finite = []
     healthy = []
@@ -109,16 +112,16 @@ def decide_pairs(
         if not pair.reference and pair.P_s < settings.threshold:
             healthy.append(pair)
     if not healthy and required:
-        listed = "".join(f"\n  - {pair}" for pair in pairs)
+        pair_list = "".join(f"\n  - {pair}" for pair in pairs)
         raise NothingPassesError(
             f"no pair (p_image, p_token) has P_s < {settings.threshold:g}; widen the grid"
-            f" `selection` or raise its threshold:{listed}"
+            f" `selection` or raise its threshold:{pair_list}"
         )
     smallest = min((pair.gap for pair in healthy), default=0.0)
     comparable = [pair for pair in healthy if pair.gap - smallest <= settings.comparable]
     best = min(comparable, key=lambda pair: (pair.P_s, pair.gap), default=None)
 
-    def explain(pair: Pair) -> str:  # noqa: PLR0911  # a sentence for each case
+    def explain(pair: Pair) -> str:  # noqa: PLR0911  # one sentence per case
         if pair not in finite:
             return "diverged"
         if pair.reference:
@@ -146,7 +149,7 @@ def decide_pairs(
 
 
 def get_chosen_pair(verdicts: Sequence[PairVerdict]) -> Pair | None:
-    """Return the pair to use; None if none passes."""
+    """Return the chosen pair, or None if no pair passed."""
     for verdict in verdicts:
         if verdict.chosen:
             return verdict.pair
@@ -160,33 +163,36 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """Make the selection's table: pairs, decisions, and means after deletion over n seeds.
+    """Return the rows of the selection table: pairs, verdicts, and metrics averaged over n seeds.
 
     Parameters
     ----------
     tidy
         The metrics, as in `collect_pairs`.
     cases
-        The cases of the verdicts, in their order.
+        The case of each verdict, in the same order.
     """
-    lines = []
+    rows = []
     for verdict, case in zip(verdicts, cases, strict=True):
         after = _pivot_by_seed(tidy, case, systems.after)
-        line = {"dataset": dataset, **asdict(verdict.pair)}
-        line |= {"chosen": verdict.chosen, "reason": verdict.reason}
-        for name in SHOWN:
-            line[name] = after[name].mean(skipna=False)
-        line["n"] = len(after)
-        lines.append(line)
-    return lines
+        row = {"dataset": dataset, **asdict(verdict.pair)}
+        row |= {"chosen": verdict.chosen, "reason": verdict.reason}
+        for name in TABLE_METRICS:
+            row[name] = after[name].mean(skipna=False)
+        row["n"] = len(after)
+        rows.append(row)
+    return rows
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """Return the metrics of a system with a line per seed and a column per metric, NaN for a diverged seed."""
-    lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
-    if lines.empty:
+    """Return a system's metrics with one row per seed and one column per metric.
+
+    A diverged seed has NaN in all columns.
+    """
+    rows = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
+    if rows.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")
-    by_seed = lines.pivot_table(index="seed", columns="metric", values="value")
+    by_seed = rows.pivot_table(index="seed", columns="metric", values="value")
     if DIVERGED in by_seed:
-        return by_seed.reindex(columns=by_seed.columns.union(["P_s", *SHOWN]))
+        return by_seed.reindex(columns=by_seed.columns.union(["P_s", *TABLE_METRICS]))
     return by_seed

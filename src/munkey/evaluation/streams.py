@@ -1,4 +1,4 @@
-"""Streams of requests: a method goes on from its own last result, with the remaining retain set."""
+"""Streams of requests, in which each request starts from the result of the previous one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,33 +19,34 @@ from munkey.settings import DataSettings, InferenceSettings, Sections
 
 @dataclass(frozen=True)
 class Stream:
-    """A sequence of requests; all ids are sorted.
+    """A sequence of forget requests. All arrays of ids are sorted.
 
     Attributes
     ----------
     retained
-        The ids of training samples that no request deletes.
+        The ids of the training samples that no request deletes.
     requests
-        The ids to forget of each request, in order.
+        The ids that each request deletes, in order.
     added
-        The ids of samples that are added after each request, often none. No request deletes them.
+        The ids of the samples that are added after each request, often none. No request deletes
+        them.
     """
 
     retained: np.ndarray
     requests: Sequence[np.ndarray]
     added: Sequence[np.ndarray]
 
-    def additions(self, done: int) -> np.ndarray:
-        """Return the ids of all samples that are added within the first `done` requests."""
+    def get_additions(self, done: int) -> np.ndarray:
+        """Return the ids of all samples that have been added after `done` requests."""
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
-    def members(self, done: int) -> np.ndarray:
-        """Return the ids of the remaining training samples after `done` requests, without additions."""
+    def get_members(self, done: int) -> np.ndarray:
+        """Return the ids of the original training samples that remain after `done` requests."""
         return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
-    def request(self, number: int) -> ForgetSplit:
-        """Return the retain and forget set of a request, numbered from 1."""
-        retain = np.union1d(self.members(number), self.additions(number - 1))
+    def get_request(self, number: int) -> ForgetSplit:
+        """Return the retain set and the forget set of a request. The first request is number 1."""
+        retain = np.union1d(self.get_members(number), self.get_additions(number - 1))
         return ForgetSplit(retain, self.requests[number - 1])
 
 
@@ -56,40 +57,46 @@ def draw_stream(
     additions: Sequence[int],
     stage: Stage,
 ) -> Stream:
-    """Divide the forget set of a split into `requests` equal parts, in an order drawn from `stage`.
+    """Divide the forget set at random into `requests` parts of equal size.
 
-    After each request that `additions` lists, as many of them are added as the request deletes.
-    Raises ValueError if requests would be empty.
+    Raises ValueError if there are fewer samples to forget than requests.
 
     Parameters
     ----------
     new
         The ids of samples that no model was trained on.
+    additions
+        The numbers of the requests after which new samples are added, as many as the request
+        deletes.
+    stage
+        The source of randomness.
     """
     if len(split.forget) < requests:
         raise ValueError(
-            f"{len(split.forget)} samples cannot be forgotten in {requests} requests: raise"
+            f"cannot divide {len(split.forget)} samples into {requests} requests: increase"
             " audit.pool"
         )
     generator = stage.numpy_generator()
     parts = np.array_split(generator.permutation(split.forget), requests)
-    new_order = generator.permutation(new)
+    shuffled_new = generator.permutation(new)
     added = []
-    used = 0
+    start = 0
     for number, part in enumerate(parts, start=1):
         size = len(part) if number in additions else 0
-        added.append(np.sort(new_order[used : used + size]))
-        used += size
+        added.append(np.sort(shuffled_new[start : start + size]))
+        start += size
     return Stream(split.retain, [np.sort(part) for part in parts], added)
 
 
-class StreamAnswers(NamedTuple):
-    """The answers of a system after `done` requests.
+class StreamEvaluation(NamedTuple):
+    """The evaluation of a system after a number of requests.
 
     Attributes
     ----------
+    done
+        The number of requests so far.
     seconds
-        The seconds that the last request took.
+        How many seconds the last request took.
     logits
         The logits (N, C) of all samples.
     """
@@ -101,16 +108,16 @@ class StreamAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamEvaluator:
-    """Asks a system about every sample of a data set.
+    """Predicts every sample of a data set with a system.
 
     Attributes
     ----------
     keys
-        The keys of all samples, for a family with a memory.
+        The keys of all samples; None if the family has no memory.
     settings
-        The sections `data` and, for a family that reads it, `inference`.
+        The sections `data` and, if the family reads it, `inference`.
     depth
-        The number of neighbors to retrieve.
+        The number of neighbors to retrieve per sample.
     """
 
     dataset: Dataset
@@ -120,9 +127,14 @@ class StreamEvaluator:
     device: str
 
     def predict_logits(self, system: System, added: np.ndarray) -> np.ndarray:
-        """Return logits (N, C) of the system with added samples.
+        """Return the logits (N, C) of a system after adding samples to its memory.
 
-        Raises DivergedError if they are not finite.
+        Raises DivergedError if any logit is not finite.
+
+        Parameters
+        ----------
+        added
+            The ids of the samples to add.
         """
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
@@ -143,7 +155,7 @@ class StreamEvaluator:
             retrieval = Retrieval(near, inference, self.keys.keys)
         logits = family.predict_logits(system, samples, data, self.device, retrieval)
         if not np.isfinite(logits).all():
-            raise DivergedError("answers are not finite")
+            raise DivergedError("logits are not finite")
         return logits
 
     def select_keys(self, ids: np.ndarray) -> Keys:
@@ -152,22 +164,23 @@ class StreamEvaluator:
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
 
 
-def answer_stream(
+def evaluate_stream(
     stream: Stream,
     system: System,
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
     evaluator: StreamEvaluator,
-) -> list[StreamAnswers]:
-    """Return the answers of a system before the first and after each request.
+) -> list[StreamEvaluation]:
+    """Evaluate a system before the first request and after each request.
 
     Parameters
     ----------
     forget
-        A function (system, split, number of the request) -> (unlearned system, seconds).
+        A function (system, split, request number) -> (unlearned system, seconds).
     """
-    answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
+    logits = evaluator.predict_logits(system, stream.get_additions(0))
+    evaluations = [StreamEvaluation(done=0, seconds=0.0, logits=logits)]
     for number in range(1, len(stream.requests) + 1):
-        system, seconds = forget(system, stream.request(number), number)
-        logits = evaluator.predict_logits(system, stream.additions(number))
-        answers.append(StreamAnswers(number, seconds, logits))
-    return answers
+        system, seconds = forget(system, stream.get_request(number), number)
+        logits = evaluator.predict_logits(system, stream.get_additions(number))
+        evaluations.append(StreamEvaluation(number, seconds, logits))
+    return evaluations

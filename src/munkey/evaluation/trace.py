@@ -1,4 +1,4 @@
-"""Traces of a training of MUNKEY: P_s by epoch, and tokens and features at three moments."""
+"""Traces of MUNKEY's training: P_s after each epoch, and tokens and features at three moments."""
 
 import numpy as np
 
@@ -8,37 +8,39 @@ from munkey.evaluation import metrics
 from munkey.models.family import FAMILIES, Recipe, System
 
 
-class Trace:
-    """A trace of a training on `samples`. The training calls `watch`, which changes nothing."""
+class TrainingTrace:
+    """Records a training run on `samples`. The training loop calls `watch`, which has no side effects."""
 
     def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:
         self.samples = samples
         self.recipe = recipe
         self.device = device
         self.moments = {0, recipe.train.epochs // 2, recipe.train.epochs}  # start, middle, end
-        self.lines: list[dict[str, float]] = []
+        self.records: list[dict[str, float]] = []  # one per epoch
         self.vectors: dict[str, np.ndarray] = {}
 
     def watch(self, epoch: int, system: System) -> None:
-        """Record accuracies by pathway, and at the three moments tokens and [CLS] features."""
+        """Record the accuracy of each pathway and, at the three moments, tokens and [CLS] features."""
         family = FAMILIES[system.family]
         data = self.recipe.data
         cut_logits = family.predict_cut_logits(system, self.samples, data, self.device)
         accuracies = metrics.measure_pathways(cut_logits, self.samples.labels)
-        self.lines.append({"epoch": epoch, **accuracies})
+        self.records.append({"epoch": epoch, **accuracies})
         if epoch in self.moments:
             tokens = to_host(system.require_memory().tokens.detach()).numpy()
             features = family.extract_features(system, self.samples, data, self.device)
-            self.vectors[f"tokens_{epoch}"] = tokens.copy()  # training goes on in place
+            # Training updates the tokens in place, so keep a copy.
+            self.vectors[f"tokens_{epoch}"] = tokens.copy()
             self.vectors[f"features_{epoch}"] = features
 
     def to_arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays of the trace by name.
+        """Return the trace as arrays by name.
 
-        These are labels (N,); epoch, A_image, A_token, A_both and P_s, with a number per epoch; and
-        tokens_E (N, m) and features_E (N, width), at the three moments E.
+        `labels` is (N,). `epoch`, `A_image`, `A_token`, `A_both` and `P_s` have one value per epoch.
+        `tokens_E` (N, m) and `features_E` (N, width) exist for each of the three moments, where E is
+        the epoch.
         """
         columns = {}
-        for name in self.lines[0]:
-            columns[name] = np.array([line[name] for line in self.lines])
+        for name in self.records[0]:
+            columns[name] = np.array([record[name] for record in self.records])
         return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}

@@ -1,4 +1,4 @@
-"""One page, in one file, on which a reader follows single samples through forgetting.
+"""A self-contained HTML page on which readers follow single samples through forgetting.
 
-`contents.py` defines the contents of the page and lists its views; the other modules make its parts.
+`contents.py` defines the contents and the views of the page. The other modules create its parts.
 """

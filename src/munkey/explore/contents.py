@@ -1,4 +1,4 @@
-"""The contents of the page of a data set or a model, and the list of its views."""
+"""The contents of the page of a data set or a saved model, and the list of its views."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -13,61 +13,73 @@ FULL = "full"  # the memory before any request
 class View(NamedTuple):
     """A view of the page.
 
-    name: its entry in VIEWS of page.js, which draws it. title: its heading. looks_at: the sentence
-    above it, which says what to look for. of_model: that sentence on the page of a saved model,
-    which has only keys; None for a view that such a page does not have.
+    Attributes
+    ----------
+    name
+        The name of the entry in VIEWS of page.js that draws the view.
+    title
+        The heading.
+    looks_at
+        The sentence below the heading, which tells the reader what to look for.
+    model_looks_at
+        The same sentence for the page of a saved model; None if that page lacks the view.
     """
 
     name: str
     title: str
     looks_at: str
-    of_model: str | None = None
+    model_looks_at: str | None = None
 
 
-# A sixth view is a line here, and an entry of VIEWS of this name in page.js.
+# To add a view, add an entry here and an entry of the same name to VIEWS in page.js.
 VIEWS = (
     View(
         "designs",
         "Which design?",
-        "The best designs (a model with its unlearning method) are at the lower right: they answer most"
-        " test pictures correctly, and nearly as if they had never seen the forgotten ones.",
+        "The best designs (a model with its unlearning method) are at the lower right: they classify most"
+        " test pictures correctly and behave almost as if they had never seen the forgotten ones.",
     ),
     View(
         "samples",
         "Sample by sample",
-        "Each column is one forgotten picture: the farther A's disk lies above the dash of its oracle, a"
-        " model that never saw the picture, the more of it A still remembers.",
+        "Each column is one forgotten picture. The dash shows its oracle, a model that never saw the"
+        " picture. The higher A's disk is above the dash, the more A still remembers of the picture.",
     ),
     View(
         "map",
         "Map",
-        "Each mark is a picture, and similar pictures lie close together: look for forgotten ones"
-        " (ringed) that lie among another class.",
-        of_model="Samples with similar keys lie close together: one that lies among another class may"
-        " have a wrong label.",
+        "Each mark is a picture, and similar pictures are close together. Look for forgotten pictures"
+        " (ringed) in the middle of another class.",
+        model_looks_at="Samples with similar keys are close together. A sample in the middle of another"
+        " class may have a wrong label.",
     ),
     View(
         "neighbors",
         "Neighbors",
-        "Look for pictures that are very similar to a forgotten one: they remain in the memory, some move"
-        " up (▲, double frame), and a model may answer from them.",
-        of_model="Look for samples that are very similar to the chosen one: if it is forgotten, they"
-        " remain, and a person may want them forgotten, too.",
+        "Look for pictures that are very similar to a forgotten one. They remain in the memory, some of"
+        " them move up (▲, double frame), and a model may base its predictions on them.",
+        model_looks_at="Look for samples that are very similar to the chosen one. If it is forgotten, they"
+        " remain, but a person may want them to be forgotten, too.",
     ),
     View(
         "requests",
         "Over requests",
-        "See whether a model stays useful as people withdraw pictures again and again: its numbers should"
-        " stay near its oracle's, whatever is forgotten.",
+        "See whether a model remains useful as people withdraw pictures again and again. Its numbers"
+        " should stay close to its oracle's, no matter what is forgotten.",
     ),
 )
 
 
 @dataclass(frozen=True)
 class PageSamples:
-    """The samples of the page, in the order of every other array. N of them.
+    """The N samples on the page. All other arrays have the same order.
 
-    names: file names or other labels to show; x, y: their keys in the plane.
+    Attributes
+    ----------
+    x, y
+        The coordinates of the samples' keys on the map.
+    names
+        File names or other labels to show.
     """
 
     ids: np.ndarray
@@ -80,7 +92,17 @@ class PageSamples:
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """Small pictures in one image, row by row. uri: the image as a data URI; side: of one [px]."""
+    """Small pictures, arranged row by row in a single image.
+
+    Attributes
+    ----------
+    uri
+        The image as a data URI.
+    side
+        The side of a thumbnail in pixels.
+    columns
+        The number of thumbnails in a row.
+    """
 
     uri: str
     side: int
@@ -89,7 +111,13 @@ class Thumbnails:
 
 @dataclass(frozen=True)
 class NearRows:
-    """The nearest rows of a memory to each sample: ids (N x depth) and cosines, row by row."""
+    """The `depth` nearest rows of a memory to each of N samples.
+
+    Attributes
+    ----------
+    ids, cosines
+        Flattened arrays (N * depth,), sample by sample.
+    """
 
     ids: np.ndarray
     cosines: np.ndarray
@@ -97,10 +125,17 @@ class NearRows:
 
 
 @dataclass(frozen=True)
-class SystemAnswers:
-    """Answers of a system. top: predicted classes; p_true: probability of the true class, in 1/65535.
+class SystemPredictions:
+    """A system's predictions for the samples on the page.
 
-    diverged: the reason why it has no answers, if it has none.
+    Attributes
+    ----------
+    top
+        The predicted classes (N,).
+    p_true
+        The probabilities (N,) of the true class, in units of 1/65535.
+    diverged
+        The reason why there are no predictions; None if there are.
     """
 
     top: np.ndarray
@@ -112,13 +147,25 @@ class SystemAnswers:
 class Contents:
     """The contents of a page.
 
-    advice: which design to deploy, in a sentence, commands between backticks. words: the meaning of the page's terms.
+    The key of a request is `rate0.1` or, in a scenario, `scenario/class/rate0.1`.
 
-    A request is `rate0.1`, or of a scenario `scenario/class/rate0.1`. near: by `full` or
-    SEED/REQUEST, the memory that is searched. forgotten: positions of samples by SEED/REQUEST.
-    answers: by SEED/REQUEST/SYSTEM, of originals SEED/full/SYSTEM. counts, correct: of the whole
-    data set, samples and correct answers by part (test, retain, forget) and class, complete where
-    the page shows a part of the samples; by SEED/REQUEST, and SEED/REQUEST/SYSTEM.
+    Attributes
+    ----------
+    advice
+        A sentence that recommends a design. Commands are between backticks.
+    predictions
+        By SEED/REQUEST/SYSTEM, or by SEED/full/SYSTEM for originals.
+    counts
+        The number of samples in the whole data set by SEED/REQUEST, then by part (test, retain,
+        forget); one number per class.
+    correct
+        The number of correctly classified samples by SEED/REQUEST/SYSTEM, otherwise like `counts`.
+    forgotten
+        The positions of the forgotten samples in `samples`, by SEED/REQUEST.
+    near
+        The neighbors of the samples, by the memory that was searched: `full` or SEED/REQUEST.
+    glossary
+        The meanings of the page's terms.
     """
 
     title: str
@@ -133,7 +180,7 @@ class Contents:
     requests: Sequence[Mapping[str, Any]] = ()
     seeds: Sequence[int] = ()
     systems: Sequence[Mapping[str, Any]] = ()
-    answers: Mapping[str, SystemAnswers] = field(default_factory=dict)
+    predictions: Mapping[str, SystemPredictions] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     correct: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     forgotten: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -141,22 +188,22 @@ class Contents:
     designs: Sequence[Mapping[str, Any]] = ()
     streams: Sequence[Mapping[str, Any]] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
+    glossary: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def views(self) -> list[View]:
-        """The views of this page, each with the sentence that fits."""
+        """The views of this page, with the sentences for an experiment or for a saved model."""
         if self.is_experiment:
             return list(VIEWS)
         views = []
         for view in VIEWS:
-            if view.of_model is not None:
-                views.append(view._replace(looks_at=view.of_model))
+            if view.model_looks_at is not None:
+                views.append(view._replace(looks_at=view.model_looks_at))
         return views
 
 
 def encode_json(value: Any) -> Any:
-    """Convert a value that `json` cannot encode: a numeric array to its type and base64 bytes."""
+    """Convert a value for `json`. Numeric arrays become their type and base64-encoded bytes."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         little_endian = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         text = base64.b64encode(little_endian.tobytes()).decode()
@@ -164,5 +211,5 @@ def encode_json(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.tolist()
     if is_dataclass(value):
-        return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise TypeError(f"{type(value).__name__} cannot stand on a page")
+        return {item.name: getattr(value, item.name) for item in fields(value)}
+    raise TypeError(f"a page cannot contain a {type(value).__name__}")

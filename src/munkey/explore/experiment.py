@@ -1,4 +1,4 @@
-"""The page of an experiment: answers, neighbors and tables, from the files of its results."""
+"""The contents of an experiment's page: predictions, neighbors and tables from its result files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
-from munkey.explore.contents import FULL, Contents, NearRows, PageSamples, SystemAnswers
+from munkey.explore.contents import FULL, Contents, NearRows, PageSamples, SystemPredictions
 from munkey.explore.pictures import (
     choose_page_ids,
     make_thumbnails,
@@ -27,11 +27,11 @@ from munkey.memory import neighbors
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import ABSENT, cell, lowest, two_digits
+from munkey.report.tables.markup import ABSENT, find_lowest_gap, format_cell, format_two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
-EXPLAINED = (
+GLOSSARY_COLUMNS = (
     "TA",
     "RA",
     "FA",
@@ -43,11 +43,11 @@ EXPLAINED = (
     "±",
 )
 SUBTITLE = (
-    "Some training pictures had to be forgotten. For single pictures, this page compares the answers of"
-    " models before forgetting, after it, and of models that never saw them (oracles), all from the run"
-    " `{run}`"
+    "Some training pictures had to be forgotten. For single pictures, this page compares the predictions"
+    " of models before forgetting, after forgetting, and of models that never saw the pictures (oracles)."
+    " All models are from the run `{run}`"
 )
-SAMPLINGS = {  # requests that are not random, by the sampling of their forget set
+SAMPLINGS = {  # descriptions of requests that are not random, by how the forget set is drawn
     "class": "whole classes",
     "cluster": "groups of look-alikes",
     "hard": "the hardest pictures",
@@ -55,17 +55,29 @@ SAMPLINGS = {  # requests that are not random, by the sampling of their forget s
     "easy": "the easiest pictures",
     "unit": "all pictures of a person or group",
 }
-CELLS = {"TA": "TA", "RA": "RA", "FA": "FA", "MIA": "MIA", "Avg Gap": "gap"}  # metrics by heading
-AUDITED_KINDS = ("rows", "weights")  # of others the share is known without an audit
-FINEST = 65535  # probabilities are stored in 16 bits
+CELL_METRICS = {
+    "TA": "TA",
+    "RA": "RA",
+    "FA": "FA",
+    "MIA": "MIA",
+    "Avg Gap": "gap",
+}  # metrics by heading
+AUDITED_KINDS = ("rows", "weights")  # the shares of other kinds are known without an audit
+PROBABILITY_SCALE = 65535  # probabilities are stored in 16 bits
 
 
 @dataclass(frozen=True)
 class ResultFiles:
-    """The files of an experiment that the page of a data set is made from.
+    """The files that the page of a data set is generated from.
 
-    near: files of neighbors by the memory that was searched, `full` or SEED/REQUEST. audits,
-    scenarios, streams: their table, if it was made.
+    Attributes
+    ----------
+    images
+        The data set's images.
+    keyfile
+        The keys of its samples.
+    audits, scenarios, streams
+        A list with the path of the table, or an empty list if it was not created.
     """
 
     images: Path
@@ -78,10 +90,18 @@ class ResultFiles:
 
 @dataclass(frozen=True)
 class Experiment:
-    """The experiment, as planned.
+    """The experiment as planned.
 
-    rests_on: number of neighbors that a system's answers rest on, if any. requests: those of
-    scenarios, in words, by case.
+    Attributes
+    ----------
+    near
+        The files of neighbors, by the memory that was searched: `full` or SEED/REQUEST.
+    rows
+        The systems in the tables.
+    rests_on
+        How many neighbors each system uses for a prediction, if it uses any.
+    requests
+        Descriptions of the scenarios' requests, by case.
     """
 
     name: str
@@ -97,7 +117,7 @@ class Experiment:
 def gather_contents(
     files: ResultFiles, experiment: Experiment, settings: ExploreSettings
 ) -> Contents:
-    """Gather the contents of the page of a data set."""
+    """Gather the contents of a data set's page."""
     dataset = prepared.load(files.images.parent)
     forgotten = {}
     for run in experiment.runs:
@@ -117,44 +137,45 @@ def gather_contents(
     near_by_memory = {}
     for key, searched in near.items():
         near_by_memory[key] = pack_neighbors(searched.select(rows))
-    answers = AnswerTable(dataset, ids)
+    predictions = PredictionTable(dataset, ids)
     for run in experiment.runs:
-        answers.add(run, forgotten[make_request_key(run)])
+        predictions.add(run, forgotten[make_request_key(run)])
     return Contents(
         title=experiment.dataset,
         subtitle=SUBTITLE.format(run=experiment.name),
         scope=describe_scope(ids, dataset.ids, forgotten, near),
         classes=dataset.classes,
         samples=PageSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
-        projection=points.words,
+        projection=points.description,
         is_experiment=True,
-        advice=write_advice(files, experiment),
+        advice=describe_recommendation(files, experiment),
         pictures=pictures,
         requests=list_requests(experiment),
         seeds=sorted({run.seed for run in experiment.runs}),
         systems=list_systems(experiment),
-        answers=answers.shown,
-        counts=answers.counts,
-        correct=answers.correct,
+        predictions=predictions.shown,
+        counts=predictions.counts,
+        correct=predictions.correct,
         forgotten=positions,
         near=near_by_memory,
         designs=list_designs(files, experiment),
         streams=list_streams(files),
-        words=explain_words([row.title for row in experiment.rows]),
-        commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
+        glossary=write_glossary([row.title for row in experiment.rows]),
+        commands={
+            "audits": "make audits",
+            "scenarios": "make scenarios",
+            "streams": "make run TARGET=streams",
+        },
     )
 
 
-STREAMS = "make run TARGET=streams"
-
-
 def name_request(run: Evaluation) -> str:
-    """Return the request of a run, without its seed."""
+    """Return the key of a run's request, without the seed."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
 def make_request_key(run: Evaluation) -> str:
-    """Return the request of one seed: SEED/REQUEST."""
+    """Return the key of a run's request with its seed, SEED/REQUEST."""
     return f"{run.seed}/{name_request(run)}"
 
 
@@ -182,40 +203,43 @@ def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
     return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
 
 
-def explain_words(titles: Sequence[str]) -> dict[str, str]:
-    """Explain columns, as the report's glossary does, and systems, by their titles."""
-    from munkey.models.family import FAMILIES  # heavy, and planning imports this file
+def write_glossary(titles: Sequence[str]) -> dict[str, str]:
+    """Return the meanings of columns, as in the report's glossary, and of systems, by their titles."""
+    from munkey.models.family import FAMILIES  # heavy, and planning imports this module
 
-    words = {name: glossary.find_meaning(name) for name in EXPLAINED}
+    meanings = {name: glossary.find_meaning(name) for name in GLOSSARY_COLUMNS}
     for family in FAMILIES.values():
         if family.original_title in titles:
-            words[family.original_title] = (
+            meanings[family.original_title] = (
                 f"{family.title} trained on everything, before unlearning"
             )
         if family.oracle_title in titles:
-            words[family.oracle_title] = (
-                f"the oracle of {family.title}: trained without the forget set, the reference"
+            meanings[family.oracle_title] = (
+                f"the oracle of {family.title}, trained without the forget set; the reference"
             )
-    words["oracle"] = "the same kind of model, trained from scratch without the forgotten pictures"
-    words["key"] = (
-        "the vector a frozen encoder computes for a picture; no deletion changes the encoder"
+    meanings["oracle"] = (
+        "the same kind of model, trained from scratch without the forgotten pictures"
     )
-    return words
+    meanings["key"] = (
+        "the vector that a frozen encoder computes for a picture; deletions do not change the encoder"
+    )
+    return meanings
 
 
 def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
-    """List every system of the tables: its role, its original and its oracle."""
+    """List all systems in the tables, with their roles, originals and oracles."""
     originals = {}
     for row in experiment.rows:
         if row.context:
             originals[row.oracle] = row.name
     systems = []
     for row in experiment.rows:
-        role = "method"
         if row.context:
             role = "original"
         elif row.oracle is None:
             role = "oracle"
+        else:
+            role = "method"
         oracle = row.name if role == "oracle" else row.oracle
         systems.append(
             {
@@ -236,25 +260,26 @@ def describe_scope(
     forgotten: Mapping[str, np.ndarray],
     near: Mapping[str, neighbors.Neighbors],
 ) -> str:
-    """Describe in sentences which samples the page shows, and by which rule."""
+    """Describe in sentences which samples the page shows, and how they were chosen."""
     if len(shown_ids) == len(all_ids):
         return f"All {len(shown_ids):,} pictures of the data set are shown."
     forgotten_ids = union_ids(forgotten.values())
     groups = rank_neighbors(all_ids, near, select_shown(forgotten, shown_ids))
     neighbor_ids = np.setdiff1d(union_ids(groups), forgotten_ids)
-    others = "then neighbors of those"
-    if not np.isin(neighbor_ids, shown_ids).all():
-        others = "the nearest first"
+    if np.isin(neighbor_ids, shown_ids).all():
+        others = "then neighbors of those"
+    else:
+        others = "nearest first"
     return (
         f"{len(shown_ids):,} of {len(all_ids):,} pictures are shown:"
         f" {format_shown_count(forgotten_ids, shown_ids)} that a request forgets,"
         f" {format_shown_count(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
-        f" {others}, and a random sample of the rest (fixed seed). Accuracies are of all pictures."
+        f" {others}, and a random sample of the rest (fixed seed). Accuracies are computed on all pictures."
     )
 
 
 def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
-    """Return in words how many of the ids are shown."""
+    """Return a phrase that states how many of the ids are shown."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):
         return f"all {count:,}"
@@ -262,44 +287,54 @@ def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
 
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
-    """Pack neighbors as the page stores them: ids in 16 bits if they fit."""
-    dtype: type[np.int16] | type[np.int32] = np.int32
-    if near.ids.max(initial=0) < np.iinfo(np.int16).max:
-        dtype = np.int16
+    """Flatten neighbors for the page, with ids in 16 bits if they are small enough."""
+    has_small_ids = near.ids.max(initial=0) < np.iinfo(np.int16).max
+    dtype = np.int16 if has_small_ids else np.int32
     return NearRows(near.ids.astype(dtype).ravel(), near.cosines.ravel(), near.ids.shape[1])
 
 
-class AnswerTable:
-    """Answers of systems, gathered one evaluation after the other."""
+class PredictionTable:
+    """Collects the predictions of systems, one evaluation at a time.
+
+    Parameters
+    ----------
+    ids
+        The ids of the samples that are shown on the page.
+
+    Attributes
+    ----------
+    shown, counts, correct
+        The fields `predictions`, `counts` and `correct` of `Contents`.
+    """
 
     def __init__(self, dataset: Dataset, ids: np.ndarray) -> None:
-        """ids: of the samples whose answers are shown one by one."""
         self.dataset = dataset
         self.rows = dataset.rows(ids)
-        self.shown: dict[str, SystemAnswers] = {}
+        self.shown: dict[str, SystemPredictions] = {}
         self.counts: dict[str, dict[str, list[int]]] = {}
         self.correct: dict[str, dict[str, list[int]]] = {}
 
     def add(self, run: Evaluation, forgotten: np.ndarray) -> None:
-        """Add the answers of one system to all samples."""
+        """Add the predictions of one evaluation."""
         arrays = read_npz(run.logits)
         if not np.array_equal(arrays["ids"], self.dataset.ids):
-            raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
-        key = f"{make_request_key(run)}/{run.method}"
+            raise ValueError(f"{run.logits}: the samples do not match those of the data set")
         top = arrays["logits"].argmax(axis=1)
         why = explain_divergence(arrays)
         self._count(run, top, forgotten)
-        if f"/{FULL}/" in run.logits:
+        if f"/{FULL}/" in run.logits:  # an original, which is the same for all requests
             key = f"{run.seed}/{FULL}/{run.method}"
+        else:
+            key = f"{make_request_key(run)}/{run.method}"
         if key not in self.shown:
-            smallest = np.min_scalar_type(len(self.dataset.classes))
+            smallest_type = np.min_scalar_type(len(self.dataset.classes))
             p_true = compute_true_class_probability(
                 arrays["logits"][self.rows], self.dataset.labels[self.rows]
             )
-            self.shown[key] = SystemAnswers(top[self.rows].astype(smallest), p_true, why)
+            self.shown[key] = SystemPredictions(top[self.rows].astype(smallest_type), p_true, why)
 
     def _count(self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray) -> None:
-        """Count samples and correct answers by class, on all samples of each part."""
+        """Count all samples and the correctly classified ones, by part and class."""
         is_forgotten = np.isin(self.dataset.ids, forgotten)
         parts = {
             "test": self.dataset.splits == "test",
@@ -307,27 +342,27 @@ class AnswerTable:
             "forget": is_forgotten,
         }
         labels = self.dataset.labels
-        size = len(self.dataset.classes)
+        class_count = len(self.dataset.classes)
         counts = {}
         correct = {}
         for part, is_in_part in parts.items():
-            counts[part] = np.bincount(labels[is_in_part], minlength=size).tolist()
+            counts[part] = np.bincount(labels[is_in_part], minlength=class_count).tolist()
             is_correct = is_in_part & (top == labels)
-            correct[part] = np.bincount(labels[is_correct], minlength=size).tolist()
+            correct[part] = np.bincount(labels[is_correct], minlength=class_count).tolist()
         self.counts[make_request_key(run)] = counts
         self.correct[f"{make_request_key(run)}/{run.method}"] = correct
 
 
 def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Compute the softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
+    """Return the probability of each sample's true class, in units of 1/65535; 0 for NaN."""
     logits = logits.astype(np.float64)
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)
-    return np.round(np.nan_to_num(p_true) * FINEST).astype(np.uint16)
+    return np.round(np.nan_to_num(p_true) * PROBABILITY_SCALE).astype(np.uint16)
 
 
 def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
-    """List each design after each request: cells of the tables, and the numbers behind them."""
+    """List every design after every request, with the cells of the tables and their numbers."""
     main = read_main(files.main_table)
     tables = [("", main[main["dataset"] == experiment.dataset])]
     for path in files.scenarios:
@@ -335,39 +370,41 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
         for case, part in scenarios.groupby("case", sort=False):
             tables.append((str(case), part))
     audit = read_table(files.audits[0]) if files.audits else None
-    lines = []
+    designs = []
     for case, summary in tables:
         for _, part in summary.groupby("rate", sort=False):
             rate = float(part["rate"].iloc[0])
-            # An audit has its own forget set: its shares are shown with every request.
-            points = frontier.points(part, audit, experiment.designs)
+            # An audit has its own forget sets, so its shares are shown with every request.
+            points = frontier.collect_points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
             ranked = [row.name for row in experiment.rows if row.is_ranked]
             by_method = part.set_index("method")
-            best = lowest(by_method[by_method.index.isin(ranked)])
+            best = find_lowest_gap(by_method[by_method.index.isin(ranked)])
             for _, point in points.iterrows():
-                lines.append(describe_design(point, request) | {"bold": point["name"] == best})
-    return lines
+                designs.append(describe_design(point, request) | {"bold": point["name"] == best})
+    return designs
 
 
-def write_advice(files: ResultFiles, experiment: Experiment) -> str:
-    """Write which design to deploy, in the words of the report: at the largest rate."""
+def describe_recommendation(files: ResultFiles, experiment: Experiment) -> str:
+    """Return the report's sentence that recommends a design, which is for the largest rate."""
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
-    return frontier.advice(frontier.points(summary, audit, experiment.designs))
+    return frontier.recommend_design(frontier.collect_points(summary, audit, experiment.designs))
 
 
 def describe_design(point: Any, request: str) -> dict[str, Any]:
-    """Describe one design after one request."""
+    """Return the page's record of one design after one request."""
     columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
     columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
     numbers = {}
     for column in columns:
         numbers[column.removesuffix("_mean")] = number_or_none(point.get(column, math.nan))
     seconds = number_or_none(point["seconds"])
-    cells = {heading: cell(point, metric, "markdown") for heading, metric in CELLS.items()}
-    cells["Seconds"] = ABSENT if seconds is None else two_digits(seconds)
+    cells = {
+        heading: format_cell(point, metric, "markdown") for heading, metric in CELL_METRICS.items()
+    }
+    cells["Seconds"] = ABSENT if seconds is None else format_two_digits(seconds)
     return {
         "request": request,
         "name": point["name"],
@@ -385,25 +422,25 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
 
 
 def number_or_none(value: Any) -> float | None:
-    """Return the number; None if it is NaN or infinite, which JSON cannot hold."""
+    """Return a number, or None if it is NaN or infinite, which JSON does not support."""
     if not math.isfinite(value):
         return None
     return float(value)
 
 
 def list_streams(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
-    """List the points of the streams' curves: one per system, seed and number of requests."""
-    lines = []
+    """List the points of the streams' curves, one per system, seed and number of requests."""
+    points = []
     for path in files.streams:
-        for _, line in read_table(path).iterrows():
-            lines.append(
+        for _, row in read_table(path).iterrows():
+            points.append(
                 {
-                    "name": line["name"],
-                    "title": line["title"],
-                    "seed": int(line["seed"]),
-                    "done": int(line["done"]),
-                    "RA": number_or_none(line["RA"]),
-                    "TA": number_or_none(line["TA"]),
+                    "name": row["name"],
+                    "title": row["title"],
+                    "seed": int(row["seed"]),
+                    "done": int(row["done"]),
+                    "RA": number_or_none(row["RA"]),
+                    "TA": number_or_none(row["TA"]),
                 }
             )
-    return lines
+    return points

@@ -18,12 +18,12 @@ from munkey.encoders import keys
 from munkey.evaluation.metrics import accuracy
 from munkey.evaluation.streams import (
     Stream,
-    StreamAnswers,
+    StreamEvaluation,
     StreamEvaluator,
-    answer_stream,
     draw_stream,
+    evaluate_stream,
 )
-from munkey.evaluation.trace import Trace
+from munkey.evaluation.trace import TrainingTrace
 from munkey.experiment.run.job import Surroundings, now
 from munkey.experiment.run.record import write_record
 from munkey.memory import neighbors as neighbor_files
@@ -123,7 +123,7 @@ def trace(
     members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors
     )
-    training_trace = Trace(samples, recipe, device)
+    training_trace = TrainingTrace(samples, recipe, device)
     try:
         training = Training(
             samples, len(data.classes), recipe, device, members=members, watch=training_trace.watch
@@ -238,7 +238,7 @@ def _unlearn_stream(
     dataset: str,
     seed: int,
     resident_share: float,
-) -> list[StreamAnswers]:
+) -> list[StreamEvaluation]:
     """Apply a method to one request after another. Returns the answers after each."""
     settings = evaluator.settings
     device = evaluator.device
@@ -264,22 +264,22 @@ def _unlearn_stream(
         return unlearned, watch.seconds
 
     system = prepare.load_original(applied, recipe, evaluator.dataset, original, device)
-    return answer_stream(order, system, forget, evaluator)
+    return evaluate_stream(order, system, forget, evaluator)
 
 
 def _retrain_stream(
     order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
-) -> Iterator[StreamAnswers]:
+) -> Iterator[StreamEvaluation]:
     """Retrain an oracle after the first, the middle and the last request. Yields its answers."""
     family = next(family for family in FAMILIES.values() if family.oracle == oracle)
     last = len(order.requests)
     for done in sorted({1, (last + 1) // 2, last}):
-        ids = np.union1d(order.members(done), order.additions(done))
+        ids = np.union1d(order.get_members(done), order.get_additions(done))
         stage = family.make_stage(seed, dataset, f"stream{done}")
         with Stopwatch(evaluator.device) as watch:
             trained = _train(family, ids, evaluator, stage)
         logits = evaluator.predict_logits(trained, ids[:0])  # additions are trained on already
-        yield StreamAnswers(done, watch.seconds, logits)
+        yield StreamEvaluation(done, watch.seconds, logits)
 
 
 def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: Stage) -> System:
@@ -309,10 +309,10 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
 
 
 def _measure_moment(
-    data: prepared.Dataset, order: Stream, moment: StreamAnswers
+    data: prepared.Dataset, order: Stream, moment: StreamEvaluation
 ) -> dict[str, float]:
     """Measure RA, the accuracy on the training samples that remain at this moment, and TA."""
-    is_retained = np.isin(data.ids, order.members(moment.done))
+    is_retained = np.isin(data.ids, order.get_members(moment.done))
     is_test = data.splits == "test"
     return {
         "done": moment.done,

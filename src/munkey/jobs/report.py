@@ -53,9 +53,11 @@ def frontier(
 ) -> None:
     """Compare the designs by residual share, accuracy and time: a sentence, a table, a figure."""
     main = read_main(main_table)
-    points = frontiers.points(main[main["dataset"] == dataset], read_table(audit_table), designs)
+    points = frontiers.collect_points(
+        main[main["dataset"] == dataset], read_table(audit_table), designs
+    )
     write_text(csv, points.drop(columns=["method", DIFFERENCES]).to_csv(index=False))
-    introduction = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
+    introduction = f"{frontiers.describe_frontier(points)}\n\n{frontiers.RULE}\n\n"
     table = render([frontiers.frontier_table(points, "markdown")], "markdown")
     write_text(markdown, introduction + table)
     theme.save(frontier_plot(points), svg.with_suffix(""))
@@ -134,7 +136,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         rows=shown.rows,
         case_rows=shown.ablation_rows,
         grids=list(map(read, files.selections)),
-        statements=paper.statements(shown.settings, shown.seeds),
+        statements=paper.list_statements(shown.settings, shown.seeds),
         residue=collect_residue(audits),
         ranks=list(map(read, files.ranks)),
         compared=list(map(paper.read, files.comparison)),
@@ -146,14 +148,16 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     sentences = []
     for name, part in main.groupby("dataset", sort=False):
         dataset = str(name)
-        points[dataset] = frontiers.points(part, audit_by_dataset.get(dataset), shown.designs)
-        advice.append(f"{dataset}: {frontiers.advice(points[dataset])}")
-        sentences.append(f"{dataset}: {frontiers.sentence(points[dataset])}")
+        points[dataset] = frontiers.collect_points(
+            part, audit_by_dataset.get(dataset), shown.designs
+        )
+        advice.append(f"{dataset}: {frontiers.recommend_design(points[dataset])}")
+        sentences.append(f"{dataset}: {frontiers.describe_frontier(points[dataset])}")
     frontier_figures = []
     audit_chapters = []
     for folder, audit in audits.items():
-        frontier_figures.append(pages.frontier(folder, points[folder.name]))
-        audit_chapters.append(pages.audit_chapter(folder, audit, tidy, shown.rows))
+        frontier_figures.append(pages.make_frontier_figure(folder, points[folder.name]))
+        audit_chapters.append(pages.make_audit_chapter(folder, audit, tidy, shown.rows))
     tracked_runs = read_json(files.tracking)["runs"]
     text = pages.render_page(
         template,
@@ -162,13 +166,13 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         grid=shown.grid,
         advice=advice,
         said=sentences,
-        story=pages.story(points, main),
+        story=pages.make_story(points, main),
         frontiers=frontier_figures,
         audits=audit_chapters,
-        chapters=pages.chapters(results),
+        chapters=pages.make_chapters(results),
         explored=[path.stem for path in files.explored],
-        figures=[pages.figure(path, main) for path in files.figures],
-        origin=pages.origin(list(map(read_json, files.records)), now()),
+        figures=[pages.make_figure(path, main) for path in files.figures],
+        origin=pages.describe_origin(list(map(read_json, files.records)), now()),
         runs=[run for run in tracked_runs if run["page"]],  # a store that failed has no pages
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )

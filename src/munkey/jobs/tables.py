@@ -17,9 +17,8 @@ from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as relearning_curves
 from munkey.report.tables.audits import collect_residue
-from munkey.report.tables.markup import get_markup, render, render_or_say
-from munkey.report.tables.markup import seeds as seeds_in_words
-from munkey.report.tables.ranks import rank_table, ranks_by_title
+from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
+from munkey.report.tables.ranks import rank_by_title, rank_table
 from munkey.report.tables.streams import StreamedSystem
 from munkey.report.tables.summary import Row, read_main, read_metrics
 
@@ -37,10 +36,10 @@ def tables(
     dataset_differences
         The differences between systems, a file for each data set.
     outputs
-        The files of the tables, by their names in `main.all_texts`.
+        The files of the tables, by their names in `main.render_all_tables`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
-    texts = main.all_texts(read_metrics(metrics), differences, rows)
+    texts = main.render_all_tables(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
 
@@ -77,7 +76,7 @@ def ablation_tables(
     for path in tables:
         markup = get_markup(path)
         titled = list(ablation_summaries.TABLES[path.stem](cases, rows, markup))
-        write_text(path, render_or_say(titled, markup))
+        write_text(path, render_or_note(titled, markup))
 
 
 def scenario_tables(
@@ -98,7 +97,7 @@ def scenario_tables(
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
     titled = list(scenarios.scenario_tables(numbers, rows, requests, "markdown"))
-    write_text(markdown, render_or_say(titled, "markdown"))
+    write_text(markdown, render_or_note(titled, "markdown"))
     theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
 
@@ -111,7 +110,7 @@ def stream_tables(
     svg: Path,
 ) -> None:
     """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
-    findings = streams.findings(systems)
+    findings = streams.compute_findings(systems)
     write_text(curves, findings.curves.to_csv(index=False))
     write_text(shares, findings.shares.to_csv(index=False))
     titled = streams.stream_tables(findings, systems, dataset)
@@ -128,13 +127,13 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
         The table of decisions that `select` wrote.
     """
     grid = read_table(table)
-    title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
+    title = f"{dataset}: means over {format_seed_count(int(grid['n'].iloc[0]))}"
     write_text(markdown, render([main.selection_table(grid, title)], "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
     """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
-    ranks_of_methods = ranks_by_title(read_table(metrics), rows)
+    ranks_of_methods = rank_by_title(read_table(metrics), rows)
     write_text(csv, ranks_of_methods.to_csv())
     write_text(markdown, render([rank_table(ranks_of_methods, rows)], "markdown"))
     theme.save(rank_diagram(ranks_of_methods, PAPERS_METHOD), svg.with_suffix(""))
@@ -157,10 +156,10 @@ def relearning_table(
         The seeds of each system's curves.
     """
     all_curves = relearning_curves.read_curves(systems, seeds)
-    findings = relearning_curves.findings(all_curves)
+    findings = relearning_curves.summarize_relearning(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))
-    titled = [relearning_curves.table(findings, all_curves, dataset)]
+    titled = [relearning_curves.relearning_table(findings, all_curves, dataset)]
     write_text(markdown, render(titled, "markdown"))
     theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 
@@ -180,6 +179,6 @@ def compare(
         The settings that are compared with the paper's, by data set.
     """
     numbers = paper.compare(read_table(main_table), ablation_summaries.read(ablations))
-    texts = paper.all_texts(numbers, paper.statements(settings, seeds))
+    texts = paper.render_comparison(numbers, paper.list_statements(settings, seeds))
     for output, text in texts.items():
         write_text(outputs[output], text)

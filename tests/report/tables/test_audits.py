@@ -14,9 +14,9 @@ from munkey.report.tables.audits import (
     attacks_tables,
     audit_table,
     collect_residue,
-    decimal,
     differencing_tables,
-    first_rows,
+    format_decimal,
+    select_first_rows,
     storage_tables,
     strata_table,
 )
@@ -106,13 +106,16 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
         *["30.0 [20.0, 40.0]", "20.00 / 0.03 / 0.04 / 0.30"],
     ]
     assert (
-        "Shown to keep more of the most memorized tenth than on average: MUNKEY 30.0 [20.0, 40.0]"
+        "Shown to retain more of the most memorized tenth than of all samples: MUNKEY 30.0 [20.0, 40.0]"
         in titled.remark
     )
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
-    assert "than on average: no method" in strata_table(overlapping, "digits").remark
-    assert "None found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
-    assert "need two pairs" in strata_table(audit.drop(columns="share_of_top"), "digits").remark
+    assert "than of all samples: no method" in strata_table(overlapping, "digits").remark
+    assert "No residue found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
+    assert (
+        "need at least two pairs"
+        in strata_table(audit.drop(columns="share_of_top"), "digits").remark
+    )
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
@@ -248,7 +251,7 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
 def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
     asked = pd.concat([audit, audit.iloc[[0, 3]].assign(path="image")])
     assert (
-        first_rows(asked)[["role", "path"]].values.tolist()
+        select_first_rows(asked)[["role", "path"]].values.tolist()
         == audit[["role", "path"]].values.tolist()
     )
 
@@ -307,7 +310,7 @@ def test_a_table_of_what_files_hold_says_how_exact_each_deletion_is():
             lines.append(stored(0.1, 0, file, *found) | {"title": title, "deletion": deletion})
     (titled,) = storage_tables(pd.DataFrame(lines))
     assert titled.frame["deletion is"].tolist() == ["–", "exact", "exact given lam"]
-    assert "given constants: these were chosen with the samples" in titled.remark
+    assert "but the constants were chosen with the samples" in titled.remark
 
 
 def test_a_search_that_proves_nothing_gives_no_number():
@@ -356,4 +359,4 @@ def test_a_row_that_an_attack_alone_flags_is_marked(audit):
     ("value", "text"), [(-0.04, "0.0"), (0.04, "0.0"), (-0.06, "-0.1"), (99.95, "100.0")]
 )
 def test_no_zero_has_a_sign(value, text):
-    assert decimal(value) == text
+    assert format_decimal(value) == text

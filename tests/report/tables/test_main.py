@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.audits import ABOUT_SHARE
-from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
-from munkey.report.tables.summary import Row, damage_sentences, summarize, with_seed_gaps
+from munkey.report.tables.main import main_table, main_tables, render_all_tables, selection_table
+from munkey.report.tables.summary import Row, add_seed_gaps, describe_damage, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tidy
 
@@ -167,7 +167,7 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
         )
     }
     assert (
-        f"keys, {named} and MUNKEY are not told apart in test accuracy: 0.0 points [-1.1, 1.1]"
+        f"keys, {named} and MUNKEY do not differ significantly in test accuracy: 0.0 points [-1.1, 1.1]"
         in told
     )
     assert told.startswith(
@@ -217,7 +217,7 @@ def test_an_attack_below_chance_is_named_where_its_interval_is():
 def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
     summary = summarize(tidy(MEASURED | {"cf": [(60, 99, 80, 60)] * 3}), ROWS)
     summary.loc[summary["method"] == "retrain-t", ["TA_mean", "MIA_mean"]] = math.nan
-    sentences = damage_sentences(compared(summary, half=1.5), ROWS)
+    sentences = describe_damage(compared(summary, half=1.5), ROWS)
     assert "CF @10 % 20.0 [18.5, 21.5] (its oracle diverged)" in sentences
 
 
@@ -229,10 +229,10 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
             parts.append(own.assign(metric=name, value=value))
     both = summarize(pd.concat(parts), ROWS)
     assert main_table(both, ROWS, "markdown").splitlines()[-1] == (
-        "CF @10 % is certified with epsilon 1, delta 1e-05, each model alone; its weights are so near their optimum"
-        " that epsilon 0.25 would do (mean of 3 seeds)."
-        " CF @2 % is certified with epsilon 1, delta 1e-05, each model alone; its weights are so near their optimum"
-        " that epsilon 0.004 would do (mean of 3 seeds)."
+        "CF @10 % is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
+        " are so close to their optimum that epsilon 0.25 would suffice (mean over 3 seeds)."
+        " CF @2 % is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
+        " are so close to their optimum that epsilon 0.004 would suffice (mean over 3 seeds)."
     )
 
 
@@ -263,9 +263,9 @@ def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
     metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="other", rate=0.02)])
     summary = summarize(metrics, ROWS)
     differences = pairs(summary)
-    texts = all_texts(metrics, differences, ROWS)
+    texts = render_all_tables(metrics, differences, ROWS)
     assert texts["differences"] == differences.to_csv(index=False)
-    assert texts["tidy"] == with_seed_gaps(metrics, ROWS).to_csv(index=False)
+    assert texts["tidy"] == add_seed_gaps(metrics, ROWS).to_csv(index=False)
     assert texts["csv"] == summary.to_csv(index=False)
     summary = compared(summary)
     assert texts["markdown"] == main_table(summary, ROWS, "markdown") and texts["html"].startswith(
@@ -285,9 +285,9 @@ def test_systems_with_an_output_off_stand_in_the_metrics_alone():
     metrics = tidy()
     off = metrics.assign(method=metrics["method"] + "-off")
     differences = pairs(summarize(metrics, ROWS))
-    texts = all_texts(pd.concat([metrics, off]), differences, ROWS)
+    texts = render_all_tables(pd.concat([metrics, off]), differences, ROWS)
     assert "-off" in texts.pop("tidy")
-    expected = all_texts(metrics, differences, ROWS)
+    expected = render_all_tables(metrics, differences, ROWS)
     assert texts == {name: expected[name] for name in texts}
 
 

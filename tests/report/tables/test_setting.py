@@ -92,7 +92,9 @@ def of_paper(changes=None):
 
 def statement(changes=None, dataset="cifar10"):
     params = of_paper(changes)
-    return paper.statement(dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds))
+    return paper.write_statement(
+        dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds)
+    )
 
 
 def alike(dataset):
@@ -152,7 +154,7 @@ def test_each_data_set_has_a_pair_of_its_own(dataset, pair, paper_has):
 
 
 def test_a_selected_pair_is_said_to_be_the_selections():
-    words = "p_image and p_token are those that the selection chose (paper's: 0.1 and 0.3)"
+    words = "p_image and p_token were chosen by the selection (paper: 0.1 and 0.3)"
     # The pair that is written is not used, so it does not matter.
     changes = {
         "munkey.p_drop": "selected",
@@ -209,7 +211,7 @@ def test_a_setting_that_is_not_handed_over_is_an_error():
     settings = Exhibits(Plan(of_paper())).compared["cifar10"]
     for name in ("search", "unlearn", "source", "keys"):
         with pytest.raises(KeyError, match=name):
-            paper.statement(
+            paper.write_statement(
                 "cifar10", {key: value for key, value in settings.items() if key != name}, 3
             )
 
@@ -217,7 +219,7 @@ def test_a_setting_that_is_not_handed_over_is_an_error():
 def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
     compared = Exhibits(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
     outside = "digits: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    assert paper.statements(compared, 3) == [outside, alike("cifar10")]
+    assert paper.list_statements(compared, 3) == [outside, alike("cifar10")]
 
 
 REHEARSED = {"seeds": [0], "source.limit_per_class": 4, "train.epochs": 1}

@@ -6,10 +6,10 @@ import pytest
 from munkey.core.files import write_json, write_npz
 from munkey.report.figures.curves import streams_plot
 from munkey.report.tables.streams import (
-    EVERY,
+    ALL_REQUESTS,
     StreamedSystem,
     StreamFindings,
-    findings,
+    compute_findings,
     stream_tables,
 )
 
@@ -75,7 +75,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> list[StreamedSystem]:
 
 @pytest.fixture(scope="module")
 def found(systems: list[StreamedSystem]) -> StreamFindings:
-    return findings(systems)
+    return compute_findings(systems)
 
 
 def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: StreamFindings):
@@ -88,15 +88,15 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: S
             and line["share_low"] < 100 * left < line["share_high"]
         )
     assert (
-        shares.loc[(2, EVERY), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
+        shares.loc[(2, ALL_REQUESTS), "share"] == pytest.approx(30, abs=10)
+        and (1, 2) not in shares.index
     )
 
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):
     summary, triangle = stream_tables(found, systems, "digits")
     assert (
-        summary.title
-        == "digits: 2 requests one after another; mean over 6 models, [95 % over 3 pairs]"
+        summary.title == "digits: a stream of 2 requests; mean over 6 models, [95 % over 3 pairs]"
     )
     lines = summary.frame.set_index("Method")
     assert lines.loc["MUNKEY", ["TA after 0", "TA after 2", "RA after 2"]].tolist() == [

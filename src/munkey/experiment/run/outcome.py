@@ -172,8 +172,8 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
         audit = None
         if path.exists() and path.stat().st_mtime >= metrics_time:
             audit = read_table(path)
-        points = frontier.points(part, audit, all_designs)
-        sentences.append(f"{dataset}: {frontier.advice(points)}")
+        points = frontier.collect_points(part, audit, all_designs)
+        sentences.append(f"{dataset}: {frontier.recommend_design(points)}")
     return sentences
 
 
@@ -201,7 +201,7 @@ def outcome(
     mlflow
         The place where the runs can be seen.
     designs
-        The designs, as for `advice`.
+        The designs, as for `recommend_design`.
     """
     results = Path(layout.all_metrics).parent
     files = sorted(asked, key=os.path.split)  # folder by folder

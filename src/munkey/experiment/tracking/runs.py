@@ -16,7 +16,7 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.files import checksum_path, read_bytes, read_json, read_table
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
-from munkey.report.tables.summary import Key, round_short
+from munkey.report.tables.summary import Key, round_to_four_digits
 from munkey.settings import Sections, dump_sections
 
 ValueT = TypeVar("ValueT")
@@ -124,7 +124,7 @@ def _average_runs(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Ru
     for column, value in table_row.items():
         name = str(column)
         if name.endswith(("_mean", "_sd")) and not math.isnan(value):
-            metrics[name.removesuffix("_mean")] = round_short(value)
+            metrics[name.removesuffix("_mean")] = round_to_four_digits(value)
     return Run(
         experiment=first.experiment,
         name=first.parent,
@@ -181,7 +181,7 @@ def _make_seed_runs(results: Results) -> Iterator[Run]:
         metrics_of_run = metrics_of_run.replace({"metric": {"gap": SEED_GAP}})
         values = {}
         for name, value in zip(metrics_of_run["metric"], metrics_of_run["value"], strict=True):
-            values[name] = round_short(value)
+            values[name] = round_to_four_digits(value)
         method_title = f"{results.titles[run.method]} @{run.rate}"
         yield Run(
             experiment=run.dataset,
@@ -231,7 +231,9 @@ def _read_curves(
 ) -> dict[str, list[float]]:
     curves = {}
     for name in CURVES:
-        curves[f"{stage}/{name}"] = [round_short(epoch[name]) for epoch in record["history"]]
+        curves[f"{stage}/{name}"] = [
+            round_to_four_digits(epoch[name]) for epoch in record["history"]
+        ]
     return curves
 
 

@@ -1,18 +1,18 @@
 "use strict";
-// The views of the page. Each is an entry of VIEWS: what it depends on, and how it draws into the body of its section.
-// `state` is what the reader chose; it stands in the address. Text is always set as text, never as HTML.
+// The views of the page. Each entry of VIEWS states which parts of `state` it depends on, and draws into the body of its
+// section. `state` contains the reader's choices and is stored in the address. Text is always set as text, never as HTML.
 
 const contents = JSON.parse(document.getElementById("contents").textContent);
 const ARRAYS = { uint8: Uint8Array, uint16: Uint16Array, uint32: Uint32Array, int16: Int16Array, int32: Int32Array,
   int64: BigInt64Array, float32: Float32Array, float64: Float64Array };
-const FINEST = 65535; // probabilities are stored in 16 bits
+const PROBABILITY_SCALE = 65535; // probabilities are stored in 16 bits
 const COLORS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#7f7f7f", "#a0613d", "#9d9300", "#7a5fb5"];
-// In dark mode. The nearest two are 20 apart (CIE76) to every kind of color blindness (tests/explore/test_colors.py).
+// For dark mode. Any two colors differ by at least 20 (CIE76) for every kind of color blindness (tests/explore/test_colors.py).
 const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff", "#9c9c9c", "#cf9664", "#eaf98b", "#ba76ff"];
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
 const KINDS = { exact: "diamond", rows: "square", weights: "circle", anew: "cross" };
 
-// ---------------------------------------------------------------- what was embedded
+// ---------------------------------------------------------------- embedded data
 
 function array(stored) {
   if (Array.isArray(stored)) return stored;
@@ -30,18 +30,18 @@ const names = contents.samples.names;
 const positionOf = new Map(ALL.map((i) => [samples.ids[i], i]));
 const systems = new Map(contents.systems.map((each) => [each.name, each]));
 const methods = contents.systems.filter((each) => each.role === "method");
-const decoded = new Map(); // arrays that were looked at
+const decoded = new Map(); // cache of decoded arrays
 
 function once(key, make) {
   if (!decoded.has(key)) decoded.set(key, make());
   return decoded.get(key);
 }
 
-// Answers of a system: null where there are none, e.g. where it diverged.
-function answersOf(system, seed = state.seed) {
+// The predictions of a system; null if there are none, e.g. because it diverged.
+function predictionsOf(system, seed = state.seed) {
   const subset = systems.get(system)?.role === "original" ? "full" : state.request;
   const key = `${seed}/${subset}/${system}`;
-  const stored = contents.answers[key];
+  const stored = contents.predictions[key];
   if (!stored || stored.diverged) return null;
   return once(key, () => ({ top: array(stored.top), p: array(stored.p_true) }));
 }
@@ -51,7 +51,7 @@ function forgottenNow(seed = state.seed) {
   return once(`forgotten ${key}`, () => new Set(contents.forgotten[key] ? array(contents.forgotten[key]) : []));
 }
 
-// Neighbors in one memory, "full" or SEED/REQUEST; null where it was not searched.
+// The neighbors in one memory ("full" or SEED/REQUEST); null if it was not searched.
 function nearOf(memory) {
   const stored = contents.near[memory];
   if (!stored) return null;
@@ -68,7 +68,7 @@ function neighborsOf(memory, i, withSelf = true) {
   return list;
 }
 
-// ---------------------------------------------------------------- what is chosen
+// ---------------------------------------------------------------- the reader's choices
 
 const firstOf = (kind, other) => (contents.designs.find((each) => each.kind === kind) ?? methods[other] ?? methods[0])?.name ?? "";
 const DEFAULTS = { seed: String(contents.seeds[0] ?? ""), request: contents.requests[0]?.key ?? "", a: firstOf("weights", 0),
@@ -87,20 +87,20 @@ const isValid = {
 };
 
 function readAddress() {
-  const given = new URLSearchParams(location.hash.slice(1));
+  const parameters = new URLSearchParams(location.hash.slice(1));
   for (const name of Object.keys(DEFAULTS)) {
-    const value = given.get(name);
+    const value = parameters.get(name);
     state[name] = value !== null && isValid[name](value) ? value : DEFAULTS[name];
   }
 }
 
 function writeAddress() {
-  const given = new URLSearchParams();
-  for (const name of Object.keys(DEFAULTS)) if (state[name] !== DEFAULTS[name]) given.set(name, state[name]);
-  history.replaceState(null, "", `#${given}`);
+  const parameters = new URLSearchParams();
+  for (const name of Object.keys(DEFAULTS)) if (state[name] !== DEFAULTS[name]) parameters.set(name, state[name]);
+  history.replaceState(null, "", `#${parameters}`);
 }
 
-// The one way in which a choice is made: every view that depends on it is drawn again.
+// All choices are made here. Every view that depends on a changed choice is redrawn.
 function choose(changes, words) {
   const start = performance.now();
   const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
@@ -108,7 +108,7 @@ function choose(changes, words) {
   Object.assign(state, changes);
   writeAddress();
   draw(changed);
-  document.body.getBoundingClientRect(); // the layout is part of what a reader waits for
+  document.body.getBoundingClientRect(); // forces the layout, which is part of the time that a reader waits
   document.documentElement.dataset.selectionMs = (performance.now() - start).toFixed(1);
   if (words) document.getElementById("announced").textContent = words;
 }
@@ -122,19 +122,19 @@ function isChosen(i) {
   return samples.x[i] >= box[0] && samples.x[i] <= box[2] && samples.y[i] >= box[1] && samples.y[i] <= box[3];
 }
 
-// ---------------------------------------------------------------- pieces
+// ---------------------------------------------------------------- elements
 
 function element(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
+  const node = document.createElement(name);
   for (const [key, value] of Object.entries(attributes)) {
-    if (key.startsWith("on")) made.addEventListener(key.slice(2), value);
-    else if (value !== null && value !== undefined && value !== false) made.setAttribute(key, value === true ? "" : value);
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) node.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.filter((each) => each !== null));
-  return made;
+  node.append(...children.filter((each) => each !== null));
+  return node;
 }
 
-// A sentence whose commands stand between backticks.
+// Turns a sentence with commands between backticks into elements.
 const coded = (sentence) => sentence.split("`").map((part, place) => (place % 2 ? element("code", {}, part) : part));
 const isDark = matchMedia("(prefers-color-scheme: dark)");
 const classColor = (label) => (isDark.matches ? LIGHTER : COLORS)[label];
@@ -151,15 +151,15 @@ function picture(i, size) {
   const { side, columns } = contents.pictures;
   const scale = size / side;
   const rows = Math.ceil(N / columns);
-  const made = element("span", { class: "picture", role: "img", "aria-label": `picture ${nameOf(i)}, class ${className(samples.labels[i])}` });
-  made.style.width = made.style.height = `${size}px`;
-  made.style.backgroundImage = "var(--pictures)"; // decoded once, for all
-  made.style.backgroundSize = `${columns * side * scale}px ${rows * side * scale}px`;
-  made.style.backgroundPosition = `${-(i % columns) * size}px ${-Math.floor(i / columns) * size}px`;
-  return made;
+  const node = element("span", { class: "picture", role: "img", "aria-label": `picture ${nameOf(i)}, class ${className(samples.labels[i])}` });
+  node.style.width = node.style.height = `${size}px`;
+  node.style.backgroundImage = "var(--pictures)"; // so that the image is decoded only once
+  node.style.backgroundSize = `${columns * side * scale}px ${rows * side * scale}px`;
+  node.style.backgroundPosition = `${-(i % columns) * size}px ${-Math.floor(i / columns) * size}px`;
+  return node;
 }
 
-// A sample as a button that chooses it. id: it may not be on this page.
+// A button that chooses a sample. The id may belong to a sample that is not on this page.
 function sampleButton(id, words, kind = "") {
   const i = positionOf.get(id);
   if (i === undefined) return element("li", {}, element("span", { class: `sample ${kind}` }, `#${id}`, element("span", {}, "not on this page"), ...words.map((each) => element("span", {}, each))));
@@ -168,8 +168,8 @@ function sampleButton(id, words, kind = "") {
   picture(i, 48), element("span", {}, nameOf(i)), element("span", {}, `class ${className(samples.labels[i])}`), ...words.map((each) => element("span", {}, each))));
 }
 
-// A table. On a phone, a row of `cards` is a card, in which each cell has the words of its column above it. Roles are
-// said because a row that is no longer drawn as one loses its own.
+// A table. On a phone, each row of a table of class `cards` is a card, in which each cell has its column header above it.
+// The roles are explicit because a row with another display style loses its implicit role.
 function tableOf(heads, rows, caption, kind = "") {
   const cell = (each, place) => element("td", { role: place ? "cell" : "rowheader", "data-head": heads[place] }, each);
   const head = element("tr", { role: "row" }, ...heads.map((each) => element("th", { scope: "col", role: "columnheader" }, each)));
@@ -191,23 +191,23 @@ const symbolOf = (kind, size = 60) => element("span", {}, d3.create("svg").attr(
   .call((svg) => svg.append("path").attr("transform", "translate(7,7)").attr("d", d3.symbol(d3[`symbol${kind[0].toUpperCase()}${kind.slice(1)}`], size)()).attr("fill", "currentColor")).node());
 
 function dash(color) {
-  const made = symbolOf("square");
-  made.querySelector("path").setAttribute("d", "M-6,-1.5h12v3h-12z");
-  made.querySelector("path").setAttribute("fill", color);
-  return made;
+  const node = symbolOf("square");
+  node.querySelector("path").setAttribute("d", "M-6,-1.5h12v3h-12z");
+  node.querySelector("path").setAttribute("fill", color);
+  return node;
 }
 
 function hollow(color) {
-  const made = symbolOf("circle", 50);
-  made.querySelector("path").setAttribute("fill", "none");
-  made.querySelector("path").setAttribute("stroke", color);
-  return made;
+  const node = symbolOf("circle", 50);
+  node.querySelector("path").setAttribute("fill", "none");
+  node.querySelector("path").setAttribute("stroke", color);
+  return node;
 }
 
 function colored(kind, color) {
-  const made = symbolOf(kind);
-  made.querySelector("path").setAttribute("fill", color);
-  return made;
+  const node = symbolOf(kind);
+  node.querySelector("path").setAttribute("fill", color);
+  return node;
 }
 
 const TIP = { fill: "var(--head)", stroke: "var(--muted)", fontSize: 12, lineHeight: 1.3 };
@@ -215,8 +215,8 @@ const TIP = { fill: "var(--head)", stroke: "var(--muted)", fontSize: 12, lineHei
 const RULER = document.createElement("canvas").getContext("2d");
 RULER.font = "12px system-ui, sans-serif";
 
-// Names every point of a chart, the first ones first. A name stands where it covers no mark and no other name: as near
-// as it can, at the right if there is room, and not nearer to another point than to its own. points: x, y, r and words.
+// Labels the points of a chart in order. A label is placed as close to its point as possible without covering a mark or
+// another label, preferably to the right, and not closer to another point than to its own. points: x, y, r and words.
 function nameAll(svg, points) {
   const [width, height] = ["width", "height"].map((name) => Number(svg.getAttribute(name)));
   const boxes = points.map(({ x, y, r }) => [x - r, y - r, x + r, y + r]);
@@ -237,7 +237,7 @@ function nameAll(svg, points) {
     const best = free.find((each) => each.away < 30 && !isDoubtful(each)) ?? free[0] ?? d3.least(candidates, ({ box }) => d3.sum(boxes, (other) => overlap(box, other)));
     if (!best) continue;
     boxes.push(best.box);
-    // A line leads to the point where the name is far, or where another point is as near to it.
+    // Connect the label to its point if it is far away, or if another point is as close.
     if (best.away > 4 || isDoubtful(best)) {
       const edge = [Math.max(best.box[0], Math.min(x, best.box[2])), Math.max(best.box[1], Math.min(y, best.box[3]))];
       group.append("line").attr("x1", x).attr("y1", y).attr("x2", edge[0]).attr("y2", edge[1]).attr("stroke", "var(--muted)").attr("stroke-width", 1);
@@ -247,7 +247,7 @@ function nameAll(svg, points) {
   }
 }
 
-// ---------------------------------------------------------------- the bar of choices
+// ---------------------------------------------------------------- the selection bar
 
 const chosenSystems = () => `A: ${title(state.a)}, B: ${title(state.b)}`;
 
@@ -291,13 +291,13 @@ VIEWS.designs = {
     const colorOf = (each) => each.name === state.a ? "var(--a)" : each.name === state.b ? "var(--b)" : "var(--before)";
     const bars = drawn.map((each) => ({ ...each, low: audited ? each.share_low : Math.max(0, each.gap - each.gap_sd), high: audited ? each.share_high : each.gap + each.gap_sd }));
     const n = lines[0]?.n ?? 0;
-    // Bars may reach beyond 100 %, the axis must not.
+    // Error bars may extend beyond 100 %, but the axis must not.
     const most = (each) => Math.min(100, each.TA + (each.TA_sd ?? 0));
     const [lowest, highest] = d3.scaleLinear([d3.min(drawn, (each) => each.TA - (each.TA_sd ?? 0)) ?? 0, d3.max(drawn, most) ?? 100], [0, 1]).nice().domain();
     const svg = chart({
       width: widthOf(body), height: 420, marginLeft: 50, marginRight: 30, grid: true,
       x: { label: "test accuracy [%] →", domain: [lowest, Math.min(100, highest)] },
-      y: { label: audited ? "↑ residual share: left of what was forgotten [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
+      y: { label: audited ? "↑ residual share of forgotten pictures [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
       r: { range: [4, 16], type: "sqrt" }, symbol: { legend: false },
       marks: [
         Plot.ruleX(bars, { x: "TA", y1: "low", y2: "high", stroke: colorOf, strokeOpacity: 0.6 }),
@@ -330,8 +330,8 @@ VIEWS.designs = {
       element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
       element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindWords}`))),
       element("div", { class: "wide" }, svg),
-      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; larger marks: slower unlearning; bars: ± one standard deviation`
-        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
+      element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}. Larger marks: slower unlearning. Bars: ± one standard deviation`
+        + (audited ? "; vertical bars: the 95 % interval of the share, which an audit measured on its own forget sets." : wasAudited ? ". An audit was run but could not measure how much remains; the table shows why." : ". No audit was run, so it is unknown how much remains; run "),
         ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
       tableOf(heads, rows, "Designs: the numbers of the main table", "cards"),
       element("p", { class: "note" }, rowsLeftOut(lines)),
@@ -339,21 +339,21 @@ VIEWS.designs = {
   },
 };
 
-// Why some oracles are not among the designs, and what is bold.
+// Explains which oracles are not among the designs, and what is bold.
 function rowsLeftOut(lines) {
   const exact = lines.filter((each) => each.kind === "exact");
   const oracles = exact.map((each) => title(systems.get(each.name)?.oracle));
-  const bold = lines.some((each) => each.bold) ? "Bold: the lowest Avg Gap, where its ± overlaps no other method's. " : "";
+  const bold = lines.some((each) => each.bold) ? "Bold: the lowest Avg Gap, if its ± overlaps no other method's. " : "";
   if (!exact.length) return bold;
-  return `${bold}${oracles.join(", ")} ${exact.length === 1 ? "has no row" : "have no rows"} here: ${exact.map((each) => each.title).join(", ")} delete${exact.length === 1 ? "s" : ""} exactly, so the row of each is its oracle's, too.`;
+  return `${bold}${oracles.join(", ")} ${exact.length === 1 ? "has no row" : "have no rows"} here, because ${exact.map((each) => each.title).join(", ")} delete${exact.length === 1 ? "s" : ""} exactly and therefore equal${exact.length === 1 ? "s its oracle" : " their oracles"}.`;
 }
 
-// Forgotten samples that are chosen, what A keeps most first.
+// The selected forgotten samples, those that A keeps most first.
 function keptByA(seed = state.seed) {
-  const oracle = answersOf(systems.get(state.a)?.oracle, seed);
-  const after = answersOf(state.a, seed);
+  const oracle = predictionsOf(systems.get(state.a)?.oracle, seed);
+  const after = predictionsOf(state.a, seed);
   const list = [...forgottenNow(seed)].filter(isChosen).map((i) => ({
-    i, kept: after && oracle ? (100 * (after.p[i] - oracle.p[i])) / FINEST : 0,
+    i, kept: after && oracle ? (100 * (after.p[i] - oracle.p[i])) / PROBABILITY_SCALE : 0,
   }));
   return list.sort((one, other) => other.kept - one.kept || one.i - other.i);
 }
@@ -362,7 +362,7 @@ VIEWS.samples = {
   depends: ["seed", "request", "a", "b", "class", "area", "sample"],
   draw(body, changed) {
     const list = keptByA();
-    // Where another sample is chosen, the columns stay: the mark of the chosen one moves.
+    // If only the chosen sample changes, keep the columns and move the mark.
     if (changed.length === 1 && changed[0] === "sample" && body.querySelector(".columns")) {
       markColumn(body, list);
     } else {
@@ -373,7 +373,7 @@ VIEWS.samples = {
   },
 };
 
-// The chosen sample; if none is, the forgotten one that A keeps most.
+// The chosen sample or, if there is none, the forgotten sample that A keeps most.
 function chosenSample(list = keptByA()) {
   if (state.sample !== "") return positionOf.get(Number(state.sample));
   return list.length ? list[0].i : null;
@@ -389,18 +389,18 @@ function drawColumns(body, list) {
   const oracleOfB = systems.get(state.b)?.oracle;
   if (oracleOfB !== systems.get(state.a)?.oracle) series.push(["oracle of B", oracleOfB, "dash", "var(--b)"]);
   const drawn = series.map(([words, name, symbol, color]) => {
-    const answers = answersOf(name);
-    return { words, name, symbol, color, values: answers ? list.map(({ i }, rank) => ({ rank: rank + 1, p: (100 * answers.p[i]) / FINEST })) : null };
+    const predictions = predictionsOf(name);
+    return { words, name, symbol, color, values: predictions ? list.map(({ i }, rank) => ({ rank: rank + 1, p: (100 * predictions.p[i]) / PROBABILITY_SCALE })) : null };
   });
   const half = Math.min(0.45, Math.max(0.3, list.length / 400));
   const marks = drawn.filter((each) => each.values).map((each) => each.symbol === "dash"
     ? Plot.ruleY(each.values, { y: "p", x1: (d) => d.rank - half, x2: (d) => d.rank + half, stroke: each.color, strokeWidth: 2.5 })
     : Plot.dot(each.values, { x: "rank", y: "p", symbol: each.symbol, r: 3.2, fill: each.name === systems.get(state.a)?.original ? "none" : each.color, stroke: each.color }));
-  // One tooltip for each column: the answers of all systems.
+  // One tooltip per column, with the predictions of all systems.
   const columns = list.map(({ i }, rank) => ({ rank: rank + 1, p: 100, words: [`${nameOf(i)}, class ${className(samples.labels[i])}`,
     ...drawn.filter((each) => each.values).map((each) => `${each.words}: ${percent(each.values[rank].p)}`)].join("\n") }));
   marks.push(Plot.tip(columns, Plot.pointerX({ x: "rank", y: "p", title: "words", anchor: "top", ...TIP })));
-  // The axis stays where it is when the columns are scrolled.
+  // The axis stays in place while the columns scroll.
   const height = 320;
   const y = { label: "↑ probability of the true class [%]", domain: [0, 100] };
   const axis = chart({ width: 50, height, marginLeft: 50, marginRight: 0, x: { axis: null }, y, marks: [Plot.axisY()] }, "");
@@ -423,23 +423,23 @@ function drawColumns(body, list) {
     oninput: (event) => { const { i } = list[event.target.value - 1]; choose({ sample: String(samples.ids[i]) }, `picture ${nameOf(i)} is shown`); } });
   const means = ["a", "b"].map((side) => {
     const name = state[side];
-    const after = answersOf(name);
-    const oracle = answersOf(systems.get(name)?.oracle);
-    if (!after || !oracle) return `${side.toUpperCase()} (${title(name)}) has no answers here: it diverged, or was not run.`;
-    const kept = d3.mean(list, ({ i }) => (100 * (after.p[i] - oracle.p[i])) / FINEST) ?? 0;
-    const [word, many] = kept <= -0.05 ? ["less", -kept] : ["more", Math.max(kept, 0)];
-    return `On average, ${side.toUpperCase()} (${title(name)}) gives the true class ${many.toFixed(1)} points ${word} than its oracle.`;
+    const after = predictionsOf(name);
+    const oracle = predictionsOf(systems.get(name)?.oracle);
+    if (!after || !oracle) return `${side.toUpperCase()} (${title(name)}) has no predictions here, because it diverged or was not run.`;
+    const kept = d3.mean(list, ({ i }) => (100 * (after.p[i] - oracle.p[i])) / PROBABILITY_SCALE) ?? 0;
+    const [word, size] = kept <= -0.05 ? ["lower", -kept] : ["higher", Math.max(kept, 0)];
+    return `On average, ${side.toUpperCase()} (${title(name)}) gives the true class a probability ${size.toFixed(1)} points ${word} than its oracle does.`;
   });
   const best = list.slice(0, 10).filter(({ kept }) => kept >= 0.05).map(({ i, kept }) => sampleButton(samples.ids[i], [`A keeps ${points(kept)}`]));
   body.replaceChildren(
     element("ul", { class: "legend" }, ...drawn.map((each, place) => element("li", {}, each.symbol === "dash" ? dash(each.color) : place ? colored(each.symbol, each.color) : hollow(each.color),
-      ` ${each.words}${each.values ? "" : " (no answers)"}`))),
+      ` ${each.words}${each.values ? "" : " (no predictions)"}`))),
     element("div", { class: "wide columns" }, axis, svg),
-    list.length ? range : element("p", {}, "No forgotten picture is among those chosen: choose another class, or clear the area of the map."),
-    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points. Two training runs also differ by chance, so a gap need not be memory.`),
+    list.length ? range : element("p", {}, "No forgotten picture is selected. Choose another class, or clear the area on the map."),
+    element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture is the probability of its true class after A minus that of A's oracle, in points. Training runs also differ by chance, so a difference does not prove that A remembers the picture.`),
     element("h3", {}, `Remembered best by A (${title(state.a)}), seed ${state.seed}`),
     element("p", { class: "note" }, mostKeptBySeed()),
-    best.length ? element("ul", { class: "pictures kept" }, ...best) : element("p", {}, "None: no picture's probability is above its oracle's."),
+    best.length ? element("ul", { class: "pictures kept" }, ...best) : element("p", {}, "None. No picture has a higher probability under A than under its oracle."),
     element("div", { class: "one", id: "picture" }),
     classTable(),
   );
@@ -447,13 +447,13 @@ function drawColumns(body, list) {
   markColumn(body, list);
 }
 
-// The list of a single seed says little about the others: the most that A keeps with each of them.
+// A single seed's list says little about other seeds, so also show the largest value of each.
 function mostKeptBySeed() {
   if (contents.seeds.length < 2) return "This list is for the only seed of the run.";
   const listed = contents.seeds.map((seed) => ({ seed, first: keptByA(String(seed))[0] })).filter(({ first }) => first);
   const place = contents.seeds.map(String).indexOf(state.seed) + 1;
   const words = listed.map(({ seed, first }) => `seed ${seed}: ${nameOf(first.i)}, ${points(first.kept)}`);
-  return `This list is for seed ${state.seed} only (${place} of ${contents.seeds.length}); other seeds forget other pictures. The picture that A keeps most, by seed: ${words.join("; ")} points.`;
+  return `This list is only for seed ${state.seed} (${place} of ${contents.seeds.length}); other seeds forget other pictures. The picture that A keeps most, by seed: ${words.join("; ")} points.`;
 }
 
 function markColumn(body, list) {
@@ -467,55 +467,55 @@ function markColumn(body, list) {
   d3.select(svg).append("rect").attr("class", "chosen").attr("x", x - 4).attr("width", 8).attr("y", svg.scale("y").apply(100)).attr("height", svg.scale("y").apply(0) - svg.scale("y").apply(100))
     .attr("fill", "none").attr("stroke", "var(--text)").attr("stroke-width", 2).attr("pointer-events", "none");
   range.value = rank + 1;
-  const columns = body.querySelector(".columns"); // on a phone a part of them is seen: the part with the chosen one
+  const columns = body.querySelector(".columns"); // a phone shows only some of them: scroll to the chosen one
   columns.scrollLeft = x - columns.clientWidth / 2;
   range.setAttribute("aria-valuetext", `${nameOf(chosen)}, class ${className(samples.labels[chosen])}, A keeps ${points(list[rank].kept)} points`);
   body.querySelectorAll(".kept .sample").forEach((each) => each.setAttribute("aria-pressed", String(each.dataset.sample === String(samples.ids[chosen]))));
 }
 
-// One sample: its picture, the answers of all systems, and the neighbors that A's answer rests on.
+// One sample: its picture, the predictions of all systems, and the neighbors that A's and B's predictions are based on.
 function oneSample(i) {
-  // An oracle saw a picture that was kept: the difference to it says nothing about forgetting.
+  // An oracle has seen the pictures that were not forgotten, so a comparison with it would be meaningless.
   const isForgotten = forgottenNow().has(i);
   const rows = contents.systems.map((each) => {
-    const answers = answersOf(each.name);
-    const oracle = each.role === "method" && isForgotten ? answersOf(each.oracle) : null;
-    const differences = isForgotten ? [oracle && answers ? points((100 * (answers.p[i] - oracle.p[i])) / FINEST) : ""] : [];
+    const predictions = predictionsOf(each.name);
+    const oracle = each.role === "method" && isForgotten ? predictionsOf(each.oracle) : null;
+    const differences = isForgotten ? [oracle && predictions ? points((100 * (predictions.p[i] - oracle.p[i])) / PROBABILITY_SCALE) : ""] : [];
     return {
       kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
-      cells: answers ? [each.title, className(answers.top[i]) + (answers.top[i] === samples.labels[i] ? "" : " ✗ wrong"), percent((100 * answers.p[i]) / FINEST),
-        ...differences] : [each.title, "no answers", "–", ...differences],
+      cells: predictions ? [each.title, className(predictions.top[i]) + (predictions.top[i] === samples.labels[i] ? "" : " ✗ wrong"), percent((100 * predictions.p[i]) / PROBABILITY_SCALE),
+        ...differences] : [each.title, "no prediction", "–", ...differences],
     };
   });
   const rests = ["a", "b"].flatMap((side) => {
     const count = systems.get(state[side])?.restsOn;
     const memory = `${state.seed}/${state.request}`;
-    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) uses no neighbors: its answer rests on ${isExact(state[side]) ? "all keys together" : "its weights"}.`)];
-    return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) answers from ${count} neighbors${count > nearOf(memory).depth ? `, the first ${nearOf(memory).depth} of which are shown` : ""}:`), stoodIn(i, count)];
+    if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) does not use neighbors. Its predictions depend on ${isExact(state[side]) ? "all keys together" : "its weights"}.`)];
+    return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) bases its prediction on ${count} neighbors${count > nearOf(memory).depth ? ` (the first ${nearOf(memory).depth} are shown)` : ""}:`), stoodIn(i, count)];
   });
   const isKept = !isForgotten && samples.splits[i] === "train";
-  const state_ = isForgotten ? "forgotten" : isKept ? "in training, kept" : samples.splits[i];
-  const heads = ["Model", "answers", "probability of the true class", ...(isForgotten ? ["minus its oracle's [points]"] : [])];
-  const saw = isForgotten ? null : isKept ? "It was not forgotten: the oracles were trained on it, too." : "No model was trained on it.";
+  const state_ = isForgotten ? "forgotten" : isKept ? "training, not forgotten" : samples.splits[i];
+  const heads = ["Model", "prediction", "probability of the true class", ...(isForgotten ? ["minus its oracle's [points]"] : [])];
+  const saw = isForgotten ? null : isKept ? "It was not forgotten, so the oracles were also trained on it." : "No model was trained on it.";
   return [
     element("h3", {}, `Picture ${nameOf(i)}, class ${className(samples.labels[i])} (${state_})`),
     element("div", { class: "detail" },
       element("figure", { "data-shown": samples.ids[i] }, picture(i, 160), element("figcaption", {}, `id ${samples.ids[i]}, ${samples.splits[i]}`)),
-      element("div", {}, tableOf(heads, rows, `Answers of all models to picture ${nameOf(i)}, seed ${state.seed}`), saw && element("p", { class: "note" }, saw), ...rests)),
+      element("div", {}, tableOf(heads, rows, `Predictions of all models for picture ${nameOf(i)}, seed ${state.seed}`), saw && element("p", { class: "note" }, saw), ...rests)),
   ];
 }
 
 function stoodIn(i, count) {
   const before = new Set(neighborsOf("full", i).slice(0, count).map(({ id }) => id));
   const after = neighborsOf(`${state.seed}/${state.request}`, i).slice(0, count);
-  const allAreKnown = count <= nearOf("full").depth; // else the last of the earlier ones are not on this page
+  const allAreKnown = count <= nearOf("full").depth; // otherwise, the page lacks some of the earlier neighbors
   return element("ul", { class: "pictures" }, ...after.map(({ id, cosine }) => {
     const isNew = allAreKnown && !before.has(id);
     return sampleButton(id, [`similarity ${cosine.toFixed(3)}`, isNew ? "▲ moved up" : "as before"].slice(0, allAreKnown ? 2 : 1), isNew ? "new" : "");
   }));
 }
 
-// Accuracy of each class over the seeds, and of all: the numbers of the main table.
+// The mean accuracy over seeds for each class, followed by that for all classes, as in the main table.
 function classAccuracies(system, part) {
   const each = contents.seeds.map((seed) => {
     const correct = contents.correct[`${seed}/${state.request}/${system}`];
@@ -523,7 +523,7 @@ function classAccuracies(system, part) {
     if (!correct || !counts) return null;
     return [...contents.classes.map((_, label) => (100 * correct[part][label]) / counts[part][label]), (100 * d3.sum(correct[part])) / d3.sum(counts[part])];
   }).filter(Boolean);
-  // A class of which a seed has no sample there is averaged over the others.
+  // If a seed has no sample of a class in this part, average over the other seeds.
   return d3.range(contents.classes.length + 1).map((k) => d3.mean(each, (values) => values[k]) ?? NaN);
 }
 
@@ -543,15 +543,15 @@ function classTable() {
   const table = tableOf(heads, rows, "Accuracy by class, mean over seeds", "cards");
   table.classList.add("by-class");
   return element("div", {}, element("h3", {}, loss[worst] < 0 ? `Class by class: under A (${title(state.a)}), class ${className(worst)} loses the most, ${points(loss[worst])} points of test accuracy` : `Class by class: under A (${title(state.a)}), no class loses test accuracy`),
-    element("p", { class: "note" }, `Share of pictures that are answered correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}; the class that loses the most under A first.`), table);
+    element("p", { class: "note" }, `Share of pictures that are classified correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. The class that loses the most under A is first.`), table);
 }
 
 VIEWS.map = {
   depends: ["seed", "request", "a", "b", "class", "area", "wrong", "sample"],
   draw(body, changed) {
-    const marks = state.wrong === "" ? ["sample", "a", "b"] : ["sample"]; // A and B are drawn only where their errors are
+    const marks = state.wrong === "" ? ["sample", "a", "b"] : ["sample"]; // A and B only matter if their errors are marked
     if (!body.map || changed.some((each) => !marks.includes(each))) drawMap(body);
-    else if (contents.is_experiment) body.querySelector(".wrong").replaceWith(wrongMenu()); // it names A and B
+    else if (contents.is_experiment) body.querySelector(".wrong").replaceWith(wrongMenu()); // its options name A and B
     markOnMap(body);
   },
 };
@@ -560,15 +560,15 @@ function wrongMenu() {
   const options = [["", "not marked"], ["before", "before forgetting"], ["a", `after A (${title(state.a)})`], ["b", `after B (${title(state.b)})`]];
   const select = element("select", { onchange: (event) => choose({ wrong: event.target.value }) }, ...options.map(([value, words]) => element("option", { value }, words)));
   select.value = state.wrong;
-  return element("label", { class: "wrong" }, "Crossed: answered wrongly", select);
+  return element("label", { class: "wrong" }, "Crosses: misclassified", select);
 }
 
-// Points are drawn on a canvas, which stays fast with thousands; on it lies an SVG for the brush and the chosen sample.
+// Points are drawn on a canvas, which is fast even with thousands. An SVG on top has the brush and the chosen sample.
 function drawMap(body) {
   const few = contents.classes.length <= COLORS.length;
   const forgotten = forgottenNow();
   const wrongOf = { before: systems.get(state.a)?.original, a: state.a, b: state.b }[state.wrong];
-  const answers = wrongOf ? answersOf(wrongOf) : null;
+  const predictions = wrongOf ? predictionsOf(wrongOf) : null;
   const width = widthOf(body);
   const height = Math.min(560, width);
   const x = d3.scaleLinear(d3.extent(samples.x), [14, width - 14]);
@@ -606,14 +606,14 @@ function drawMap(body) {
   let wrong = 0;
   for (const i of chosen) {
     if (forgotten.has(i)) paint(i, () => context.stroke(ring));
-    if (answers && answers.top[i] !== samples.labels[i]) {
+    if (predictions && predictions.top[i] !== samples.labels[i]) {
       wrong += 1;
       context.lineWidth = 2;
       paint(i, () => context.stroke(crossed));
       context.lineWidth = 1;
     }
   }
-  canvas.setAttribute("aria-label", `${N} ${NOUN} in the plane, ${chosen.length} selected, ${forgotten.size} forgotten${answers ? `, ${wrong} answered wrongly` : ""}`);
+  canvas.setAttribute("aria-label", `${N} ${NOUN} in the plane, ${chosen.length} selected, ${forgotten.size} forgotten${predictions ? `, ${wrong} misclassified` : ""}`);
   const svg = d3.create("svg").attr("width", width).attr("height", height).attr("aria-hidden", "true").node();
   const brush = d3.brush().extent([[0, 0], [width, height]]).on("end", (event) => {
     if (!event.sourceEvent) return;
@@ -636,12 +636,12 @@ function drawMap(body) {
   body.replaceChildren(
     element("ul", { class: "legend" }, ...classes),
     element("div", { class: "buttons" }, contents.is_experiment ? wrongMenu() : null,
-      element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "all of the map is selected") }, "Clear the area")),
+      element("button", { type: "button", disabled: state.area === "", onclick: () => choose({ area: "" }, "the whole map is selected") }, "Clear the area")),
     element("div", { class: "wide map" }, canvas, svg),
     element("div", { class: "pointed" }),
-    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${answers ? ` Answered wrongly among these: ${wrong}.` : ""} Drag to select an area: the other views then show only its ${NOUN}. No mouse? Choose a class or an id at the top.`),
+    element("p", { class: "note" }, `${contents.projection} ${N.toLocaleString("en")} ${NOUN}; ${contents.is_experiment ? `${forgotten.size} forgotten ones are ringed; ` : ""}selected: ${chosen.length.toLocaleString("en")}.${predictions ? ` Misclassified among these: ${wrong}.` : ""} Drag to select an area. The other views then show only its ${NOUN}. Without a mouse, choose a class or an id at the top.`),
   );
-  body.map = { svg, x, y }; // the mark of the chosen one moves on it
+  body.map = { svg, x, y }; // so that the mark can move without a redraw
 }
 
 function markOnMap(body) {
@@ -658,7 +658,7 @@ function markOnMap(body) {
 VIEWS.neighbors = {
   depends: ["seed", "request", "a", "b", "class", "area", "sample"],
   draw(body) {
-    if (!nearOf("full")) return body.replaceChildren(element("p", {}, "No neighbors were looked up."));
+    if (!nearOf("full")) return body.replaceChildren(element("p", {}, "No neighbors were computed."));
     const memory = contents.is_experiment ? `${state.seed}/${state.request}` : "full";
     const key = [memory, state.class, state.area].join(" ");
     const asked = contents.is_experiment ? [...forgottenNow()].filter(isChosen) : ALL.filter(isChosen);
@@ -690,7 +690,7 @@ function neighborRows(i, memory) {
   if (!contents.is_experiment) return [element("h3", {}, "This sample"), chosen, element("h3", {}, "Its nearest others in the memory"), buttons(before, () => ["", ""])];
   const isForgotten = (id) => forgotten.has(positionOf.get(id));
   const after = neighborsOf(memory, i);
-  // What a method that answers from neighbors reads: its first few, before and after.
+  // The neighbors that a method uses: the first few, before and after forgetting.
   const counts = contents.systems.map((each) => each.restsOn).filter((count) => count && count <= nearOf("full").depth);
   const first = counts.length ? Math.min(...counts) : nearOf("full").depth;
   const firstBefore = new Set(before.slice(0, first).map(({ id }) => id));
@@ -699,12 +699,12 @@ function neighborRows(i, memory) {
     if (rank >= first) return ["", ""];
     return firstBefore.has(id) ? ["", "as before"] : ["new", `▲ moved up into the first ${first}`];
   };
-  const users = contents.systems.filter((each) => each.role === "method" && each.restsOn).map((each) => `${each.title} answers from the first ${each.restsOn}`);
+  const users = contents.systems.filter((each) => each.role === "method" && each.restsOn).map((each) => `${each.title} bases its predictions on the first ${each.restsOn}`);
   return [
     element("h3", {}, "This picture"), chosen,
     element("h3", {}, "Before: nearest in the whole memory"), buttons(before, (id) => isForgotten(id) ? ["forgotten", id === samples.ids[i] ? "itself, forgotten" : "forgotten"] : ["", ""]),
-    element("h3", {}, "After: nearest in what remains"), buttons(after, wordsOf),
-    element("p", { class: "note" }, `${users.join("; ") || "No method of this run answers from neighbors"}. Similarity: cosine between the two keys (1 = identical).`),
+    element("h3", {}, "After: nearest in the remaining memory"), buttons(after, wordsOf),
+    element("p", { class: "note" }, `${users.join("; ") || "No method of this run uses neighbors"}. Similarity: cosine between the two keys (1 = identical).`),
   ];
 }
 
@@ -729,7 +729,7 @@ VIEWS.requests = {
       }, "Test accuracy after each request, for A, B and their oracles");
       const ends = means.filter((each) => each.done === d3.max(means.filter((one) => one.name === each.name), (one) => one.done));
       nameAll(svg, ends.map((each) => ({ x: svg.scale("x").apply(each.done), y: svg.scale("y").apply(each.TA), r: 2, words: each.title })));
-      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, retrained without the samples that were forgotten so far. A line should stay level, near its oracle's.`));
+      parts.push(element("div", { class: "wide" }, svg), element("p", { class: "note" }, `Bold: mean over n = ${models} trained models; thin: each of them. Dashed: the oracle of the same color, retrained without the samples that were forgotten so far. A line should stay level and close to its oracle's.`));
     } else {
       const why = contents.streams.length ? "A and B did not take part in the stream." : `No stream of requests was run. To run one: \`${contents.commands.streams}\`.`;
       parts.push(element("p", {}, ...coded(why)));
@@ -739,7 +739,7 @@ VIEWS.requests = {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
       return { kind: side, cells: [request.words, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
-    parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run", "cards"));
+    parts.push(element("h3", {}, "Each kind of request on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run", "cards"));
     if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, ...coded(`Only random requests were run. To forget a class, look-alikes and the hardest pictures, run \`${contents.commands.scenarios}\`.`)));
     body.replaceChildren(...parts);
   },
@@ -749,7 +749,7 @@ VIEWS.requests = {
 
 const bodies = Object.fromEntries(Object.keys(VIEWS).map((name) => [name, document.querySelector(`#${name} > .body`)]).filter(([, body]) => body));
 
-const spent = {}; // milliseconds of each view's last drawing, for who measures
+const spent = {}; // milliseconds of each view's last drawing, for measurements
 
 function redraw(name, changed = VIEWS[name].depends) {
   const start = performance.now();
@@ -767,11 +767,11 @@ readAddress();
 draw(Object.keys(DEFAULTS));
 document.documentElement.dataset.drawn = "true";
 addEventListener("hashchange", () => { readAddress(); draw(Object.keys(DEFAULTS)); });
-isDark.addEventListener("change", () => draw(Object.keys(DEFAULTS))); // a canvas keeps its colors
+isDark.addEventListener("change", () => draw(Object.keys(DEFAULTS))); // a canvas does not adapt its colors by itself
 let resizing = 0;
 let width = innerWidth;
 addEventListener("resize", () => {
-  if (innerWidth === width) return; // a phone's bar that slides away
+  if (innerWidth === width) return; // only the height changed, e.g. because a phone's address bar was hidden
   width = innerWidth;
   clearTimeout(resizing);
   resizing = setTimeout(() => draw(Object.keys(DEFAULTS)), 150);

@@ -1,4 +1,4 @@
-"""How much the weights remember, by how they are trained: a line for each setting of an audit's grid."""
+"""The figure of an audit's grid: how much the weights remember, depending on how they are trained."""
 
 import matplotlib
 import numpy as np
@@ -9,12 +9,12 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
-from munkey.report.figures.shares import CROWDED, limits
-from munkey.report.tables.audits import RESIDUE, deployed_rows, list_knobs
+from munkey.report.figures.shares import CROWDED, compute_limits
+from munkey.report.tables.audits import RESIDUE, list_knobs, select_deployed_rows
 from munkey.settings import format_knob_value, shorten_knobs
 
 COLUMNS_FONT = "DejaVu Sans Mono"
-PANELS = {  # what stands beside the shares, in which color
+PANELS = {  # columns shown next to the shares: title and color
     "nothing": ("put there\n[scores]", theme.VERMILLION),
     "P_s": ("$P_s$\nbefore", theme.GREEN),
     "val_after": ("validation\nafter [%]", theme.BLACK),
@@ -23,28 +23,28 @@ PANELS = {  # what stands beside the shares, in which color
 
 @matplotlib.rc_context(theme.THEME)
 def grid_plot(grid: pd.DataFrame) -> Figure:
-    """Draw a line for each setting: residual shares, and beside them the three quantities of PANELS.
+    """Draw one row per setting, with residual shares and the three quantities of PANELS.
 
-    Filled dots are shares as deployed, with their 95 % intervals; crosses are shares by the image
-    alone. The band behind them holds 95 % of the shares that occur by chance if nothing is left. A
-    setting that diverged is left out.
+    Filled dots are the shares as deployed, with their 95 % intervals. Crosses are the shares of the
+    image pathway alone. The gray band contains 95 % of the shares that occur by chance if nothing
+    remains. Diverged settings are left out.
 
-    Raises ValueError for no rows.
+    Raises ValueError if there are no rows.
 
     Parameters
     ----------
     grid
-        Rows of munkey.audits.grid for one data set.
+        The rows of `munkey.audits.grid` for one data set.
     """
     if DIVERGED in grid:
         grid = grid[grid[DIVERGED].isna()]
         if grid.empty:
             return theme.text_figure("Every setting diverged.")
     theme.check_frame(grid, list(PANELS), "kept")
-    rows = deployed_rows(grid)
+    rows = select_deployed_rows(grid)
     image_rows = grid[grid["path"] == "image"].set_index("setting")
     image = image_rows["share"].reindex(rows["setting"]).to_numpy()
-    figure = theme.canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
+    figure = theme.make_canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
     share_axes, *panel_axes = figure.subplots(
         1, 1 + len(PANELS), sharey=True, width_ratios=[3.2] + [1] * len(PANELS)
     )
@@ -57,16 +57,16 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
 
 
 def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
-    """Write the values of each setting's knobs beside its line, in columns under the names of the knobs."""
+    """Label each setting with the values of its knobs, in columns below the knobs' names."""
     names = shorten_knobs(map(str, knobs)).values()
-    lines = []
+    labels = []
     for values in knobs.values:
         cells = []
         for name, value in zip(names, values, strict=True):
             cells.append(format_knob_value(value).rjust(len(name)))
-        lines.append("  ".join(cells))
-    axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)
-    axes.set(ylim=(len(lines) - 0.4, -0.8))
+        labels.append("  ".join(cells))
+    axes.set_yticks(range(len(labels)), labels, family=COLUMNS_FONT)
+    axes.set(ylim=(len(labels) - 0.4, -0.8))
     axes.annotate(
         "  ".join(names),
         (0, -0.9),
@@ -81,17 +81,17 @@ def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
 
 
 def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
-    """Draw the band of chance, the intervals, the shares as deployed and those by the image alone."""
+    """Draw the chance band, the intervals, and the shares as deployed and of the image pathway."""
     places = np.arange(len(rows))
-    ends = limits(rows)
+    ends = compute_limits(rows)
     low = rows["share_low"].clip(*ends)
     high = rows["share_high"].clip(*ends)
-    band = 1.96 * rows["chance"]
+    band = 1.96 * rows["chance"]  # half-width of the central 95 % of a normal distribution
     axes.barh(
         places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0
     )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
-    arrows = (  # where an interval goes on beyond the axis
+    arrows = (  # mark intervals that extend beyond the axis
         (rows["share_low"] < ends[0], ends[0], "<"),
         (rows["share_high"] > ends[1], ends[1], ">"),
     )
@@ -113,12 +113,10 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         zorder=3,
     )
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
-    original_side = "center"
-    if np.ptp(ends) > CROWDED:
-        original_side = "left"
-    for value, words, side in ((0, "never seen", "left"), (100, "original", original_side)):
+    original_side = "left" if np.ptp(ends) > CROWDED else "center"
+    for value, label, side in ((0, "never seen", "left"), (100, "original", original_side)):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
+        axes.annotate(label, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
     axes.set(xlim=ends, xlabel=RESIDUE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -127,7 +125,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
 
 def _draw_dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     axes.plot(values, np.arange(len(values)), "D", color=color, markersize=3.5)
-    # Values that are all but equal, or all 0, still get an axis of some width.
+    # If all values are nearly equal or 0, the axis still needs some width.
     spread = max(float(np.ptp(values)), 0.02 * float(np.abs(values).max()), 1e-3)
     axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread))
     axes.set_xlabel(title, parse_math=True)

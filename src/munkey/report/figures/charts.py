@@ -1,6 +1,6 @@
-"""The kinds of figures: the caption, the input files and the drawing function of each.
+"""The registry of charts: the caption, the input files and the drawing function of each kind.
 
-Planning reads this, so what draws is imported when it draws.
+Planning imports this module, so the drawing functions import heavy libraries only when called.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,10 @@ from munkey.core.paths import Layout, fill
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
+PAPERS_METHOD = "MUNKEY"  # the title of the paper's method in all tables
 TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
-MOMENTS: tuple[str, ...] = (
-    "start",
-    "middle",
-    "end",
-)  # of training, at which the trace keeps tokens and features
+# The moments of training at which a trace records tokens and features.
+MOMENTS: tuple[str, ...] = ("start", "middle", "end")
 
 
 @dataclass(frozen=True)
@@ -30,12 +27,12 @@ class ChartSource:
     Attributes
     ----------
     files
-        Paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
-        each seed.
+        The input paths by their names in `ChartKind.inputs`. `traces` is a list with one path per
+        seed.
     dataset
-        Name of the data set that the traces are of.
+        The name of the traces' data set.
     threshold
-        Pathway sensitivity above which no pair (p_image, p_token) is selected.
+        The pathway sensitivity above which no pair (p_image, p_token) is selected.
     """
 
     files: Mapping[str, Any]
@@ -45,15 +42,16 @@ class ChartSource:
 
 @dataclass(frozen=True)
 class ChartKind:
-    """A kind of figure.
-
-    One chart is drawn for each data set where they have a {dataset}.
+    """A kind of chart.
 
     Attributes
     ----------
     inputs
-        Files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
-        each seed.
+        A function that returns the input paths by name, with unfilled wildcards {dataset} and
+        {seed}. If they contain {dataset}, one chart is drawn per data set. `traces` is one path per
+        seed.
+    draw
+        The drawing function.
     """
 
     caption: str
@@ -61,13 +59,13 @@ class ChartKind:
     draw: Callable[[ChartSource], "Figure"]
 
 
-def _forgetting(source: ChartSource) -> "Figure":
+def _draw_forgetting(source: ChartSource) -> "Figure":
     from munkey.report.figures.forgetting import gap_plot
 
     return gap_plot(read_table(source.files["table"]), PAPERS_METHOD)
 
 
-def _neighbors(source: ChartSource) -> "Figure":
+def _draw_neighbors(source: ChartSource) -> "Figure":
     from munkey.report.figures.curves import neighbors_plot
 
     table = read_table(source.files["table"])
@@ -75,20 +73,20 @@ def _neighbors(source: ChartSource) -> "Figure":
     return neighbors_plot(part.assign(k=part["value"].astype(int)))
 
 
-def _selection(source: ChartSource) -> "Figure":
+def _draw_selection(source: ChartSource) -> "Figure":
     from munkey.report.figures.selection import selection_plot
 
     return selection_plot(read_table(source.files["table"]), source.threshold)
 
 
-def _sensitivity(source: ChartSource) -> "Figure":
+def _draw_sensitivity(source: ChartSource) -> "Figure":
     import pandas as pd
 
     from munkey.report.figures.curves import sensitivity_plot
 
-    diverged = _diverged(source.files["traces"])
-    if diverged:
-        return diverged
+    divergence_figure = _draw_divergence(source.files["traces"])
+    if divergence_figure:
+        return divergence_figure
     traces = []
     for seed, path in enumerate(source.files["traces"]):
         trace = pd.DataFrame(read_npz(path, *TRACED))
@@ -96,8 +94,8 @@ def _sensitivity(source: ChartSource) -> "Figure":
     return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
 
 
-def _diverged(traces: Sequence[str]) -> "Figure | None":
-    """Return a figure that says why a training diverged; None if all converged."""
+def _draw_divergence(traces: Sequence[str]) -> "Figure | None":
+    """Return a figure that states why a training run diverged, or None if none did."""
     from munkey.report.figures import theme
 
     for path in traces:
@@ -107,13 +105,13 @@ def _diverged(traces: Sequence[str]) -> "Figure | None":
     return None
 
 
-def _tokens(source: ChartSource) -> "Figure":
-    """Project tokens and features at some moments of training, and draw them side by side."""
+def _draw_tokens(source: ChartSource) -> "Figure":
+    """Draw projections of tokens and features at several moments of training."""
     from munkey.report.figures.projection import projection_plot, umap_2d
 
-    diverged = _diverged([source.files["trace"]])
-    if diverged:
-        return diverged
+    divergence_figure = _draw_divergence([source.files["trace"]])
+    if divergence_figure:
+        return divergence_figure
     trace = read_npz(source.files["trace"])
     classes = read_json(source.files["classes"])
     epochs = []
@@ -121,9 +119,10 @@ def _tokens(source: ChartSource) -> "Figure":
         if name.startswith("tokens_"):
             epochs.append(int(name.removeprefix("tokens_")))
     epochs.sort()
-    moments = MOMENTS
-    if len(epochs) < len(MOMENTS):
-        moments = ("start", "end")  # one epoch has no middle
+    if len(epochs) < len(MOMENTS):  # a single epoch has no middle
+        moments: tuple[str, ...] = ("start", "end")
+    else:
+        moments = MOMENTS
     panels = {}
     for epoch, moment in zip(epochs, moments, strict=True):
         tokens = umap_2d(trace[f"tokens_{epoch}"], seed=0)
@@ -134,43 +133,43 @@ def _tokens(source: ChartSource) -> "Figure":
 
 CHARTS: dict[str, ChartKind] = {
     "forgetting": ChartKind(
-        "Avg Gap, the distance to the oracle, and the seconds that unlearning takes. Bars: ± one standard deviation"
+        "Avg Gap, the distance to the oracle, and how many seconds unlearning takes. Bars: ± one standard deviation"
         " over seeds, cut off at 0.",
         lambda layout: {"table": fill(layout.table, table="main", ending="csv")},
-        _forgetting,
+        _draw_forgetting,
     ),
     "neighbors": ChartKind(
-        "Test accuracy and Avg Gap over the number of neighbors K; one model per seed, evaluated with each K. Bars: ±"
-        " one standard deviation over seeds, cut off at 0.",
+        "Test accuracy and Avg Gap by the number of neighbors K. The same model of each seed is evaluated with every K."
+        " Bars: ± one standard deviation over seeds, cut off at 0.",
         lambda layout: {"table": fill(layout.table, table="ablations", ending="csv")},
-        _neighbors,
+        _draw_neighbors,
     ),
     "selection": ChartKind(
-        "The grid of (p_image, p_token): the pair that the selection chose is a star, (0, 0) a gray cross. The four"
-        " panels in percent have the same scale.",
+        "The grid of (p_image, p_token). The pair chosen by the selection is a star, and (0, 0) is a gray cross. The"
+        " four panels in percent have the same scale.",
         lambda layout: {"table": fill(layout.selection_table, ending="csv")},
-        _selection,
+        _draw_selection,
     ),
     "sensitivity": ChartKind(
         "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
         lambda layout: {"traces": fill(layout.trace, case="{dataset}")},
-        _sensitivity,
+        _draw_sensitivity,
     ),
     "tokens": ChartKind(
-        "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training; a color"
-        " and a shape for each class.",
+        "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training. Each class"
+        " has its own color and shape.",
         lambda layout: {"trace": fill(layout.trace, case="{dataset}"), "classes": layout.classes},
-        _tokens,
+        _draw_tokens,
     ),
 }
-CAPTIONS = {  # of all figures, those included that rules of their own draw
+CAPTIONS = {  # of all figures, including those that have their own rules
     **{kind: chart.caption for kind, chart in CHARTS.items()},
-    "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
+    "ranks": "Mean ranks by Avg Gap; 1 is best. Bars connect methods that do not differ significantly over the seeds.",
 }
 
 
-def caption(figure: str) -> str:
-    """Return the caption of a figure, by its name: KIND or KIND-DATASET."""
+def get_caption(figure: str) -> str:
+    """Return the caption of the figure named KIND or KIND-DATASET."""
     kind, _, dataset = figure.partition("-")
     if not dataset:
         return CAPTIONS[kind]

@@ -1,4 +1,4 @@
-"""Curves: over the number of neighbors K, over training, and over requests one after another."""
+"""Curves over the number of neighbors K, over training epochs, and over a stream of requests."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
-from munkey.report.figures.theme import DASHES, check_frame, mean_curve
+from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
 from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.summary import Row
 
@@ -18,26 +18,31 @@ PATHWAYS = {
     "A_both": ("both", theme.BLACK),
 }
 
-# percent: up to which the streams' axis of shares is linear, on either side of 0
+# In the figure of streams, the axis of shares [%] is linear between -SHARE_LINEAR and SHARE_LINEAR.
 SHARE_LINEAR = 20.0
 SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 
 @matplotlib.rc_context(theme.THEME)
 def neighbors_plot(frame: pd.DataFrame) -> Figure:
-    """Draw test accuracy and Avg Gap over the number of neighbors K, a line per data set.
+    """Draw test accuracy and Avg Gap over the number of neighbors K, with one line per data set.
 
-    Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation
-    may be NaN (one seed), and then has no bar. Bars end at 0, the smallest possible value. A K that
-    diverged has no means and is left out. The paper's figure is ablation-knn.
+    This is the paper's figure ablation-knn. Error bars end at 0, the smallest possible value. A K
+    for which models diverged is left out.
 
-    Raises ValueError for an empty frame.
+    Raises ValueError if the frame is empty.
+
+    Parameters
+    ----------
+    frame
+        The columns are dataset, k, TA_mean, TA_sd (percent), gap_mean, gap_sd (percentage points)
+        and n. A standard deviation is NaN if there is only one seed.
     """
     if len(frame) and frame["gap_mean"].isna().all():
         return theme.text_figure("No K has an Avg Gap: models diverged.")
     frame = frame.dropna(subset="gap_mean")
     frame = check_frame(frame, ["TA_mean", "gap_mean"], "neighbors")
-    figure = theme.canvas(theme.DOUBLE, 2.6)
+    figure = theme.make_canvas(theme.DOUBLE, 2.6)
     panels = figure.subplots(1, 2)
     titles = {"TA": "test accuracy [%]", "gap": "Avg Gap [percentage points]"}
     for axes, (metric, title) in zip(panels, titles.items(), strict=True):
@@ -45,9 +50,8 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
             mean = part[f"{metric}_mean"]
             sd = part[f"{metric}_sd"].fillna(0)
             look = {**theme.point_style(number), "linestyle": DASHES[number % len(DASHES)]}
-            axes.errorbar(
-                part["k"], mean, [sd.clip(upper=mean), sd], capsize=2, label=str(dataset), **look
-            )
+            bars = [sd.clip(upper=mean), sd]
+            axes.errorbar(part["k"], mean, bars, capsize=2, label=str(dataset), **look)
         axes.set_xscale("log", base=2)
         axes.xaxis.set_major_locator(FixedLocator(sorted(frame["k"].unique())))
         axes.xaxis.set_major_formatter(ScalarFormatter())
@@ -55,60 +59,62 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
         axes.set(xlabel="K, neighbors per query", ylabel=title)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
-    figure.supxlabel(theme.over_seeds(frame["n"]), fontsize=8)
+    figure.supxlabel(theme.describe_seeds(frame["n"]), fontsize=8)
     return theme.freeze(figure)
 
 
 @matplotlib.rc_context(theme.THEME)
 def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
-    """Draw pathway sensitivity P_s and the pathways' accuracies over training, a row per data set (sec. 3).
+    """Draw pathway sensitivity P_s and the pathways' accuracies over training (sec. 3).
 
-    Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over
-    seeds, bands one standard deviation.
+    Each data set has a row of panels. Lines are means over seeds; bands are ± one standard
+    deviation.
 
-    Raises ValueError for an empty frame or NaN.
+    Raises ValueError if the frame is empty or contains NaN.
 
     Parameters
     ----------
+    frame
+        The columns are dataset, seed, epoch, P_s, and A_image, A_token and A_both in percent.
     threshold
         The paper's ξ, drawn as a dotted line.
     """
     frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
-    figure = theme.canvas(theme.DOUBLE, 2.5 * len(datasets))
+    figure = theme.make_canvas(theme.DOUBLE, 2.5 * len(datasets))
     grid = figure.subplots(len(datasets), 2, squeeze=False)
     for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
         epochs = frame[frame["dataset"] == dataset].groupby("epoch")
-        mean_curve(
+        draw_mean_curve(
             sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
         )
-        words = f"ξ = {threshold}, not selected above"
-        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=words)
+        label = f"ξ = {threshold}, not selected above"
+        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
         sensitivity.set_xlabel("epoch")
         sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
         sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
         for text in sensitivity.legend(loc="best").get_texts():
             text.set_parse_math(True)
-        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # one more kind of dashes
+        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # there are more dash styles
             title, color = PATHWAYS[column]
-            mean_curve(
+            draw_mean_curve(
                 accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
             )
         accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
         accuracy.legend(loc="best")
         sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
-    figure.supxlabel(theme.over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
+    figure.supxlabel(theme.describe_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
     return theme.freeze(figure)
 
 
 @matplotlib.rc_context(theme.THEME)
 def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
-    """Draw a line for each method, with a mark at its ToW for each request at its largest rate.
+    """Draw one row per method, with a mark at its ToW for each request at the largest rate.
 
-    Bars are ± one standard deviation over seeds, cut off at 0 and 1. Methods that diverged have no
+    Error bars are ± one standard deviation over seeds, cut off at 0 and 1. Diverged methods have no
     ToW and are left out.
 
-    Raises ValueError if the summary has no method.
+    Raises ValueError if the summary contains no methods.
 
     Parameters
     ----------
@@ -125,14 +131,14 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     measured = set(frame["method"])
     drawn_rows = [row for row in rows if row.name in measured]
     places = {row.name: place for place, row in enumerate(drawn_rows)}
-    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
+    figure = theme.make_canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
     axes = figure.subplots()
     axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
     cases = list(dict.fromkeys(summary["case"]))
     for number, case in enumerate(cases):
         values = frame[frame["case"] == case].set_index("method")
         values = values.assign(place=values.index.map(places)).sort_values("place")
-        # The marks of the requests stand one above the other, within 0.3 of a method's line.
+        # The marks of the requests are stacked, within 0.3 above and below the method's row.
         height = 0.6 * (number + 0.5) / len(cases) - 0.3
         look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
         means = values["ToW"]
@@ -148,7 +154,7 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     lowest = (frame["ToW"] - frame["ToW_sd"].fillna(0)).min()
     axes.set(
         xlim=(max(lowest - 0.05, -0.02), 1.02),
-        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.over_seeds(frame['n'])}",
+        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.describe_seeds(frame['n'])}",
     )
     figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)
@@ -156,26 +162,26 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Draw test accuracy, seconds so far, and the residual share of all forgotten samples over requests.
+    """Draw test accuracy, total seconds, and residual share over a stream of requests.
 
-    Each quantity has a panel, and each method a line in it, with its name at the end. Systems that
-    are retrained at some requests only have marks without a line, and no seconds so far. The axis
-    of shares is linear up to 20 % on either side of 0, and logarithmic beyond. If all methods
-    diverged, the figure says so.
+    Each quantity has a panel, in which each method has a line with its name at the end. Systems that
+    are retrained only at some requests have marks but no line, and no seconds. The residual share
+    covers all samples that were forgotten so far. Its axis is linear up to 20 % on either side of 0
+    and logarithmic beyond. If all methods diverged, the figure says so.
 
-    Raises ValueError for NaN.
+    Raises ValueError if a value is NaN.
 
     Parameters
     ----------
     curves, shares
-        The results of `munkey.report.tables.streams.findings`.
+        The results of `munkey.report.tables.streams.compute_findings`.
     """
     if shares.empty:
-        return theme.text_figure("No method has an answer to every request: models diverged.")
+        return theme.text_figure("No method has predictions for every request: models diverged.")
     curves = check_frame(curves, ["TA", "seconds"], "streams")
     shares = check_frame(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
-    figure = theme.canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
+    figure = theme.make_canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
     panels = figure.subplots(3, 1, sharex=True)
     accuracy, seconds, residue = panels
     for number, title in enumerate(methods):
@@ -185,7 +191,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         accuracy.plot(means.index, means, **look)
         request_seconds = curve[curve["done"] > 0].groupby("done")["seconds"].mean()
         seconds.plot(request_seconds.index, request_seconds.cumsum(), **look)
-        # Request 0 stands for the samples of all requests together.
+        # Request 0 represents the samples of all requests so far.
         overall = shares[(shares["title"] == title) & (shares["request"] == 0)]
         residue.plot(overall["done"], overall["share"], **look)
     retrained = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
@@ -201,7 +207,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
             means.index, means, marker=theme.CLASS_MARKERS[number], label=str(title), **hollow
         )
     seconds.set_yscale("log")
-    for label in seconds.get_yticklabels(which="both"):  # a formula: 10 to the power of n
+    for label in seconds.get_yticklabels(which="both"):  # labels such as $10^2$ are formulas
         label.set_parse_math(True)
     residue.set_yscale("symlog", linthresh=SHARE_LINEAR)
     low, high = residue.get_ylim()
@@ -220,6 +226,6 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     residue.set_xlabel("requests")
     if retrained:
         figure.legend(loc="outside lower center", ncols=4)
-    # The layout may add labels of more powers of 10, which are formulas, too.
+    # The layout may add labels for further powers of 10, which are also formulas.
     with matplotlib.rc_context({"text.parse_math": True}):
         return theme.freeze(figure)

@@ -1,4 +1,4 @@
-"""Forgetting against its cost: the gap to the oracle, and the seconds that unlearning takes."""
+"""The figure of forgetting and its cost: the gap to the oracle and the seconds of unlearning."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,31 +14,32 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from munkey.report.figures import theme
 from munkey.report.tables.markup import percent
 
-TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
-APART = 0.3  # of a line: the points of one rate from those of the next
+TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap [percentage points]
+RATE_OFFSET = 0.3  # vertical distance between the points of successive rates, in rows
 
 
 @matplotlib.rc_context(theme.THEME)
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
-    """Draw a line for each method, the smallest gap at the largest rate first; two panels for each data set.
+    """Draw the gap and the unlearning time of each method, in two panels per data set.
 
-    Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so
-    that one failed method does not squeeze all the others together.
+    Each method has a row; rows are sorted by the gap at the largest rate. Error bars end at 0, the
+    smallest possible gap. The gap has a square-root scale, so that a single failed method does not
+    compress all others.
 
     Parameters
     ----------
     summary
-        With the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without
-        a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
-        figure says so.
+        The columns are dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd and n. Rows without a
+        time (originals) or without a gap (oracles, KNN) are left out. If no rows remain, the figure
+        says so.
     emphasized
-        The title of the method that stands out.
+        The title of the method to emphasize.
     width
-        Width of the figure in inches.
+        The width of the figure in inches.
     """
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
-        figure = theme.canvas(width, 1.0)
+        figure = theme.make_canvas(width, 1.0)
         figure.text(
             0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center"
         )
@@ -47,11 +48,11 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
     parts = []
     for _, part in frame.groupby("dataset"):
         parts.append(part.sort_values(["rate", "gap_mean"], ascending=[False, True]))
-    line_counts = [part["title"].nunique() for part in parts]
-    part_heights = [0.8 + theme.LINE_HEIGHT * lines for lines in line_counts]
-    figure = theme.canvas(width, 0.3 + sum(part_heights))
+    method_counts = [part["title"].nunique() for part in parts]
+    part_heights = [0.8 + theme.LINE_HEIGHT * count for count in method_counts]
+    figure = theme.make_canvas(width, 0.3 + sum(part_heights))
     grid = figure.subplots(
-        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=line_counts
+        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=method_counts
     )
     for part, (gaps, seconds) in zip(parts, grid, strict=True):
         _draw_panels(gaps, seconds, part, rates, width, emphasized)
@@ -76,15 +77,15 @@ def _draw_panels(
     Parameters
     ----------
     part
-        The rows of the data set, in the order of the lines.
+        The summary rows of the data set, in the order in which methods are drawn.
     """
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         at_rate = part[part["rate"] == rate]
         style = theme.point_style(number)
-        offset = APART * (number - (len(rates) - 1) / 2)
-        # A list, not `map` of pandas: for a data set without this rate, that would give a series
-        # of text, which matplotlib takes for names of categories.
+        offset = RATE_OFFSET * (number - (len(rates) - 1) / 2)
+        # Series.map would return a series of text if the data set lacks this rate, and matplotlib
+        # would treat the axis as categorical.
         places = [names.index(title) + offset for title in at_rate["title"]]
         ends = [np.minimum(at_rate["gap_mean"], at_rate["gap_sd"]), at_rate["gap_sd"]]
         bars: dict[str, Any] = {
@@ -110,7 +111,7 @@ def _draw_panels(
         xlabel=theme.wrap_words("Avg Gap [percentage points], square-root scale", width, 24),
     )
     ticks = np.array(TICKS)
-    if width < theme.DOUBLE:  # there is room for whole numbers alone
+    if width < theme.DOUBLE:  # there is only room for whole numbers
         ticks = ticks[ticks % 1 == 0]
     gaps.xaxis.set_major_locator(FixedLocator(ticks[ticks <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
@@ -118,6 +119,6 @@ def _draw_panels(
         axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
         axes.set_axisbelow(True)
     gaps.set_title(
-        f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better",
+        f"{part['dataset'].iloc[0]}, {theme.format_seed_range(part['n'])}: further left is better",
         loc="left",
     )

@@ -1,4 +1,4 @@
-"""Tokens and features in the plane (fig. UMAP)."""
+"""Two-dimensional projections of tokens and features (fig. UMAP)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,18 +11,19 @@ from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
 
-LEGEND_CLASSES = 20  # with more classes than this, a color bar takes the place of the legend
-RASTERIZED = 500  # more points than this are a picture in the SVG, or it would be many megabytes
+LEGEND_CLASSES = 20  # with more classes, a color bar replaces the legend
+RASTERIZED = 500  # more points are rasterized, to keep the SVG small
 
 
 def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
-    """Project points (N, d) by UMAP to (N, 2) float32; the same seed gives the same result on one machine.
+    """Project points (N, d) to the plane by UMAP. Returns (N, 2) float32.
 
-    Raises ValueError for fewer than 5 points (UMAP needs neighbors) or values that are not finite.
+    On the same machine, the same seed gives the same result. Raises ValueError if there are fewer
+    than 5 points, because UMAP needs neighbors, or if a value is not finite.
     """
     if points.ndim != 2 or len(points) < 5 or not np.isfinite(points).all():
         raise ValueError(f"UMAP needs at least 5 finite points as (N, d), got shape {points.shape}")
-    from umap import UMAP  # takes many seconds the first time: it compiles
+    from umap import UMAP  # compiles on first use, which takes many seconds
 
     neighbors = min(15, len(points) - 1)  # 15 is UMAP's default
     reducer = UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1)
@@ -33,23 +34,21 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
 def projection_plot(
     panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarray, classes: Sequence[str]
 ) -> Figure:
-    """Draw exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
+    """Draw exemplar tokens (top) and [CLS] features (bottom) by class, one column per moment.
 
-    Each panel is a separate projection: positions can be compared within a panel, but not between
-    panels. Up to 20 classes have a color and a marker each; more have a color bar.
+    Each panel is a separate projection, so positions cannot be compared between panels. Up to 20
+    classes each have a color and a marker; more classes share a color bar.
 
     Parameters
     ----------
     panels
-        Tokens and features, each (N, 2) in the plane, by the title of the moment.
+        The projected tokens and features, each (N, 2), by the title of the moment.
     labels
         Indices (N,) into `classes`.
     """
     has_legend = len(classes) <= LEGEND_CLASSES
-    height = 4.2
-    if has_legend:
-        height = 4.6
-    figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * max(len(panels), 2)), height)
+    height = 4.6 if has_legend else 4.2
+    figure = theme.make_canvas(min(theme.DOUBLE, 0.6 + 2.1 * max(len(panels), 2)), height)
     grid = figure.subplots(2, len(panels), squeeze=False)
     for column, (moment, planes) in zip(grid.T, panels.items(), strict=True):
         for axes, points in zip(column, planes, strict=True):
@@ -62,7 +61,7 @@ def projection_plot(
     if has_legend:
         styles = [theme.point_style(number) for number in range(len(classes))]
         handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
-        # An inch holds about 16 letters; the marker of a class is as wide as 5.
+        # About 16 letters fit in an inch, and a marker is about as wide as 5 letters.
         fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
         look: dict[str, Any] = {
             "loc": "outside lower center",
@@ -81,7 +80,7 @@ def projection_plot(
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
-    """Draw points (N, 2) in the colors of their classes, the more of them the smaller."""
+    """Draw points (N, 2) in the colors of their classes. The more points, the smaller they are."""
     size = float(np.clip(15000 / len(points), 2, 16))
     raster = len(points) > RASTERIZED
     x, y = points.T

@@ -1,37 +1,44 @@
-"""Critical differences (Demšar 2006): methods at their mean ranks, a bar across those that are not told apart."""
+"""Critical difference diagrams (Demšar 2006)."""
 
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 
 from munkey.report.figures import theme
-from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking, too_few
+from munkey.report.tables.ranks import (
+    LEVEL,
+    compare_methods,
+    describe_blocks,
+    describe_shortage,
+    rank_by_seed,
+)
 
 
 @matplotlib.rc_context(theme.THEME)
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
-    """Draw each method at its mean rank, with a bar across those that are not told apart.
+    """Draw each method at its mean rank, with bars across methods that do not differ significantly.
 
-    A line above the axis is as long as the critical difference: mean ranks that are further apart
-    differ. Where there are too few seeds or methods, the figure says so.
+    The line above the axis shows the critical difference. If there are too few seeds or methods,
+    the figure says so.
 
     Parameters
     ----------
     ranks
-        The result of `munkey.report.tables.ranks.ranks_by_title`.
+        The result of `munkey.report.tables.ranks.rank_by_title`.
     emphasized
-        Title of the method that stands out.
+        The title of the method to emphasize.
     """
     from scikit_posthocs import critical_difference_diagram
 
-    missing = too_few(by_seed(ranks))
-    if missing:
-        return theme.text_figure(missing)
-    test = ranking(by_seed(ranks))
+    blocks = rank_by_seed(ranks)
+    shortage = describe_shortage(blocks)
+    if shortage:
+        return theme.text_figure(shortage)
+    test = compare_methods(blocks)
     methods = len(test.mean)
-    figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
+    figure = theme.make_canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
     axes = figure.subplots()
-    drawn = critical_difference_diagram(
+    artists = critical_difference_diagram(
         test.mean,
         test.pairs,
         alpha=LEVEL,
@@ -43,9 +50,9 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    # scikit-posthocs draws a crossbar through the ranks of a Python set, whose order changes from
-    # run to run; sorted, the figure has the same bytes each time.
-    for (crossbar,) in drawn["crossbars"]:
+    # scikit-posthocs draws a crossbar through a Python set of ranks, whose order varies between
+    # runs. Sort the ranks, so that the figure always has the same bytes.
+    for (crossbar,) in artists["crossbars"]:
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
     axes.spines["top"].set(visible=True, bounds=(1, methods))
     axes.set_xticks(range(1, methods + 1))
@@ -57,10 +64,13 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         marker="|",
         markersize=7,
     )
-    axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
+    axes.update_datalim([(methods, 2)])  # the axis always extends to the last rank
     axes.autoscale_view()
-    words = f"  critical difference {test.difference:.2f}, n = {blocks_in_words(ranks)}\n  {test.friedman}"
+    label = (
+        f"  critical difference {test.difference:.2f}, n = {describe_blocks(ranks)}\n"
+        f"  {test.friedman}"
+    )
     if test.p >= LEVEL:
-        words += ": none are told apart"
-    axes.text(1 + test.difference, 2, words, va="center")
+        label += ": no significant differences"
+    axes.text(1 + test.difference, 2, label, va="center")
     return theme.freeze(figure)

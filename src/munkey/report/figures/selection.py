@@ -1,4 +1,4 @@
-"""The choice of p_image and p_token (fig. radar, model selection): a panel for each metric, a line for each pair."""
+"""The figure of the selection of p_image and p_token (fig. radar, model selection)."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.report.figures import theme
 
-METRICS = {  # of a panel each; those in percent are drawn to one scale
+METRICS = {  # one panel each
     "gap": "validation gap\n[points]",
     "P_s": "$P_s$\n(ξ dotted)",
     "TA": "TA [%]",
@@ -18,8 +18,8 @@ METRICS = {  # of a panel each; those in percent are drawn to one scale
     "MIA": "MIA [%]",
 }
 HIGHEST = 100.0  # percent
-PERCENT = ("TA", "RA", "FA", "MIA")
-Look = dict[str, Any]  # keyword arguments of a point, as matplotlib wants them
+PERCENT_METRICS = ("TA", "RA", "FA", "MIA")  # drawn to the same scale
+Look = dict[str, Any]  # keyword arguments of Axes.plot
 CHOSEN: Look = {"color": theme.VERMILLION, "marker": "*", "markersize": 9}
 NEVER_DROPPED: Look = {"color": theme.GRAY, "marker": "X", "markersize": 5}
 OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
@@ -27,18 +27,18 @@ OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
 
 @matplotlib.rc_context(theme.THEME)
 def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
-    """Draw a line per pair (p_image, p_token) of one data set.
+    """Draw one row per pair (p_image, p_token) of a data set, and one panel per metric.
 
-    The chosen pair, if any, is a bold star, (0, 0) a gray cross. The four panels in percent span
-    equally many points. Pairs that diverged are left out.
+    The chosen pair, if any, is a star with a bold label, and (0, 0) is a gray cross. The axes of the
+    four panels in percent have the same length. Diverged pairs are left out.
 
-    Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap,
-    points), chosen.
-
-    Raises ValueError for an empty frame.
+    Raises ValueError if the frame is empty.
 
     Parameters
     ----------
+    frame
+        The columns are dataset, p_image, p_token, TA, RA, FA and MIA (percent), P_s, gap (validation
+        utility gap, percentage points), and chosen.
     threshold
         The paper's ξ, drawn as a dotted line.
     """
@@ -47,20 +47,20 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
     frame = frame.dropna(subset=["gap", "P_s"])
     frame = theme.check_frame(frame, list(METRICS), "pairs")
     frame = frame.sort_values(["p_image", "p_token"], ignore_index=True)
-    never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
+    never_dropped = (frame["p_image"] == 0) & (frame["p_token"] == 0)
     looks = []
-    for is_chosen, is_never_dropped in zip(frame["chosen"], never, strict=True):
+    for is_chosen, is_never_dropped in zip(frame["chosen"], never_dropped, strict=True):
         if is_chosen:
             looks.append(CHOSEN)
         elif is_never_dropped:
             looks.append(NEVER_DROPPED)
         else:
             looks.append(OTHER)
-    figure = theme.canvas(theme.DOUBLE, 1.1 + 0.2 * len(frame))
+    figure = theme.make_canvas(theme.DOUBLE, 1.1 + 0.2 * len(frame))
     panels = figure.subplots(1, len(METRICS), sharey=True)
-    percent = frame[list(PERCENT)]
-    span = 1.3 * float((percent.max() - percent.min()).max())
-    if span == 0:  # all pairs are equal
+    percentages = frame[list(PERCENT_METRICS)]
+    span = 1.3 * float((percentages.max() - percentages.min()).max())
+    if span == 0:  # all pairs have the same values
         span = 1.0
     for axes, (name, title) in zip(panels, METRICS.items(), strict=True):
         for place, (value, look) in enumerate(zip(frame[name], looks, strict=True)):
@@ -72,16 +72,16 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(title, parse_math=True)
-        if name in PERCENT:
+        if name in PERCENT_METRICS:
             middle = (frame[name].min() + frame[name].max()) / 2
-            # No percentage is above 100, but half the mark of one at 100 is.
+            # Percentages do not exceed 100, but the mark of one at 100 needs some space.
             high = min(middle + span / 2, HIGHEST + 0.05 * span)
             axes.set_xlim(high - span, high)
             ticks = MaxNLocator(3).tick_values(high - span, high)
             is_inside = (ticks >= high - span) & (ticks <= min(high, HIGHEST))
             axes.set_xticks(ticks[is_inside])
-    # Pairs right of the threshold are not chosen. P_s is hardly ever above 1, so a threshold beyond
-    # is not shown.
+    # Pairs to the right of the threshold cannot be chosen. P_s rarely exceeds 1, so a threshold above
+    # 1 is not shown.
     panels[1].set_xlim(0, 1.15 * max(frame["P_s"].max(), min(threshold, 1.0)))
     panels[1].axvline(threshold, color=theme.BLACK, linestyle=":", linewidth=1)
     names = [f"{pair['p_image']:g}, {pair['p_token']:g}" for _, pair in frame.iterrows()]

@@ -1,4 +1,4 @@
-"""Residual shares with their intervals: the forest plot of an audit."""
+"""Figures of residual shares with their intervals: the forest plot and the strata of an audit."""
 
 import textwrap
 from collections.abc import Sequence
@@ -16,40 +16,39 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import (
-    ALONE,
+    ATTACK_ONLY,
     RESIDUE,
     STRATA,
-    audited_name,
-    first_rows,
-    flagged_alone,
+    is_flagged_by_attack_only,
+    name_audited_system,
+    select_first_rows,
 )
 
 NARROWEST = (-25.0, 110.0)  # percent
 WIDEST = (-300.0, 300.0)
 MARKS = {0: "never seen", 100: "original"}
 REMEMBERS = "trained to remember"
-CROWDED = 250.0  # percent: on a wider axis the words of both marks stand beside their lines, not above them
+# On a wider axis [percent], the labels of both marks are placed next to their lines, not above them.
+CROWDED = 250.0
 
 
 class Style(NamedTuple):
-    """The look of a verdict, and its name in the legend."""
+    """The color, marker and legend label of a verdict."""
 
     color: str
     marker: str
-    words: str
+    label: str
 
 
-STYLES = {  # of verdicts
+STYLES = {  # by verdict
     "residue": Style(theme.VERMILLION, "o", "residue"),
     "none found": Style(theme.BLUE, "s", "none found"),
     "over-forgets": Style(theme.ORANGE, "D", "over-forgets"),
     "no power": Style(theme.GRAY, "X", "no power"),
     "control": Style(theme.BLACK, "^", "control"),
-    "": Style(theme.BLACK, "|", "exploratory path"),  # which has no verdict
+    "": Style(theme.BLACK, "|", "exploratory path"),  # exploratory paths have no verdict
 }
-
-
-LOOKS = {
+STRATUM_LOOKS = {  # color and marker of each stratum
     "low": (theme.SKY, "v"),
     "mid": (theme.BLUE, "o"),
     "high": (theme.ORANGE, "^"),
@@ -57,15 +56,15 @@ LOOKS = {
 }
 
 
-def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
-    """Return the ends of an axis of shares in percent.
+def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
+    """Return the limits of an axis of shares, in percent.
 
-    The axis holds all intervals as far as they lie within WIDEST, and at least NARROWEST.
+    The axis covers NARROWEST and all intervals, clipped to WIDEST.
 
     Parameters
     ----------
     rows
-        A table with the columns NAME, NAME_low, NAME_high of each of the names.
+        A table with the columns NAME, NAME_low and NAME_high for each of the names.
     """
     columns = []
     for name in names:
@@ -79,38 +78,38 @@ def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float
 
 @matplotlib.rc_context(theme.THEME)
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """Draw a row for each system: its residual share, the interval, and the band of chance.
+    """Draw one row per system with its residual share, its interval, and the chance band.
 
-    Lines stand at 0 (never seen) and 100 (the original). The band behind a row holds 95 % of the
-    shares that occur by chance if nothing is left. An interval without an end, or with one far
-    beyond the axis, has an arrow there. Other paths than the deployed one are drawn for methods
-    only; diverged systems are left out.
+    Vertical lines mark 0 (never seen) and 100 (the original). The band behind a row contains 95 % of
+    the shares that occur by chance if nothing remains. Arrows mark intervals that extend beyond the
+    axis. Paths other than the deployed one are drawn only for methods. Diverged systems are left
+    out.
 
-    Raises ValueError for no rows.
+    Raises ValueError if there are no rows.
 
     Parameters
     ----------
     audit
-        Rows of `munkey.audits.family_audit`.
+        The rows of `munkey.audits.family_audit`.
     width
-        Width of the figure in inches.
+        The width of the figure in inches.
     """
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.text_figure("Nothing was audited: models diverged.", width)
     audit = audit[audit["verdict"] != DIVERGED]
-    rows = first_rows(theme.check_frame(audit, ["share"], "forest"))
-    figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
+    rows = select_first_rows(theme.check_frame(audit, ["share"], "forest"))
+    figure = theme.make_canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
-    ends = limits(rows)
-    for place, (_, line) in enumerate(rows.iterrows()):
-        style = _style(line)
-        band = 1.96 * line["chance"]  # 95 % of a normal distribution
+    ends = compute_limits(rows)
+    for place, (_, row) in enumerate(rows.iterrows()):
+        style = _get_style(row)
+        band = 1.96 * row["chance"]  # half-width of the central 95 % of a normal distribution
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
-        low, high = np.clip([line["share_low"], line["share_high"]], *ends)
+        low, high = np.clip([row["share_low"], row["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
         arrows = (
-            (line["share_low"] < low, low, "<"),
-            (line["share_high"] > high, high, ">"),
+            (row["share_low"] < low, low, "<"),
+            (row["share_high"] > high, high, ">"),
         )
         for is_cut, edge, arrow in arrows:
             if is_cut:
@@ -123,27 +122,27 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                     clip_on=False,
                     zorder=3,
                 )
-        share = np.clip(line["share"], *ends)
+        share = np.clip(row["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    sides = ["center", "center"]
-    if ends[1] - ends[0] > CROWDED:
-        sides = ["right", "left"]
-    for (value, words), side in zip(MARKS.items(), sides, strict=True):
+    is_crowded = ends[1] - ends[0] > CROWDED
+    sides = ["right", "left"] if is_crowded else ["center", "center"]
+    for (value, label), side in zip(MARKS.items(), sides, strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
-        axes.annotate(theme.wrap_words(words, width, 8), (value, -0.7), **beside)
-    theme.name_lines(axes, [_name_line(line, width) for _, line in rows.iterrows()])
+        alignment: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
+        axes.annotate(theme.wrap_words(label, width, 8), (value, -0.7), **alignment)
+    theme.name_lines(axes, [_get_label(row, width) for _, row in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
-    _legend(figure, rows)
+    _add_legend(figure, rows)
     return theme.freeze(figure)
 
 
 @matplotlib.rc_context(theme.THEME)
 def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """Draw a line for each method: the shares of its strata with their intervals, the least memorized at the top.
+    """Draw the residual shares of each method's strata with their intervals.
 
-    A stratum is left out if its interval has no end: training put too little there. A method
-    without a stratum is named below; if no method has one, the figure says so.
+    The least memorized stratum is at the top. Strata with an unbounded interval are left out,
+    because training had too little effect on their samples. Methods without any stratum are listed
+    above the plot. If no method has strata, the figure says so.
     """
     names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
@@ -152,7 +151,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     else:
         rows = methods[:0]
     if rows.empty:
-        figure = theme.canvas(width, 0.9)
+        figure = theme.make_canvas(width, 0.9)
         figure.text(
             0.5, 0.5, "no strata: too few pairs, or too small a pool", ha="center", va="center"
         )
@@ -166,22 +165,20 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     rows = rows[~is_empty].reset_index(drop=True)
     if rows.empty:
         return theme.text_figure(
-            f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.",
+            f"All intervals are unbounded: {absent}. Increase audit.pairs to narrow them.",
             width,
         )
-    figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
+    figure = theme.make_canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
-    ends = limits(rows, names)
-    for place, (_, line) in enumerate(rows.iterrows()):
-        for step, (name, words) in enumerate(STRATA.items()):
-            color, marker = LOOKS[name]
-            height = place + 0.18 * step - 0.27  # four strata around the place of the method
-            stratum = line[_list_columns(f"share_of_{name}")].to_numpy(dtype=float)
+    ends = compute_limits(rows, names)
+    for place, (_, row) in enumerate(rows.iterrows()):
+        for step, (name, description) in enumerate(STRATA.items()):
+            color, marker = STRATUM_LOOKS[name]
+            height = place + 0.18 * step - 0.27  # the four strata are centered on the row
+            stratum = row[_list_columns(f"share_of_{name}")].to_numpy(dtype=float)
             share, low, high = np.clip(stratum, *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
-            label = None
-            if place == 0:  # the legend names each stratum once
-                label = words
+            label = description if place == 0 else None  # list each stratum once in the legend
             axes.plot(
                 share,
                 height,
@@ -196,13 +193,11 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
     theme.name_lines(axes, [theme.wrap_words(str(title), width, 22) for title in rows["title"]])
     axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
-    legend_columns = 4
-    if width < theme.DOUBLE:
-        legend_columns = 2
+    legend_columns = 2 if width < theme.DOUBLE else 4
     figure.legend(loc="outside lower center", ncols=legend_columns)
     if absent:
-        words = f"Not drawn, as no interval has two ends: {absent}"
-        figure.suptitle(textwrap.fill(words, round(16 * width)), fontsize=8, ha="left", x=0.01)
+        note = f"Not drawn because all intervals are unbounded: {absent}"
+        figure.suptitle(textwrap.fill(note, round(16 * width)), fontsize=8, ha="left", x=0.01)
     return theme.freeze(figure)
 
 
@@ -211,36 +206,36 @@ def _list_columns(name: str) -> list[str]:
     return [name, f"{name}_low", f"{name}_high"]
 
 
-def _name_line(line: pd.Series, width: float) -> str:
-    """Return the name of an audited system as the figure shows it, with a sign if an attack alone flagged it.
+def _get_label(row: pd.Series, width: float) -> str:
+    """Return the label of an audited system, marked if it was flagged only by an attack.
 
-    A control is named for its purpose. The table says how it was trained.
+    The label of a control states its purpose. The table states how it was trained.
     """
-    if str(line["role"]).startswith("control"):
-        line = line.replace(line["title"], REMEMBERS)
-    name = theme.wrap_words(audited_name(line), width, 22)
-    if flagged_alone(line):
-        name += f" {ALONE}"
-    return name
+    if str(row["role"]).startswith("control"):
+        row = row.replace(row["title"], REMEMBERS)
+    label = theme.wrap_words(name_audited_system(row), width, 22)
+    if is_flagged_by_attack_only(row):
+        label += f" {ATTACK_ONLY}"
+    return label
 
 
-def _style(line: pd.Series) -> Style:
-    if pd.isna(line.get("verdict")):
+def _get_style(row: pd.Series) -> Style:
+    if pd.isna(row.get("verdict")):
         return STYLES[""]
-    return STYLES[str(line["verdict"])]
+    return STYLES[str(row["verdict"])]
 
 
-def _legend(figure: Figure, rows: pd.DataFrame) -> None:
-    """Draw a legend of the verdicts that occur below the axis."""
-    present = set(rows.apply(_style, axis=1))
+def _add_legend(figure: Figure, rows: pd.DataFrame) -> None:
+    """Draw a legend below the axis, with the verdicts that occur in the figure."""
+    present = set(rows.apply(_get_style, axis=1))
     handles: list[Artist] = []
     for style in STYLES.values():
         if style in present:
-            look: Any = {"marker": style.marker, "color": style.color, "label": style.words}
+            look: Any = {"marker": style.marker, "color": style.color, "label": style.label}
             handles.append(Line2D([], [], linestyle="none", **look))
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
-    if rows.apply(flagged_alone, axis=1).any():
+    if rows.apply(is_flagged_by_attack_only, axis=1).any():
         handles.append(
-            Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone")
+            Line2D([], [], linestyle="none", label=f"{ATTACK_ONLY} flagged by an attack alone")
         )
     figure.legend(handles=handles, loc="outside lower center", ncols=3)

@@ -1,4 +1,4 @@
-"""Shared by all figures: page widths, fonts, colors that colorblind readers can tell apart, checks, and saving."""
+"""Helpers shared by all figures: sizes, fonts, colors for colorblind readers, checks, and saving."""
 
 import base64
 import io
@@ -18,12 +18,12 @@ from matplotlib.figure import Figure
 
 from munkey.core.files import atomic_with_checksum, read_bytes, write_text
 
-DOUBLE = 6.8  # inches: both columns of the paper
-NARROW = 3.9  # inches: a phone's screen
+DOUBLE = 6.8  # inches; the width of both columns of the paper
+NARROW = 3.9  # inches; the width for a phone's screen
 DPI = 200
-LINE_HEIGHT = 0.24  # inches, of a line of a figure with a line for each system
+LINE_HEIGHT = 0.24  # inches; the height of a row in figures with one row per system
 
-# Of the palette of Okabe and Ito, without yellow, which vanishes on white.
+# From the palette of Okabe and Ito, without yellow, which is hard to see on white.
 BLUE = "#0072B2"
 ORANGE = "#E69F00"
 GREEN = "#009E73"
@@ -31,24 +31,24 @@ VERMILLION = "#D55E00"
 SKY = "#56B4E9"
 BLACK = "#000000"
 GRAY = "#808080"
-BAND = "#dddddd"  # behind points: where they would lie by chance; also grid lines
-# Of classes: ten colors by Petroff (2021) and ten shapes.
+BAND = "#dddddd"  # chance bands and grid lines
+# For classes: ten colors by Petroff (2021) and ten shapes.
 CLASS_COLORS = tuple(to_hex(color) for color in matplotlib.color_sequences["petroff10"])
 CLASS_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "p", "<")
-# Of lines that share a panel: four more, which none of the ten is taken for.
+# For lines that share a panel: four more colors that are easy to distinguish from the ten.
 LINE_COLORS = (*CLASS_COLORS, "#009e73", "#e377c2", "#5d4a00", "#1f3b73")
 LINE_MARKERS = (*CLASS_MARKERS, ">", "h", "d", "8")
-# What a color turns into on a dark screen; all others can be seen on both.
+# Replacements of colors on dark screens. All other colors are visible on both backgrounds.
 DARK = {
     **{BLACK: "#e6e6e6", BLUE.lower(): "#4aa8e0", BAND: "#454545"},
     **{"#d9eaf5": "#17394d", "#fcefd2": "#4d3b12", "#efefef": "#333333", "#fdf1ea": "#40261a"},
 }
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 
-THEME: Any = {  # as matplotlib wants it
-    "font.family": "DejaVu Sans",  # comes with matplotlib, so it is the same everywhere, and has ✓ and ✗
+THEME: Any = {  # matplotlib's rcParams
+    "font.family": "DejaVu Sans",  # ships with matplotlib, and contains ✓ and ✗
     "font.size": 8,
-    "text.parse_math": False,  # a name may contain $; formulas enable it themselves
+    "text.parse_math": False,  # names may contain $; labels with formulas enable this themselves
     "mathtext.fontset": "dejavusans",
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -65,55 +65,58 @@ THEME: Any = {  # as matplotlib wants it
     "lines.linewidth": 1.2,
     "lines.markersize": 4,
     "figure.facecolor": "white",
-    "text.hinting": "no_hinting",  # text then scales exactly with the resolution: what fits once always fits
+    "text.hinting": "no_hinting",  # makes text scale exactly with the resolution
 }
 
 
 def point_style(number: int) -> dict[str, Any]:
-    """Return a color and a marker for a class or a data set; of the first ten, no two share either."""
-    turn, place = divmod(number, len(CLASS_COLORS))
+    """Return the color and marker of a class or a data set. The first ten differ in both."""
+    cycle, index = divmod(number, len(CLASS_COLORS))
     return {
-        "color": CLASS_COLORS[place],
-        "marker": CLASS_MARKERS[(place + turn) % len(CLASS_MARKERS)],
+        "color": CLASS_COLORS[index],
+        "marker": CLASS_MARKERS[(index + cycle) % len(CLASS_MARKERS)],
     }
 
 
 def line_style(number: int) -> dict[str, Any]:
-    """Return a color, a marker and dashes for a line; of the first fourteen, no two share a color or a marker."""
-    place = number % len(LINE_COLORS)
+    """Return the color, marker and dashes of a line. The first fourteen differ in color and marker."""
+    index = number % len(LINE_COLORS)
     return {
-        "color": LINE_COLORS[place],
-        "marker": LINE_MARKERS[place],
+        "color": LINE_COLORS[index],
+        "marker": LINE_MARKERS[index],
         "linestyle": DASHES[number % len(DASHES)],
     }
 
 
-def spread(places: np.ndarray, step: float) -> np.ndarray:
-    """Return heights near `places`, all in [0, 1], in the same order, and at least `step` apart where there is room."""
+def spread_heights(places: np.ndarray, step: float) -> np.ndarray:
+    """Return heights in [0, 1] that are close to `places`, in the same order, and do not overlap.
+
+    Heights are at least `step` apart, or evenly spaced if there is not enough room.
+    """
     order = np.argsort(places, kind="stable")
-    # Heights are at least `step` apart if heights less multiples of `step` do not decrease. So we
-    # look for the non-decreasing sequence that is nearest to the shifted places: midway between
-    # their running maximum from below and their running minimum from above, the largest move is
-    # as small as it can be.
+    # Sorted heights are at least `step` apart if height[i] - i * step does not decrease. So shift
+    # the places by i * step, find the closest non-decreasing sequence, and shift it back. The
+    # midpoint between the running maximum from the left and the running minimum from the right is
+    # non-decreasing, and it minimizes the largest change.
     offsets = np.arange(len(places)) * min(step, 1 / max(len(places) - 1, 1))
     shifted = places[order] - offsets
-    highest_below = np.maximum.accumulate(shifted)
-    lowest_above = np.minimum.accumulate(shifted[::-1])[::-1]
-    midway = (highest_below + lowest_above) / 2
+    running_maximum = np.maximum.accumulate(shifted)
+    running_minimum = np.minimum.accumulate(shifted[::-1])[::-1]
+    midway = (running_maximum + running_minimum) / 2
     heights = np.empty(len(places))
     heights[order] = np.clip(midway + offsets, offsets, 1 - offsets[::-1])
     return heights
 
 
 def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
-    """Write the names of lines beside a panel, near their last points; a thin line in its color leads to each."""
+    """Write the names of lines next to a panel, and connect each to the line's last point."""
     lines = axes.get_lines()[: len(names)]
     last_points = []
     for line in lines:
         last_points.append(np.asarray(line.get_xydata(), dtype=float)[-1])
-    # From data to widths and heights of the panel, where (1, 1) is its upper right corner.
+    # From data coordinates to axes coordinates, in which (1, 1) is the upper right corner.
     ends = axes.transLimits.transform(axes.transScale.transform(last_points))
-    heights = spread(ends[:, 1].clip(0, 1), step)
+    heights = spread_heights(ends[:, 1].clip(0, 1), step)
     for line, name, (end_x, end_y), height in zip(lines, names, ends, heights, strict=True):
         axes.annotate(
             name,
@@ -134,15 +137,15 @@ def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
 
 
 def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write STEM.svg (text as paths, so that it looks the same everywhere) and STEM.png; returns both paths.
+    """Write STEM.svg and STEM.png, and return both paths.
 
-    The PNG is on white. The SVG has no background, and other colors where the reader's screen is
-    dark. The same figure gives the same bytes. Raises OSError where a file cannot be written; no
-    half file is left.
+    The PNG has a white background. The SVG has no background and adapts its colors to dark screens;
+    its text is drawn as paths, to look the same everywhere. The same figure gives the same bytes.
+    Raises OSError if a file cannot be written; partial files are removed.
     """
     svg = stem.with_name(f"{stem.name}.svg")
     png = stem.with_name(f"{stem.name}.png")
-    write_text(svg, _svg(figure))
+    write_text(svg, _render_svg(figure))
     with atomic_with_checksum(png) as temporary:
         figure.savefig(
             temporary, format="png", dpi=DPI, facecolor="white", metadata={"Software": None}
@@ -150,29 +153,29 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     return [svg, png]
 
 
-def data_url(svg: Figure | Path) -> str:
-    """Return an SVG, drawn or in a file, as a data URL."""
+def make_data_url(svg: Figure | Path) -> str:
+    """Return a figure or an SVG file as a data URL."""
     if isinstance(svg, Path):
         content = read_bytes(svg)
     else:
-        content = _svg(svg).encode()
+        content = _render_svg(svg).encode()
     return f"data:image/svg+xml;base64,{base64.b64encode(content).decode()}"
 
 
-def _svg(figure: Figure) -> str:
+def _render_svg(figure: Figure) -> str:
     text = io.StringIO()
     with matplotlib.rc_context({"svg.hashsalt": "munkey", "svg.fonttype": "path"}):
         figure.savefig(
             text, format="svg", dpi=DPI, facecolor="none", metadata={"Date": None, "Creator": None}
         )
-    return _for_dark_screens(text.getvalue())
+    return _add_dark_colors(text.getvalue())
 
 
-def _for_dark_screens(svg: str) -> str:
-    """Return an SVG that has a second set of colors for dark screens.
+def _add_dark_colors(svg: str) -> str:
+    """Return an SVG with a second set of colors for dark screens.
 
-    matplotlib writes no color for filled black shapes, text above all: the rule for the whole SVG
-    turns them.
+    matplotlib writes no color for filled black shapes, such as text. A rule for the whole SVG
+    changes their color.
     """
     rules = []
     for light, dark in DARK.items():
@@ -183,34 +186,35 @@ def _for_dark_screens(svg: str) -> str:
     return re.sub(r"<svg\b[^>]*>", lambda opening: f"{opening[0]}\n {style}", svg, count=1)
 
 
-def canvas(width: float, height: float) -> Figure:
-    """Return an empty figure of width x height inches whose layout keeps all text inside.
+def make_canvas(width: float, height: float) -> Figure:
+    """Return an empty figure of width x height inches with a constrained layout.
 
-    A figure narrower than DOUBLE gets a fifth more height, as its words break into more lines.
+    A figure narrower than DOUBLE is a fifth higher, because its text wraps into more lines.
     """
     if width < DOUBLE:
         height *= 1.2
     return Figure(figsize=(width, height), dpi=DPI, layout="constrained")
 
 
-def text_figure(words: str, width: float = DOUBLE) -> Figure:
-    """Draw a figure that holds only words, which say why there is nothing to draw."""
-    figure = canvas(width, 1.0)
-    figure.text(0.5, 0.5, textwrap.fill(words, round(16 * width)), ha="center", va="center")
+def text_figure(text: str, width: float = DOUBLE) -> Figure:
+    """Return a figure that contains only text, such as the reason why there is nothing to draw."""
+    figure = make_canvas(width, 1.0)
+    figure.text(0.5, 0.5, textwrap.fill(text, round(16 * width)), ha="center", va="center")
     return freeze(figure)
 
 
-def wrap_words(words: str, width: float, letters: int) -> str:
-    """Break words into lines of at most `letters` letters if a figure of `width` inches is a narrow one."""
+def wrap_words(text: str, width: float, letters: int) -> str:
+    """Wrap text after at most `letters` letters if a figure of `width` inches is narrow."""
     if width < DOUBLE:
-        return textwrap.fill(words, letters)
-    return words
+        return textwrap.fill(text, letters)
+    return text
 
 
 def freeze(figure: Figure) -> Figure:
-    """Lay the figure out once and for all, and return it.
+    """Compute the layout, keep it from changing, and return the figure.
 
-    A new layout at every save would move things by fractions of a point, and so change the bytes.
+    Otherwise, each save would compute a layout that differs by fractions of a point, so the bytes of
+    the files would differ.
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -220,22 +224,22 @@ def freeze(figure: Figure) -> Figure:
 def check_frame(frame: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.DataFrame:
     """Return the frame with its rows numbered from 0.
 
-    Raises ValueError for a frame without rows, or if one of the columns holds values that are not
+    Raises ValueError if the frame has no rows, or if one of the columns has a value that is not
     finite.
     """
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")
-    bad = []
+    bad_columns = []
     for name in columns:
         if not np.isfinite(frame[name].to_numpy(dtype=float)).all():
-            bad.append(name)
-    if bad:
-        raise ValueError(f"{figure}: the columns {bad} hold values that are NaN or infinite")
+            bad_columns.append(name)
+    if bad_columns:
+        raise ValueError(f"{figure}: the columns {bad_columns} contain NaN or infinite values")
     return frame.reset_index(drop=True)
 
 
-def seed_count(counts: "pd.Series[int]") -> str:
-    """Return the number of seeds in words: `n = 3`, or `n = 2 to 3` if the counts differ."""
+def format_seed_range(counts: "pd.Series[int]") -> str:
+    """Return a phrase such as `n = 3`, or `n = 2 to 3` if the counts differ."""
     low = int(counts.min())
     high = int(counts.max())
     if low == high:
@@ -243,24 +247,30 @@ def seed_count(counts: "pd.Series[int]") -> str:
     return f"n = {low} to {high}"
 
 
-def over_seeds(counts: "pd.Series[int]") -> str:
-    """Return in words which statistic a figure shows, given the number of seeds of each value."""
+def describe_seeds(counts: "pd.Series[int]") -> str:
+    """Return a phrase that states which statistic a figure shows.
+
+    Parameters
+    ----------
+    counts
+        The number of seeds behind each value.
+    """
     if counts.max() > 1:
-        return f"mean ± standard deviation over {seed_count(counts)} seeds"
+        return f"mean ± standard deviation over {format_seed_range(counts)} seeds"
     return "one seed, n = 1"
 
 
-def mean_curve(
+def draw_mean_curve(
     axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any
 ) -> None:
-    """Draw a line at the means of `groups` over their keys, in a band of one standard deviation.
+    """Draw the mean of each group as a line, with a band of ± one standard deviation.
 
-    The band ends at 0 and at `top`. A group of one value has no band.
+    The band is clipped to [0, top]. Where a group has a single value, there is no band.
 
     Parameters
     ----------
     groups
-        A pandas GroupBy of one column.
+        A pandas GroupBy of one column. Its keys are the x coordinates.
     look
         Keyword arguments of the line for matplotlib.
     """
@@ -272,7 +282,7 @@ def mean_curve(
 
 
 def name_lines(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:
-    """Write the names of the lines of a panel, the first at the top, the emphasized one in bold."""
+    """Label the rows of a panel from top to bottom. The label equal to `emphasized` is bold."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)

@@ -1,6 +1,6 @@
-"""The meaning of the tables' columns: shown beside the tables of the report, and in docs/glossary.md.
+"""The meanings of the tables' columns, shown next to the report's tables and in docs/glossary.md.
 
-`glossary.csv` holds the terms: their names, as tables print them, their meaning, and which values
+`glossary.csv` contains the terms: their names as printed in tables, their meanings, and which values
 are good.
 """
 
@@ -16,7 +16,7 @@ TERMS = Path(__file__).with_suffix(".csv")
 
 
 class Term(NamedTuple):
-    """The meaning of a column or of a row.
+    """A term that occurs as a column or a row of tables.
 
     Attributes
     ----------
@@ -34,46 +34,46 @@ class Term(NamedTuple):
 
 
 @cache
-def terms() -> list[Term]:
-    """Return all terms, in the order in which they are shown."""
-    listed = []
-    with TERMS.open(newline="") as lines:
-        for line in csv.DictReader(lines):
-            names = tuple(line["names"].split("; "))
-            listed.append(Term(names, line["what"], line["good"]))
-    return listed
+def read_terms() -> list[Term]:
+    """Read all terms, in display order."""
+    terms = []
+    with TERMS.open(newline="") as file:
+        for row in csv.DictReader(file):
+            names = tuple(row["names"].split("; "))
+            terms.append(Term(names, row["what"], row["good"]))
+    return terms
 
 
 def select_terms(tables: Iterable[TitledTable]) -> list[Term]:
-    """Return the terms that tables use.
+    """Return the terms that occur in tables.
 
-    A term is used if it stands in the head or the first column of a table; the signs for an absent
-    value and for ± are used if any cell holds them.
+    A term occurs if it is in the header or the first column of a table. The signs – and ± occur if
+    any cell contains them.
     """
-    words: set[str] = set()
-    for _, frame, _ in tables:
-        cells = set(map(str, frame.to_numpy().flat))
-        words.update(map(str, frame.columns))
-        words.update(frame.iloc[:, 0].astype(str))
+    labels: set[str] = set()
+    for table in tables:
+        cells = set(map(str, table.frame.to_numpy().flat))
+        labels.update(map(str, table.frame.columns))
+        labels.update(table.frame.iloc[:, 0].astype(str))
         if ABSENT in cells:
-            words.add(ABSENT)
+            labels.add(ABSENT)
         if "±" in "".join(cells):
-            words.add("±")
-    return [term for term in terms() if _is_among(term, words)]
+            labels.add("±")
+    return [term for term in read_terms() if _occurs(term, labels)]
 
 
 def find_meaning(column: str) -> str:
-    """Return the meaning of a column; empty if its name says it."""
-    for term in terms():
-        if _is_among(term, [column]):
+    """Return the meaning of a column, or an empty string if the glossary does not contain it."""
+    for term in read_terms():
+        if _occurs(term, [column]):
             return term.what
     return ""
 
 
-def _is_among(term: Term, words: Iterable[str]) -> bool:
-    """Return whether any name of the term is among the words of a table, alone or before a rate or a data set."""
-    for word in words:
+def _occurs(term: Term, labels: Iterable[str]) -> bool:
+    """Return whether a name of the term is among the labels, possibly with a rate or data set."""
+    for label in labels:
         for name in term.names:
-            if word == name or word.startswith((f"{name} @", f"{name}, ")):
+            if label == name or label.startswith((f"{name} @", f"{name}, ")):
                 return True
     return False

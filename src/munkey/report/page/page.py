@@ -1,4 +1,4 @@
-"""The report, one page that opens from disk: the story first, then audits, sortable tables, figures, and its origin."""
+"""The report: a single HTML page with the main findings, audits, sortable tables, figures, and provenance."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as DrawnFigure
 from munkey.core import templates
 from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
-from munkey.report.figures.charts import PAPERS_METHOD, caption
+from munkey.report.figures.charts import PAPERS_METHOD, get_caption
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
@@ -24,25 +24,28 @@ from munkey.report.tables.audits import (
     Residue,
     attacks_tables,
     audit_table,
-    first_rows,
+    select_first_rows,
     storage_tables,
     strata_table,
 )
-from munkey.report.tables.markup import TitledTable, html_table
-from munkey.report.tables.ranks import LINE, REMARK, rank_table
+from munkey.report.tables.markup import TitledTable, render_html_table
+from munkey.report.tables.ranks import INDEX, REMARK, rank_table
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, underfit_sentence
+from munkey.report.tables.summary import Row, describe_underfitting
 
-LONG = 36  # letters of a cell that may break into lines: a sentence, no number with its interval
-MAIN = "../tables/main.csv"  # from the page
+LONG_CELL = 36  # characters; longer cells contain sentences, so their lines may wrap
+MAIN = "../tables/main.csv"  # relative to the page
 FRONTIER = (
     "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds that forgetting takes."
     " Bars: 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval over test samples)."
-    " Dashed: the highest accuracy of any design with at most that share. Hollow: only an attack flagged it, so"
-    " no bound holds. Designs whose share is not known are not drawn."
+    " Dashed: the highest accuracy of any design with at most that share. Hollow: flagged only by an attack, so"
+    " there is no bound. Designs with an unknown share are not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and the original (100)"
-STRATA = "Residual share by how much training on a sample had changed its answer; without samples it hardly changed"
+STRATA = (
+    "Residual share by how much training on a sample had changed the model's output for it, without samples whose"
+    " output hardly changed"
+)
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
@@ -53,14 +56,16 @@ ABLATIONS = {
 
 
 class Figure(NamedTuple):
-    """A figure of the page.
+    """A figure on the page.
 
     Attributes
     ----------
-    data, narrow
-        Its SVG as a data URL, and one for a phone.
+    data
+        The SVG as a data URL.
     file
-        Its address.
+        The path of its file, relative to the page.
+    narrow
+        A narrow version of the SVG for phones, as a data URL; may be empty.
     """
 
     name: str
@@ -71,14 +76,14 @@ class Figure(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A part of the page: remarks, then tables, whose cells are HTML.
+    """A part of the page: remarks, followed by tables whose cells are HTML.
 
     Attributes
     ----------
     id
         The anchor that links point to.
     files
-        The tables as CSV, by their addresses from the page.
+        The paths of the tables' CSV files, relative to the page.
     """
 
     id: str
@@ -89,16 +94,16 @@ class Chapter(NamedTuple):
 
 
 class AuditChapter(NamedTuple):
-    """The page's part on the audit of a data set.
+    """The page's part on the audit of one data set.
 
     Attributes
     ----------
     figure
         The forest plot.
     strata
-        The same by memorization.
+        The plot of residual shares by memorization.
     controls
-        In words, by family.
+        Sentences on the controls, by family.
     """
 
     figure: Figure
@@ -108,26 +113,26 @@ class AuditChapter(NamedTuple):
 
 
 class PageResults(NamedTuple):
-    """The results that the tables of the page are made from.
+    """The results that the page's tables are generated from.
 
-    A sequence is empty if its part was not run.
+    A sequence is empty if its part of the experiment was not run.
 
     Attributes
     ----------
     main, cases
-        Summaries of the main experiment and of the ablations.
+        The summaries of the main experiment and of the ablations.
     rows, case_rows
-        The systems in each.
+        The systems in `main` and in `cases`.
     grids
-        The table of the selection for each data set.
+        The selection table of each data set.
     statements
-        Whether the numbers may be compared with the paper's.
+        Sentences that state whether the numbers are comparable to the paper's.
     residue
-        Residual shares from audits.
+        The residual shares from audits.
     ranks, compared
-        From the CSV files of the ranks and of the comparison with the paper.
+        The ranks and the comparison with the paper, as read from their CSV files.
     scenarios
-        Their tables.
+        The tables of the scenarios.
     """
 
     main: pd.DataFrame
@@ -143,23 +148,20 @@ class PageResults(NamedTuple):
 
 
 def render_page(template: Path, **content: object) -> str:
-    """Return the page as HTML. Text is escaped; tables, which are HTML already, are not."""
+    """Render the page as HTML. Text is escaped, but tables are not, because they are already HTML."""
     filters = {"linked": _link_docs, "html": _render_table, "terms": glossary.select_terms}
     return templates.render_template(template, content, filters)
 
 
 def _link_docs(text: str) -> markupsafe.Markup:
-    """Escape text and turn the pages of docs/ that it names into links."""
-    link = r'<a href="../../../\g<0>">\g<0></a>'  # from a folder of results/NAME
+    """Escape text, and turn the names of pages in docs/ into links."""
+    link = r'<a href="../../../\g<0>">\g<0></a>'  # relative to a folder in results/NAME
     escaped = str(markupsafe.escape(text))
     return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", link, escaped))
 
 
 def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
-    """Return a table as HTML with two additions.
-
-    A column's head shows its meaning when a pointer rests on it, and long cells break into lines.
-    """
+    """Render a table as HTML, with the column meanings as tooltips, and with long cells that wrap."""
 
     def add_meaning(cell: re.Match[str]) -> str:
         column = cell[1]
@@ -168,86 +170,100 @@ def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
             return cell[0]
         return f'<th title="{markupsafe.escape(meaning)}">{column}</th>'
 
-    html = re.sub("<th>(.*?)</th>", add_meaning, html_table(frame))
-    html = re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', html)
+    html = re.sub("<th>(.*?)</th>", add_meaning, render_html_table(frame))
+    html = re.sub(f"<td>(?=[^<]{{{LONG_CELL}}})", '<td class="words">', html)
     return markupsafe.Markup(html)
 
 
-def audit_chapter(
+def make_audit_chapter(
     folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> AuditChapter:
-    """Return an audit with its controls, strata, search of files, and attacks on one model.
+    """Return an audit's chapter, with its controls, strata, traces in files, and attacks on one model.
 
     Parameters
     ----------
     folder
-        The folder of the audit's results, named for its data set.
+        The folder of the audit's results, named after the data set.
     audit
-        Rows of the audit's table.
+        The rows of the audit's table.
     tidy
-        The metrics of all systems; the attacks need MIA.
+        The metrics of all systems, including MIA.
     """
     dataset = folder.name
-    shown_rows = first_rows(audit)
-    titled = [
+    shown_rows = select_first_rows(audit)
+    audit_tables = [
         audit_table(shown_rows, dataset),
         strata_table(shown_rows, dataset),
         *storage_tables(read_table(folder / "storage.csv")),
     ]
     for attacks in attacks_tables(read_table(folder / "attacks.csv"), tidy, rows):
-        titled.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
+        audit_tables.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
-    chapter = Chapter(dataset, dataset, titled, files=files)
-    shares = _audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
-    strata = _audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
-    return AuditChapter(shares, strata, read_json(folder / "controls.json"), chapter)
+    chapter = Chapter(id=dataset, title=dataset, tables=audit_tables, files=files)
+    shares = _make_audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
+    strata = _make_audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
+    return AuditChapter(
+        figure=shares,
+        strata=strata,
+        controls=read_json(folder / "controls.json"),
+        chapter=chapter,
+    )
 
 
-def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
-    """Return a figure of an audit, wide as its file has it, and narrow as drawn.
+def _make_audit_figure(
+    folder: Path, file_stem: str, figure_caption: str, narrow: DrawnFigure
+) -> Figure:
+    """Return a figure of an audit: the wide version from its file, and the narrow version."""
+    data = theme.make_data_url(folder / f"{file_stem}.svg")
+    file = f"../audit/{folder.name}/{file_stem}.svg"
+    return Figure(
+        name="",
+        caption=figure_caption,
+        data=data,
+        file=file,
+        narrow=theme.make_data_url(narrow),
+    )
 
-    Parameters
-    ----------
-    words
-        Its caption.
-    """
-    data = theme.data_url(folder / f"{name}.svg")
-    file = f"../audit/{folder.name}/{name}.svg"
-    return Figure("", words, data, file, theme.data_url(narrow))
 
-
-def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
-    """Return the frontier's table for each data set.
+def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
+    """Return the chapter with the frontier table of each data set.
 
     Parameters
     ----------
     points
-        The results of `munkey.report.tables.frontier.frontier` by data set.
+        The results of `munkey.report.tables.frontier.collect_points`, by data set.
     main
-        Summary of the main experiment.
+        The summary of the main experiment.
     """
-    titled = []
-    for dataset, part in points.items():
-        remark = underfit_sentence(main[main["dataset"] == dataset])
-        titled.append(frontiers.frontier_table(part, "html")._replace(remark=remark))
-    return Chapter("story", "Which design?", titled, [frontiers.RULE], [MAIN])
+    frontier_tables = []
+    for dataset, dataset_points in points.items():
+        remark = describe_underfitting(main[main["dataset"] == dataset])
+        table = frontiers.frontier_table(dataset_points, "html")
+        frontier_tables.append(table._replace(remark=remark))
+    return Chapter(
+        id="story",
+        title="Which design?",
+        tables=frontier_tables,
+        remarks=[frontiers.RULE],
+        files=[MAIN],
+    )
 
 
-def chapters(results: PageResults) -> list[Chapter]:
-    """Return the tables of the page in its order. Chapters without a table are left out."""
+def make_chapters(results: PageResults) -> list[Chapter]:
+    """Return the page's chapters in order. Chapters without a table are left out."""
     main = tables.main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
-        ranked = rank_table(ranks.set_index(LINE), results.rows)
+        ranked = rank_table(ranks.set_index(INDEX), results.rows)
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
-    remark = "Other requests than random ones: docs/scenarios.md."
+    remark = "Requests that are not random: docs/scenarios.md."
     parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
     runtime = runtime_table(results.main, results.rows, "html")
     parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
     for cases in results.cases:
         for name, title in ABLATIONS.items():
-            titled = list(ablations.TABLES[name](cases, results.case_rows, "html"))
-            parts.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
+            ablation_tables = list(ablations.TABLES[name](cases, results.case_rows, "html"))
+            parts.append(Chapter(name, title, ablation_tables, files=["../tables/ablations.csv"]))
     selections = []
     files = []
     for grid in results.grids:
@@ -257,53 +273,59 @@ def chapters(results: PageResults) -> list[Chapter]:
     title = "Selection of p_image and p_token"
     parts.append(Chapter("selection", title, selections, files=files))
     for compared in results.compared:
-        numbers = paper.tables(compared)
+        numbers = paper.comparison_tables(compared)
         file = "../tables/paper.csv"
         parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
     return [chapter for chapter in parts if chapter.tables]
 
 
-def figure(path: Path, main: pd.DataFrame) -> Figure:
+def make_figure(path: Path, main: pd.DataFrame) -> Figure:
     """Return a figure with its caption.
 
     Parameters
     ----------
     path
-        Its SVG.
+        The SVG file.
     main
-        Summary of the main experiment. A narrow version of the figure of the gaps is drawn from it.
+        The summary of the main experiment, from which a narrow version of the figure of gaps is
+        drawn.
     """
     narrow = ""
     if path.stem == "forgetting":
-        narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
-    data = theme.data_url(path)
-    return Figure(path.stem, caption(path.stem), data, f"../figures/{path.name}", narrow)
+        narrow = theme.make_data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
+    return Figure(
+        name=path.stem,
+        caption=get_caption(path.stem),
+        data=theme.make_data_url(path),
+        file=f"../figures/{path.name}",
+        narrow=narrow,
+    )
 
 
-def frontier(folder: Path, points: pd.DataFrame) -> Figure:
+def make_frontier_figure(folder: Path, points: pd.DataFrame) -> Figure:
     """Return the figure of the frontier.
 
     Parameters
     ----------
     folder
-        The folder of the audit's results, as for `audit_chapter`.
+        The folder of the audit's results, as for `make_audit_chapter`.
     points
-        The result of `munkey.report.tables.frontier.frontier` for its data set.
+        The result of `munkey.report.tables.frontier.collect_points` for its data set.
     """
     narrow = frontier_plot(points, theme.NARROW)
-    drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
-    return drawn._replace(name=f"frontier-{folder.name}")
+    audit_figure = _make_audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
+    return audit_figure._replace(name=f"frontier-{folder.name}")
 
 
-def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
-    """Return the commits, versions, machines and times of the jobs in words, each value once.
+def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
+    """Return the distinct commits, versions and machines of the jobs, and when they ran, as text.
 
     Parameters
     ----------
     records
-        The records of the jobs.
+        The job records.
     date
-        When the page is made.
+        When the page is generated.
     """
     machines = set()
     commits = set()
@@ -317,7 +339,7 @@ def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     started = min(record["started"] for record in records)
     ended = max(record["ended"] for record in records)
     return {
-        "Report made": date,
+        "Report created": date,
         "Jobs ran": f"{started} to {ended} (UTC)",
         "Machine": ", ".join(sorted(machines)),
         "Commit": ", ".join(sorted(commits)),

@@ -1,7 +1,7 @@
-"""Tables of the ablations (app. D): the method with one thing changed, against an oracle with the same change.
+"""Tables of the ablations (app. D), which change one setting of the method and of its oracle.
 
-A case is named KNOB/VALUE. In all functions, rows are the systems that were evaluated in each case.
-The last row is the system after unlearning, and its oracle is one of the others.
+A case is named KNOB/VALUE. In all functions, `rows` are the systems that were evaluated in each
+case. The last one is the system after unlearning, and its oracle is one of the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,22 +14,22 @@ from munkey.core.files import read_table
 from munkey.report.tables.markup import (
     Markup,
     TitledTable,
-    cell,
-    digits,
-    emphasized,
-    lowest,
-    marked,
-    over_seeds,
+    describe_bold,
+    describe_statistic,
+    find_lowest_gap,
+    format_cell,
+    get_decimals,
+    make_bold,
     percent,
 )
-from munkey.report.tables.summary import Row, diverged_sentence, summarize
+from munkey.report.tables.summary import Row, describe_diverged_systems, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
-# Columns of a summary without any case.
+# The columns of a summary without cases.
 EMPTY_COLUMNS = ["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"]
-# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are
-# trained apart.
+# The paper's names for its strategies, by case, in the paper's order (tab. 3, app. D.1). Here, each
+# fusion has its own trained model.
 STRATEGIES = {
     "munkey.architecture/direct-key": "Direct Key",
     "munkey.architecture/deep-prompt": "Deep Prompt",
@@ -38,7 +38,7 @@ STRATEGIES = {
     "aggregation/softmax": "Softmax",
     "aggregation/rank": "Rank",
 }
-# The fusions of one model, at inference alone.
+# Fusions that are only applied at inference, all with the same trained model.
 FUSIONS = {
     "inference.fusion/ensemble": "Ensemble",
     "inference.fusion/softmax": "Softmax",
@@ -52,7 +52,7 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     Parameters
     ----------
     tidy
-        Metrics with the column case; empty where every ablation is switched off.
+        Metrics with the column case; empty if every ablation is switched off.
     """
     if tidy.empty:
         return pd.DataFrame(columns=EMPTY_COLUMNS)
@@ -64,10 +64,9 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """Return a table from its CSV file.
+    """Read a table from its CSV file.
 
-    In a summary of cases (`summarize_cases`), the values of the knobs are text, also where they
-    look like numbers.
+    In a summary of cases (`summarize_cases`), knob values are text even if they look like numbers.
     """
     table = read_table(path)
     if "case" not in table:
@@ -77,60 +76,69 @@ def read(path: str | Path) -> pd.DataFrame:
 
 def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
     """Return a summary with the columns knob and value, split from the case KNOB/VALUE."""
-    named = summary["case"].astype(object).str.split("/", n=1)
-    return summary.assign(knob=named.str[0], value=named.str[1])
+    parts = summary["case"].astype(object).str.split("/", n=1)
+    return summary.assign(knob=parts.str[0], value=parts.str[1])
 
 
-def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """Yield all ablations of each data set: a line per knob and value, the best value of a knob in bold."""
+def knob_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
+    """Yield one table per data set with all ablations, one row per knob and value.
+
+    The best value of each knob is bold.
+    """
     for dataset, part in _select_system(rows[-1].name, summary).groupby("dataset", sort=False):
-        lines = []
+        table_rows = []
         for knob, values in part.groupby("knob", sort=False):
-            best = lowest(values)
-            for index, line in values.iterrows():
-                cells = _format_cells(line, METRICS, markup, bold=index == best)
-                lines.append([knob, line["value"], *cells])
+            best = find_lowest_gap(values)
+            for index, row in values.iterrows():
+                cells = _format_cells(row, METRICS, markup, bold=index == best)
+                table_rows.append([knob, row["value"], *cells])
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
         yield TitledTable(
             _make_title(str(dataset), part),
-            pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            pd.DataFrame(table_rows, columns=columns),
+            describe_diverged_systems(part),
         )
 
 
-def _oracles_first(
+def variant_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
-    """Yield a table per data set in the paper's layout of app. D.1: the oracle's lines, then those after unlearning.
+    """Yield one table per data set in the layout of the paper's app. D.1.
+
+    The oracle's rows come first, followed by those of the unlearned system.
 
     Parameters
     ----------
     names
-        Names of the cases to show, in the order to show them in.
+        The names of the cases, in the order in which they are shown.
     """
     unlearned = rows[-1]
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
-        best = lowest(_select_system(unlearned.name, part))
+        best = find_lowest_gap(_select_system(unlearned.name, part))
         in_order = part.sort_values("case", key=lambda case: case.map(order.index))
-        lines = []
+        table_rows = []
         for system, category in categories.items():
-            for index, line in _select_system(system, in_order).iterrows():
-                cells = _format_cells(line, METRICS, markup, bold=index == best)
-                lines.append([category, names[line["case"]], *cells])
+            for index, row in _select_system(system, in_order).iterrows():
+                cells = _format_cells(row, METRICS, markup, bold=index == best)
+                table_rows.append([category, names[row["case"]], *cells])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield TitledTable(
             _make_title(str(dataset), part),
-            pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            pd.DataFrame(table_rows, columns=columns),
+            describe_diverged_systems(part),
         )
 
 
-def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """Yield the paper's table 3: P_s and Avg Gap of each strategy, data sets side by side.
+def strategy_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
+    """Yield the paper's table 3, which shows P_s and Avg Gap of each strategy, data sets side by side.
 
-    If no strategy was run, there is no table.
+    If no strategy was run, no table is yielded.
     """
     part = _select_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
@@ -139,13 +147,13 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     present = [case for case in STRATEGIES if case in measured]
     columns = {"Strategy": [STRATEGIES[case] for case in present]}
     for dataset, cases in part.groupby("dataset", sort=False):
-        lines = cases.set_index("case")
-        best = lowest(lines)
+        by_case = cases.set_index("case")
+        best = find_lowest_gap(by_case)
         sensitivities = []
         gaps = []
-        # reindex: a case that only another data set has is a line without numbers
-        for case, line in lines.reindex(present).iterrows():
-            sensitivity, gap = _format_cells(line, ["P_s"], markup, bold=case == best)
+        # `reindex` adds empty rows for cases that were run only on other data sets.
+        for case, row in by_case.reindex(present).iterrows():
+            sensitivity, gap = _format_cells(row, ["P_s"], markup, bold=case == best)
             sensitivities.append(sensitivity)
             gaps.append(gap)
         columns[f"P_s, {dataset}"] = sensitivities
@@ -153,37 +161,39 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     yield TitledTable(
         _make_title("P_s and Avg Gap (lower is better)", part),
         pd.DataFrame(columns),
-        diverged_sentence(part),
+        describe_diverged_systems(part),
     )
 
 
-def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
-    """Yield a table per data set as in the paper's app. D.2: all key encoders, oracles first."""
+def encoder_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
+    """Yield one table per data set with all key encoders, oracles first (app. D.2)."""
     unlearned = rows[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
     for dataset, part in cases.groupby("dataset", sort=False):
-        best = lowest(_select_system(unlearned.name, part))
-        lines = []
+        best = find_lowest_gap(_select_system(unlearned.name, part))
+        table_rows = []
         for system, model in models.items():
-            for index, line in _select_system(system, part).iterrows():
-                cells = _format_cells(line, ACCURACIES, markup, bold=index == best)
-                lines.append([model.format(line["value"]), *cells])
+            for index, row in _select_system(system, part).iterrows():
+                cells = _format_cells(row, ACCURACIES, markup, bold=index == best)
+                table_rows.append([model.format(row["value"]), *cells])
         columns = ["Model", *ACCURACIES, "Avg Gap"]
         yield TitledTable(
             _make_title(str(dataset), part),
-            pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            pd.DataFrame(table_rows, columns=columns),
+            describe_diverged_systems(part),
         )
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[TitledTable]]] = {
-    "ablations": every_knob,
-    "aggregation": partial(_oracles_first, names=STRATEGIES),
-    "strategies": strategies,
-    # P_s retrieves nothing, so it is the same for all of them
-    "fusion": partial(_oracles_first, names=FUSIONS),
-    "encoders": encoders,
+    "ablations": knob_tables,
+    "aggregation": partial(variant_tables, names=STRATEGIES),
+    "strategies": strategy_tables,
+    # P_s is measured without retrieval, so it is the same for all fusions.
+    "fusion": partial(variant_tables, names=FUSIONS),
+    "encoders": encoder_tables,
 }
 
 
@@ -192,17 +202,17 @@ def _select_system(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _format_cells(
-    line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
+    row: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
 ) -> list[str]:
-    """Return the cells of the metrics of a line of a summary, then that of its gap, bold if it is the best."""
-    cells = [cell(line, name, markup, digits(name)) for name in metrics]
-    gap = cell(line, "gap", markup)
+    """Return the cells of a summary row: the metrics, followed by the gap, which may be bold."""
+    cells = [format_cell(row, name, markup, get_decimals(name)) for name in metrics]
+    gap = format_cell(row, "gap", markup)
     if bold:
-        gap = emphasized(gap, markup)
+        gap = make_bold(gap, markup)
     return [*cells, gap]
 
 
 def _make_title(subject: str, part: pd.DataFrame) -> str:
     rates = ", ".join(map(percent, part["rate"].unique()))
     n = int(part["n"].min())
-    return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"
+    return f"{subject}: {describe_statistic(n)}, forget rate {rates}; {describe_bold(n)}"

@@ -12,15 +12,15 @@ from munkey.core.diverged import DIVERGED
 from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
-    diverged_remark,
-    number_cell,
+    describe_divergence,
+    format_number,
+    format_seed_count,
     percent,
-    seeds,
 )
 from munkey.report.tables.summary import Row
 from munkey.settings import format_knob_value, shorten_knobs
 
-PATHS = {  # how a memory is queried; the first is how it is deployed
+PATHS = {  # how a memory is queried; the first path is the deployed one
     "deployed": "",
     "softmax": "neighbors averaged",
     "image": "image alone",
@@ -32,23 +32,24 @@ STRATA = {
     "high": "most memorized third",
     "top": "top tenth",
 }
-# on one model; those of plug-ins follow
+# Column titles of the attacks on a single model. Attacks of plug-ins follow in the table.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
 RESIDUE = "residual share [%]"
-HEAD = "TA after, head alone"  # LDA on the same rows
-ALONE = "†"
+HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
+ATTACK_ONLY = "†"  # marks a residue that only an attack flagged
 ABOUT_SHARE = (
-    f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
+    "residual share: measured by an audit, with its 95 % interval;"
+    f" {ATTACK_ONLY}: flagged only by an attack"
 )
-# by data set and system: the residual share of an audit, as text
+# Residual shares as text, by data set and system.
 Residue = Mapping[str, Mapping[str, str]]
 
 
-def audited_name(line: pd.Series) -> str:
-    """Return the name of an audit's row: the method or control, and the pathway on which it was queried."""
-    role = str(line["role"])
-    path = PATHS[str(line["path"])]
-    name = str(line["title"])
+def name_audited_system(row: pd.Series) -> str:
+    """Return the name of an audit's row: the method or control, and how its memory was queried."""
+    role = str(row["role"])
+    path = PATHS[str(row["path"])]
+    name = str(row["title"])
     if role.startswith("control"):
         name = f"Control: {name}"
     if role == "control nothing":
@@ -59,40 +60,41 @@ def audited_name(line: pd.Series) -> str:
 
 
 def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return a table with a line for each system and path, in the order of the audit."""
-    lines = []
-    for _, line in audit.iterrows():
-        verdict = "exploratory"
-        if pd.notna(line.get("words")):
-            verdict = str(line["words"])
-        lines.append(
+    """Return a table with one row per system and path, in the order of the audit."""
+    table_rows = []
+    for _, row in audit.iterrows():
+        if pd.notna(row.get("words")):
+            verdict = str(row["words"])
+        else:
+            verdict = "exploratory"
+        table_rows.append(
             {
-                "Model, and what was done": audited_name(line),
-                RESIDUE: share_text(line),
-                "of the tenth that keeps most": interval(line, "tenth"),
+                "Model, and what was done": name_audited_system(row),
+                RESIDUE: format_share(row),
+                "of the tenth that keeps most": format_estimate(row, "tenth"),
                 "verdict": verdict,
-                "LiRA AUROC": interval(line, "u-lira_auroc"),
-                "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
-                "RMIA AUROC": interval(line, "rmia_auroc"),
-                "p": _format_p_value(line.get("p")),
-                "spread of test margins": _format_percent(line.get("unit")),
-                "distance / floor": number_cell(line.get("js_ratio"), 2),
+                "LiRA AUROC": format_estimate(row, "u-lira_auroc"),
+                "TPR @ 1 %": format_estimate(row, "u-lira_tpr_1"),
+                "RMIA AUROC": format_estimate(row, "rmia_auroc"),
+                "p": _format_p_value(row.get("p")),
+                "spread of test margins": _format_percent(row.get("unit")),
+                "distance / floor": format_number(row.get("js_ratio"), 2),
             }
         )
-    counts = audit["pairs"]
-    has_answers = audit["verdict"] != DIVERGED
-    if has_answers.any():
-        counts = counts[has_answers]
-    pairs = f"{counts.min()}"
-    if counts.max() != counts.min():
-        pairs += f" to {counts.max()}"
-    return TitledTable(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
+    pair_counts = audit["pairs"]
+    has_predictions = audit["verdict"] != DIVERGED
+    if has_predictions.any():
+        pair_counts = pair_counts[has_predictions]
+    pairs = f"{pair_counts.min()}"
+    if pair_counts.max() != pair_counts.min():
+        pairs += f" to {pair_counts.max()}"
+    return TitledTable(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(table_rows))
 
 
 def _format_p_value(p: float | None) -> str:
     if p is not None and p < 0.0005:
         return "< 0.001"
-    return number_cell(p, 3)
+    return format_number(p, 3)
 
 
 def _format_percent(share: float | None) -> str:
@@ -102,130 +104,138 @@ def _format_percent(share: float | None) -> str:
 
 
 def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return residual shares by how much a sample was memorized, a line per method, and a remark on the top tenth."""
+    """Return residual shares by how much the samples were memorized, with one row per method."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-    lines = []
-    for _, line in methods.iterrows():
-        cells = {"Method": str(line["title"]), RESIDUE: share_text(line)}
-        for name, words in STRATA.items():
-            cells[f"{RESIDUE}, {words}"] = interval(line, f"share_of_{name}")
-        put_there = [number_cell(line.get(f"put_{name}"), 2) for name in STRATA]
+    table_rows = []
+    for _, row in methods.iterrows():
+        cells = {"Method": str(row["title"]), RESIDUE: format_share(row)}
+        for name, description in STRATA.items():
+            cells[f"{RESIDUE}, {description}"] = format_estimate(row, f"share_of_{name}")
+        put_there = [format_number(row.get(f"put_{name}"), 2) for name in STRATA]
         cells["put there [scores]"] = " / ".join(put_there)
-        lines.append(cells)
+        table_rows.append(cells)
     title = f"{dataset}: residual share by how much a sample was memorized, percent"
-    return TitledTable(title, pd.DataFrame(lines), _describe_strata(methods))
+    return TitledTable(title, pd.DataFrame(table_rows), _describe_strata(methods))
 
 
 def _describe_strata(methods: pd.DataFrame) -> str:
-    """Return sentences on findings of the strata that no verdict shows.
+    """Return sentences on findings in single strata, which the verdicts do not show.
 
-    They name the methods that keep more of the most memorized tenth than on average, that is, the
-    tenth's interval lies above that of the average, and the methods with no residue on average but
+    The first lists the methods whose interval for the most memorized tenth lies entirely above the
+    interval for all samples. The second lists the methods without a residue on average that have
     one in a stratum.
     """
     if "share_of_top" not in methods:
-        return "Strata need two pairs of models that swap the same halves, and a pool of some size."
-    keeps_more = methods["share_of_top_low"] > methods["share_high"].clip(lower=0)
-    keepers = []
-    for _, line in methods[keeps_more].iterrows():
-        keepers.append(f"{line['title']} {interval(line, 'share_of_top')}")
-    hidden = []
-    for _, line in methods[methods["verdict"] == "none found"].iterrows():
-        for name, words in STRATA.items():
-            if line[f"share_of_{name}_low"] > 0:
-                hidden.append(f"{line['title']}, {words} {interval(line, f'share_of_{name}')}")
-    text = "Shown to keep more of the most memorized tenth than on average: "
-    text += f"{'; '.join(keepers) or 'no method'}."
-    if hidden:
-        text += f" None found on average, but above 0 here: {'; '.join(hidden)}."
-    return f"{text} These intervals are not corrected for their number."
+        return (
+            "Strata need at least two pairs of models that swap the same halves, and a pool that is"
+            " large enough."
+        )
+    is_higher = methods["share_of_top_low"] > methods["share_high"].clip(lower=0)
+    higher_shares = []
+    for _, row in methods[is_higher].iterrows():
+        higher_shares.append(f"{row['title']} {format_estimate(row, 'share_of_top')}")
+    hidden_shares = []
+    for _, row in methods[methods["verdict"] == "none found"].iterrows():
+        for name, description in STRATA.items():
+            if row[f"share_of_{name}_low"] > 0:
+                share = format_estimate(row, f"share_of_{name}")
+                hidden_shares.append(f"{row['title']}, {description} {share}")
+    text = (
+        "Shown to retain more of the most memorized tenth than of all samples:"
+        f" {'; '.join(higher_shares) or 'no method'}."
+    )
+    if hidden_shares:
+        text += f" No residue found on average, but above 0 here: {'; '.join(hidden_shares)}."
+    return f"{text} These intervals are not corrected for multiple comparisons."
 
 
-def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows to look at first: those of the deployed path, and of methods those of all paths."""
+def select_first_rows(audit: pd.DataFrame) -> pd.DataFrame:
+    """Return the most important rows: all methods, and everything else on the deployed path."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
 def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """Return the column `residual share [%]` of the main table, by data set and system.
+    """Return the main table's column `residual share [%]`, by data set and system.
 
-    The shares are those on the deployed path. Where an audit has no power or diverged, that stands
-    instead of a share.
+    The shares are measured on the deployed path. If an audit has no power or a system diverged, the
+    text says so instead.
 
     Parameters
     ----------
     audits
-        The rows of each audit, by its folder, which is named for its data set.
+        The rows of each audit by its folder, which is named after the data set.
     """
     residue = {}
     for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         texts = {}
-        for _, line in deployed.iterrows():
-            text = share_text(line)
-            if line["verdict"] in ("no power", DIVERGED):
-                text = line["verdict"]
-            texts[str(line["name"])] = text
+        for _, row in deployed.iterrows():
+            if row["verdict"] in ("no power", DIVERGED):
+                text = row["verdict"]
+            else:
+                text = format_share(row)
+            texts[str(row["name"])] = text
         residue[folder.name] = texts
     return residue
 
 
-def share_text(line: pd.Series) -> str:
-    """Return the share with its interval, marked where an attack alone found a residue."""
-    text = interval(line, "share")
-    if flagged_alone(line):
-        text += f" {ALONE}"
+def format_share(row: pd.Series) -> str:
+    """Return a share with its interval, marked if only an attack found a residue."""
+    text = format_estimate(row, "share")
+    if is_flagged_by_attack_only(row):
+        text += f" {ATTACK_ONLY}"
     return text
 
 
-def flagged_alone(line: pd.Series) -> bool:
-    """Return whether a method's row is flagged, but not by its share."""
-    return line.get("verdict") == "residue" and "share" not in str(line["flagged"]).split()
+def is_flagged_by_attack_only(row: pd.Series) -> bool:
+    """Return whether an attack flagged a method although its residual share did not."""
+    return row.get("verdict") == "residue" and "share" not in str(row["flagged"]).split()
 
 
-def interval(line: pd.Series, name: str) -> str:
+def format_estimate(row: pd.Series, name: str) -> str:
     """Return `value [low, high]` for an estimate and its interval, or – if it is missing."""
-    if pd.isna(line.get(name)):
+    if pd.isna(row.get(name)):
         return ABSENT
-    low = line[f"{name}_low"]
-    high = line[f"{name}_high"]
-    bounds = "unbounded"
+    low = row[f"{name}_low"]
+    high = row[f"{name}_high"]
     if math.isfinite(high - low):
-        bounds = f"{_bound(low)}, {_bound(high)}"
-    return f"{decimal(line[name])} [{bounds}]"
+        bounds = f"{_format_bound(low)}, {_format_bound(high)}"
+    else:
+        bounds = "unbounded"
+    return f"{format_decimal(row[name])} [{bounds}]"
 
 
-def _bound(value: float) -> str:
-    """Return a bound with one decimal, or `> 999` if it is so far away that its digits mean nothing."""
+def _format_bound(value: float) -> str:
+    """Return a bound with one decimal, or `> 999` or `< -999` if it is too large to be meaningful."""
     if abs(value) < 1000:
-        return decimal(value)
+        return format_decimal(value)
     if value < 0:
         return "< -999"
     return "> 999"
 
 
-def decimal(value: float) -> str:
-    """Return a number with one decimal, and without a sign where it is 0."""
+def format_decimal(value: float) -> str:
+    """Return a number with one decimal. Zero has no minus sign."""
     return f"{round(value, 1) + 0.0:.1f}"  # -0.0 + 0.0 is 0.0
 
 
 def attacks_tables(
     attacks: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> list[TitledTable]:
-    """Return attacks on one model beside the paper's MIA, a table for each data set and rate.
+    """Return one table per data set and rate that compares attacks on one model with the paper's MIA.
 
-    Numbers are means over seeds in percent; in brackets stand the lowest and the highest bound of
-    any seed.
+    The numbers are means over seeds, in percent. The brackets contain the lowest and the highest
+    bound of any seed.
 
     Parameters
     ----------
     attacks
-        The lines of `munkey.audits.main_run.make_attack_lines`.
+        The result of `munkey.audits.main_run.make_attack_lines`.
     tidy
-        The metrics of all systems, with MIA.
+        The metrics of all systems, including MIA.
     """
     mia = tidy[tidy["metric"] == "MIA"]
-    titled = []
+    tables = []
     attack_titles = dict(ATTACKS)
     for name in map(str, attacks["attack"].unique()):
         if name not in ATTACKS:
@@ -233,59 +243,59 @@ def attacks_tables(
     by_rate = attacks.astype({"rate": float}).groupby(["dataset", "rate"], sort=False)
     for (dataset, rate), part in by_rate:
         mia_at_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
-        lines = []
-        for row in rows:
-            on_system = part[part["method"] == row.name]
-            mia_values = mia_at_rate[mia_at_rate["method"] == row.name]["value"]
-            if len(mia_values) < on_system["seed"].nunique():  # the other seeds diverged
-                lines.append({"Method": row.title, "MIA": DIVERGED})
+        table_rows = []
+        for system in rows:
+            system_attacks = part[part["method"] == system.name]
+            mia_values = mia_at_rate[mia_at_rate["method"] == system.name]["value"]
+            if len(mia_values) < system_attacks["seed"].nunique():  # the other seeds diverged
+                table_rows.append({"Method": system.title, "MIA": DIVERGED})
                 continue
-            # the mean of no values is NaN
-            line = {"Method": row.title, "MIA": number_cell(mia_values.mean(), 1)}
+            # The mean of zero values is NaN, which is shown as –.
+            cells = {"Method": system.title, "MIA": format_number(mia_values.mean(), 1)}
             for name, attack_title in attack_titles.items():
-                results = on_system[on_system["attack"] == name]
-                line[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
-                line[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
-            lines.append(line)
+                results = system_attacks[system_attacks["attack"] == name]
+                cells[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
+                cells[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
+            table_rows.append(cells)
         n = part["seed"].nunique()
-        title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {seeds(n)}"
-        titled.append(TitledTable(title, pd.DataFrame(lines).fillna(ABSENT)))
-    return titled
+        title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {format_seed_count(n)}"
+        tables.append(TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT)))
+    return tables
 
 
-def _format_over_seeds(lines: pd.DataFrame, name: str) -> str:
-    """Return `mean [low, high]` over the seeds of an attack.
+def _format_over_seeds(results: pd.DataFrame, name: str) -> str:
+    """Return `mean [low, high]` of an attack over seeds.
 
-    In its place stand `too few test samples` where they do not suffice for a rate, and – where
-    nothing was attacked.
+    Returns – if the system was not attacked, and `too few test samples` if a rate could not be
+    computed.
     """
-    if lines.empty:
+    if results.empty:
         return ABSENT
-    if name not in lines or lines[name].isna().any():
+    if name not in results or results[name].isna().any():
         return "too few test samples"
-    low = lines[f"{name}_low"].min()
-    high = lines[f"{name}_high"].max()
-    return f"{lines[name].mean():.1f} [{low:.1f}, {high:.1f}]"
+    low = results[f"{name}_low"].min()
+    high = results[f"{name}_high"].max()
+    return f"{results[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
 def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
-    """Return how many traces of deleted samples are in files before and after deletion, a table per data set.
+    """Return one table per data set that counts traces of deleted samples in the systems' files.
 
-    Numbers are sums over seeds.
+    Traces are counted before and after deletion and summed over seeds.
 
     Parameters
     ----------
     searches
-        The lines of `munkey.audits.main_run.make_storage_lines`.
+        The result of `munkey.audits.main_run.make_storage_lines`.
     """
-    titled = []
+    tables = []
     for dataset, part in searches.groupby("dataset", sort=False):
-        lines = []
+        table_rows = []
         for (_, title), files in part.groupby(["rate", "title"], sort=False):
             rate = float(files["rate"].iloc[0])
             before = files[files["file"] == "original"]
             after = files[files["file"] == "unlearned"]
-            line = {
+            cells = {
                 "Method": str(title),
                 "Forget": percent(rate),
                 "keys and tokens, before": _format_traces(before, "rows"),
@@ -293,67 +303,74 @@ def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
                 "ids, before": _format_traces(before, "ids"),
                 "ids, after": _format_traces(after, "ids"),
             }
-            if "deletion" in files:  # earlier results have no such column
+            if "deletion" in files:  # results of earlier versions lack this column
                 deletion = files["deletion"].iloc[0]
-                line["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
-            lines.append(line)
-        over = seeds(part["seed"].nunique())
+                cells["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
+            table_rows.append(cells)
+        over = format_seed_count(part["seed"].nunique())
         title = f"{dataset}: traces of deleted samples in the system's file, {over}"
-        remark = f"Searched for: {AUDITS['storage'].definition}; no other form."
+        remark = f"Searched for: {AUDITS['storage'].definition}; not for any other form."
         if "deletion" in part:
             remark += (
-                " Exact: equal, to the bit, to a fit without the samples; given constants: these were"
-                " chosen with the samples, and stay. –: weights were trained with the samples."
+                " Exact: bit for bit equal to a fit without the samples. Given constants: the same,"
+                " but the constants were chosen with the samples and are kept. –: the weights were"
+                " trained on the samples."
             )
-        titled.append(TitledTable(title, pd.DataFrame(lines), remark))
-    return titled
+        tables.append(TitledTable(title, pd.DataFrame(table_rows), remark))
+    return tables
 
 
-def _format_traces(lines: pd.DataFrame, name: str) -> str:
-    """Return how many of the deleted rows or ids were found (`6 of 6`), or why the search proves nothing."""
-    if lines["why"].notna().any():
-        return str(lines["why"].dropna().iloc[0])
-    return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
+def _format_traces(files: pd.DataFrame, name: str) -> str:
+    """Return how many of the deleted rows or ids were found (`6 of 6`).
+
+    If the search is inconclusive, return the reason instead.
+    """
+    if files["why"].notna().any():
+        return str(files["why"].dropna().iloc[0])
+    return f"{files[name].sum():.0f} of {files[f'{name}_of'].sum()}"
 
 
 def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
-    """Return how many deleted samples two versions of a model give away; no table without an attack.
+    """Return how many deleted samples can be identified by comparing two versions of a model.
 
-    There is a line for each method and number of samples deleted together.
+    The table has one row per method and batch size. If there were no attacks, no table is returned.
 
     Parameters
     ----------
     attacks
-        The lines of `munkey.audits.two_versions.Attacker`.
+        The result of `munkey.audits.two_versions.Attacker`.
     """
     if attacks.empty:
         return []
-    lines = []
+    table_rows = []
     for (title, batch), attackers in attacks.groupby(["title", "batch"], sort=False):
         precisions = attackers.set_index("attacker")["precision"]
         first = attackers.iloc[0]
-        line = {
+        cells = {
             "Method": str(title),
             "deleted at once": f"{batch}",
             "deletions": f"{first['deletions']}",
         }
         for attacker in ("answers", "margins", "weights"):
-            line[attacker] = number_cell(precisions.get(attacker), 0)
-        line["chance"] = f"{first['chance']:.2g}"
-        lines.append(line)
+            cells[attacker] = format_number(precisions.get(attacker), 0)
+        cells["chance"] = f"{first['chance']:.2g}"
+        table_rows.append(cells)
     title = f"{dataset}: deleted samples that two versions give away among all training samples, percent"
-    remark = f"{ABSENT}: no linear head; two versions of a memory show which rows are gone."
-    return [TitledTable(title, pd.DataFrame(lines), remark)]
+    remark = (
+        f"{ABSENT}: the model has no linear head. Comparing two versions of a memory reveals which"
+        " rows were deleted."
+    )
+    return [TitledTable(title, pd.DataFrame(table_rows), remark)]
 
 
 def list_knobs(grid: pd.DataFrame) -> list[str]:
-    """Return the knobs of an audit's grid whose values differ, by dotted name."""
+    """Return the dotted names of the settings that vary within an audit's grid."""
     knobs = grid.loc[:, grid.columns.str.contains(".", regex=False)]
     return list(knobs.columns[knobs.astype(str).nunique() > 1])
 
 
-def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each setting of a grid, as it is deployed, in the order of its knobs."""
+def select_deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the deployed path, one per setting of the grid, sorted by the knobs."""
     rows = grid[grid["path"] == DEPLOYED]
     knobs = list_knobs(grid)
     if not knobs:
@@ -362,39 +379,38 @@ def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return how much the weights keep, by how they are trained, a line for each setting of the grid.
+    """Return how much the weights remember depending on how they are trained, one row per setting.
 
-    A line has the shares by path, what training had put there, P_s before deletion, and accuracies.
+    A row has the residual share of each path, the effect of training ("put there"), P_s before
+    deletion, and accuracies.
     """
     names = shorten_knobs(list_knobs(grid))
-    rows = deployed_rows(grid)
-    lines = []
+    rows = select_deployed_rows(grid)
+    table_rows = []
     reasons: list[str] = []
-    for _, line in rows.iterrows():
-        cells = {name: format_knob_value(line[knob]) for knob, name in names.items()}
-        if pd.notna(line.get(DIVERGED)):
+    for _, row in rows.iterrows():
+        cells = {name: format_knob_value(row[knob]) for knob, name in names.items()}
+        if pd.notna(row.get(DIVERGED)):
             cells[RESIDUE] = DIVERGED
-            lines.append(cells)
-            reasons.append(f"{line['setting']}, {line[DIVERGED]}")
+            table_rows.append(cells)
+            reasons.append(f"{row['setting']}, {row[DIVERGED]}")
             continue
-        shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
-        cells[RESIDUE] = interval(line, "share")
-        for path, words in PATHS.items():
+        shares = grid[grid["setting"] == row["setting"]].set_index("path")["share"]
+        cells[RESIDUE] = format_estimate(row, "share")
+        for path, description in PATHS.items():
             if path == DEPLOYED:
                 continue
-            cells[f"{RESIDUE}, {words}"] = ABSENT
-            if path in shares:
-                cells[f"{RESIDUE}, {words}"] = decimal(shares[path])
-        cells["put there [scores]"] = f"{line['nothing']:.2f}"
-        cells["P_s"] = f"{line['P_s']:.3f}"
-        cells["VA before"] = f"{line['val_before']:.1f}"
-        cells["VA after"] = f"{line['val_after']:.1f}"
-        cells["TA after"] = f"{line['test_after']:.1f}"
+            column = f"{RESIDUE}, {description}"
+            cells[column] = format_decimal(shares[path]) if path in shares else ABSENT
+        cells["put there [scores]"] = f"{row['nothing']:.2f}"
+        cells["P_s"] = f"{row['P_s']:.3f}"
+        cells["VA before"] = f"{row['val_before']:.1f}"
+        cells["VA after"] = f"{row['val_after']:.1f}"
+        cells["TA after"] = f"{row['test_after']:.1f}"
         if "alone_after" in grid:
-            cells[HEAD] = ABSENT
-            if pd.notna(line["alone_after"]):
-                cells[HEAD] = decimal(line["alone_after"])
-        lines.append(cells)
+            head_accuracy = row["alone_after"]
+            cells[HEAD_ONLY] = ABSENT if pd.isna(head_accuracy) else format_decimal(head_accuracy)
+        table_rows.append(cells)
     pairs = grid["pairs"].max()
     correlation = math.nan
     if "P_s" in rows:
@@ -403,4 +419,4 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
         f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share:"
         f" {correlation:.2f}"
     )
-    return TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
+    return TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT), describe_divergence(reasons))

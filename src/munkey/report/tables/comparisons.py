@@ -1,6 +1,6 @@
-"""Sentences that compare two systems. None says more than its interval does, and none is said without one.
+"""Sentences that compare two systems, each with the interval that supports it.
 
-Differences in test accuracy are paired: both systems answer the same test samples, and start from
+Differences in test accuracy are paired: both systems classify the same test samples and start from
 the same seeds (`munkey.evaluation.paired`). All seeds share one split.
 """
 
@@ -10,25 +10,25 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-LEVEL = 0.95
-TESTED = "tested_mean"  # the column of a summary that counts test samples
-DIFFERENCES = "differences"  # its column of differences to other systems, by their names
+LEVEL = 0.95  # confidence level of the intervals
+TESTED = "tested_mean"  # summary column: number of test samples
+DIFFERENCES = "differences"  # summary column: differences to other systems, by their names
 
 
 class Interval(NamedTuple):
-    """The ends of a 95 % interval, in the unit of its value."""
+    """A 95 % interval, in the unit of its value."""
 
     low: float
     high: float
 
 
 class Difference(NamedTuple):
-    """One value less another, with its 95 % interval.
+    """The difference of two values, with its 95 % interval.
 
     Attributes
     ----------
     basis
-        The seeds and samples it was computed over, in words.
+        A phrase that states the number of seeds and test samples.
     """
 
     value: float
@@ -36,44 +36,47 @@ class Difference(NamedTuple):
     basis: str
 
     @property
-    def told_apart(self) -> bool:
-        """Whether the interval lies on one side of 0."""
+    def is_significant(self) -> bool:
+        """Whether the interval excludes 0."""
         return self.interval.low > 0 or self.interval.high < 0
 
 
-def wilson(percent: float, tested: int) -> Interval:
-    """Return the 95 % interval of a share of `tested` samples, percent (Wilson 1927)."""
+def compute_wilson_interval(percent: float, tested: int) -> Interval:
+    """Return the 95 % interval, in percent, of a share of `tested` samples (Wilson 1927)."""
     from scipy.stats import binomtest
 
-    ends = binomtest(round(percent * tested / 100), tested).proportion_ci(LEVEL, method="wilson")
-    return Interval(100 * ends.low, 100 * ends.high)
+    test = binomtest(round(percent * tested / 100), tested)
+    interval = test.proportion_ci(LEVEL, method="wilson")
+    return Interval(100 * interval.low, 100 * interval.high)
 
 
-def accuracy_interval(line: pd.Series) -> Interval | None:
-    """Return the interval of a test accuracy over test samples, percent; None if their number is unknown.
+def compute_accuracy_interval(row: pd.Series) -> Interval | None:
+    """Return the 95 % interval of a system's test accuracy over test samples, in percent.
+
+    Returns None if the accuracy or the number of test samples is unknown.
 
     Parameters
     ----------
-    line
-        A line of a summary.
+    row
+        A row of a summary.
     """
-    tested = line.get(TESTED, math.nan)
-    mean = line["TA_mean"]
+    tested = row.get(TESTED, math.nan)
+    mean = row["TA_mean"]
     if pd.isna(tested) or pd.isna(mean):
         return None
-    return wilson(float(mean), int(tested))
+    return compute_wilson_interval(float(mean), int(tested))
 
 
-def difference(one: pd.Series, other: pd.Series) -> Difference | None:
-    """Return one system's test accuracy less the other's.
+def get_difference(one: pd.Series, other: pd.Series) -> Difference | None:
+    """Return the first system's test accuracy minus the other's.
 
-    None if it was not measured: one of them diverged, or the summary has no differences
-    (`munkey.report.tables.summary.read_main`).
+    Returns None if the difference was not measured because a system diverged or the summary has no
+    column of differences (`munkey.report.tables.summary.add_differences`).
 
     Parameters
     ----------
     one, other
-        Lines of a summary.
+        Rows of a summary.
     """
     by_system = one.get(DIFFERENCES)
     if not isinstance(by_system, dict):
@@ -81,69 +84,78 @@ def difference(one: pd.Series, other: pd.Series) -> Difference | None:
     return by_system.get(other["method"])
 
 
-def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
-    """Return all differences from a system to others, by (dataset, rate, method), then by the other's name.
+def group_differences(
+    differences: pd.DataFrame,
+) -> dict[tuple[object, ...], dict[str, Difference]]:
+    """Return each system's differences to the others, by (dataset, rate, method) and other method.
 
     Parameters
     ----------
-    lines
-        The result of `munkey.evaluation.paired.compare_systems`, which has each pair once.
+    differences
+        The result of `munkey.evaluation.paired.compare_systems`, which contains each pair once.
     """
     by_system: dict[tuple[object, ...], dict[str, Difference]] = {}
-    for line in lines.to_dict("records"):
-        seeds = "one seed" if line["seeds"] == 1 else f"{line['seeds']} seeds"
-        basis = f"{seeds}, {line['tested']:,} test samples"
-        forward = Difference(line["difference"], Interval(line["low"], line["high"]), basis)
-        backward = Difference(-line["difference"], Interval(-line["high"], -line["low"]), basis)
-        request = (line["dataset"], line["rate"])
-        by_system.setdefault((*request, line["method"]), {})[line["other"]] = forward
-        by_system.setdefault((*request, line["other"]), {})[line["method"]] = backward
+    for row in differences.to_dict("records"):
+        seeds = "one seed" if row["seeds"] == 1 else f"{row['seeds']} seeds"
+        basis = f"{seeds}, {row['tested']:,} test samples"
+        difference = Difference(row["difference"], Interval(row["low"], row["high"]), basis)
+        request = (row["dataset"], row["rate"])
+        by_system.setdefault((*request, row["method"]), {})[row["other"]] = difference
+        by_system.setdefault((*request, row["other"]), {})[row["method"]] = _negate(difference)
     return by_system
 
 
-def seed_interval(line: pd.Series, metric: str) -> Interval | None:
-    """Return Student's 95 % interval of a mean over seeds; None for one seed."""
+def _negate(difference: Difference) -> Difference:
+    interval = Interval(-difference.interval.high, -difference.interval.low)
+    return Difference(-difference.value, interval, difference.basis)
+
+
+def compute_seed_interval(row: pd.Series, metric: str) -> Interval | None:
+    """Return Student's 95 % interval of a mean over seeds, or None for a single seed."""
     from scipy.stats import t
 
-    if line["n"] < 2 or pd.isna(line[f"{metric}_sd"]):
+    if row["n"] < 2 or pd.isna(row[f"{metric}_sd"]):
         return None
-    quantile = float(t.ppf((1 + LEVEL) / 2, line["n"] - 1))
-    half_width = quantile * line[f"{metric}_sd"] / math.sqrt(line["n"])
-    mean = line[f"{metric}_mean"]
+    quantile = float(t.ppf((1 + LEVEL) / 2, row["n"] - 1))
+    half_width = quantile * row[f"{metric}_sd"] / math.sqrt(row["n"])
+    mean = row[f"{metric}_mean"]
     return Interval(mean - half_width, mean + half_width)
 
 
-def are_told_apart(one: pd.Series, other: pd.Series) -> bool:
-    """Return whether two test accuracies differ by more than the interval of their difference allows."""
-    distance = difference(one, other)
-    return distance is not None and distance.told_apart
+def differ_significantly(one: pd.Series, other: pd.Series) -> bool:
+    """Return whether the test accuracies of two systems differ significantly."""
+    difference = get_difference(one, other)
+    return difference is not None and difference.is_significant
 
 
 def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
-    """Return in words which of two systems is more accurate on test samples, and by how much.
+    """Return a clause that states which system has the higher test accuracy, and by how much.
 
-    If they are not told apart, or not compared, it says so.
+    If the difference is not significant or was not measured, the clause states that instead.
     """
     title = one["title"]
     other_title = other["title"]
-    distance = difference(one, other)
-    if distance is None:
-        return f"{title} and {other_title} are not compared: their answers to the same test samples are not known"
-    if not distance.told_apart:
-        points = _format_points(distance)
-        return f"{title} and {other_title} are not told apart in test accuracy: {points}"
-    if distance.value > 0:
-        return f"{title} is more accurate than {other_title} by {_format_points(distance)}"
-    negated = Interval(-distance.interval.high, -distance.interval.low)
-    distance = Difference(-distance.value, negated, distance.basis)
-    return f"{other_title} is more accurate than {title} by {_format_points(distance)}"
+    difference = get_difference(one, other)
+    if difference is None:
+        return (
+            f"{title} and {other_title} are not compared because their predictions for the same test"
+            " samples are not available"
+        )
+    if not difference.is_significant:
+        points = _format_points(difference)
+        return f"{title} and {other_title} do not differ significantly in test accuracy: {points}"
+    if difference.value > 0:
+        return f"{title} is more accurate than {other_title} by {_format_points(difference)}"
+    points = _format_points(_negate(difference))
+    return f"{other_title} is more accurate than {title} by {points}"
 
 
-def _format_points(distance: Difference) -> str:
-    return f"{distance.value:.1f} points {ends(distance.interval)} ({distance.basis})"
+def _format_points(difference: Difference) -> str:
+    interval = format_interval(difference.interval)
+    return f"{difference.value:.1f} points {interval} ({difference.basis})"
 
 
-def ends(interval: Interval) -> str:
+def format_interval(interval: Interval) -> str:
     """Return an interval as `[low, high]` with one decimal."""
-    low, high = np.round(interval, 1) + 0.0  # + 0.0: no minus before a zero
+    low, high = np.round(interval, 1) + 0.0  # adding 0.0 turns -0.0 into 0.0
     return f"[{low:.1f}, {high:.1f}]"

@@ -1,4 +1,4 @@
-"""The frontier: residual share, accuracy, seconds and storage of each design."""
+"""The frontier of designs: the residual share, accuracy, seconds and storage of each design."""
 
 import math
 from collections.abc import Sequence
@@ -9,27 +9,37 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, flagged_alone, share_text
-from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference, ends
+from munkey.report.tables.audits import (
+    ABOUT_SHARE,
+    RESIDUE,
+    format_share,
+    is_flagged_by_attack_only,
+)
+from munkey.report.tables.comparisons import (
+    TESTED,
+    compute_accuracy_interval,
+    format_interval,
+    get_difference,
+)
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    emphasized,
-    over_seeds,
+    describe_statistic,
+    format_cell,
+    format_mean_sd,
+    format_two_digits,
+    make_bold,
     percent,
-    plus_minus,
-    two_digits,
 )
 
-MOST = {
+LIMIT_PHRASES = {
     1.0: "Most accurate with a residual share of at most 1 %",
     5.0: "With at most 5 %",
-    math.inf: "Whatever the share",
+    math.inf: "With any share",
 }
-TIE = 9  # digits: accuracies that differ by less differ by rounding alone
-KINDS = {  # of designs, as legends have them
+TIE_DIGITS = 9  # smaller differences between accuracies are rounding errors
+KINDS = {  # kinds of designs, as shown in legends
     "exact": "deletes exactly",
     "rows": "deletes rows, keeps the weights",
     "weights": "changes the network",
@@ -37,30 +47,32 @@ KINDS = {  # of designs, as legends have them
 }
 NOT_AUDITED = "not audited"
 NO_POWER = "no power"
-# percent: largest residual share of a recommended design; the smaller one if any design meets it
-LITTLE = 1.0, 5.0
+# Largest residual share [%] of a recommended design. The smaller limit applies if any design meets it.
+SMALL_SHARES = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
 RULE = (
-    "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"
-    " attack flagged (†), or that were not audited, do not count. Bold: no more accurate design has as small a residual"
-    " share. Not told apart: the 95 % interval of the difference in test accuracy contains 0."
+    "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that were"
+    " flagged only by an attack (†), or that were not audited, are not counted. Bold: no more accurate design has as"
+    " small a residual share. Not significantly different: the 95 % interval of the difference in test accuracy"
+    " contains 0."
 )
 
 
 @dataclass(frozen=True)
 class Design:
-    """A way to forget.
+    """A model together with the way it forgets.
 
     Attributes
     ----------
     name, title
         As in the tables.
-    stored
-        What must be kept to answer and to forget, in words.
     kind
-        One of KINDS. `exact`: after a deletion it is its oracle, to the bit; `rows`: its weights
-        were trained on the deleted rows, and stay; `weights`: it changes or switches off parts of a
-        trained network; `anew`: an oracle, which is the reference and no rival.
+        A key of KINDS. After a deletion, an `exact` design equals its oracle bit for bit. `rows`
+        deletes rows of a memory but keeps weights that were trained on them. `weights` changes or
+        switches off parts of a trained network. `anew` is an oracle, which serves as the reference
+        and is never recommended.
+    stored
+        A phrase that lists what must be kept to predict and to forget.
     """
 
     name: str
@@ -69,60 +81,68 @@ class Design:
     stored: str
 
 
-def points(
+def collect_points(
     summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]
 ) -> pd.DataFrame:
-    """Return a line for each design of one data set, at its largest forget rate, the smallest bound first.
-
-    Columns beside those of the summary: share_text (the share as printed), bound (percent: the most
-    that the share may be, in either direction; infinite if no bound holds), share, share_low,
-    share_high, seconds (to forget; an oracle's are those of training), front (whether no other
-    design is more accurate with a bound as small; designs that are equal are all on the front).
+    """Return one row per design of a data set at its largest forget rate, smallest bound first.
 
     Parameters
     ----------
     summary
-        The summary of that data set.
+        The data set's summary.
     audit
-        Rows of `munkey.audits.family_audit`; None without an audit.
+        The rows of its audit (`munkey.audits.family_audit`); None if it was not audited.
+
+    Returns
+    -------
+    points
+        The columns of the summary and of `Design`, and
+
+        - share, share_low, share_high: the residual share in percent, with its interval
+        - share_text: the share as printed
+        - bound: the largest absolute residual share in percent that the interval allows; infinite
+          if there is no bound
+        - seconds: how long forgetting takes; for an oracle, how long training takes
+        - front: whether no other design is more accurate with a bound that is at most as large.
+          Designs that tie are all on the front.
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
-    audited = {}
+    audit_rows = {}
     if audit is not None:
         deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-        audited = dict(deployed.set_index("name", drop=False).iterrows())
-    lines = []
+        audit_rows = dict(deployed.set_index("name", drop=False).iterrows())
+    rows = []
     for design in designs:
-        numbers = largest.loc[design.name]
-        seconds = numbers.get("unlearn_s_mean", math.nan)
+        metrics = largest.loc[design.name]
         if design.kind == "anew":
-            seconds = numbers.get("train_s_mean", math.nan)
-        share = _find_share(design, audited.get(design.name))
-        lines.append(
-            {"method": design.name, **numbers, **vars(design), **share, "seconds": seconds}
-        )
-    return mark_front(pd.DataFrame(lines))
+            seconds = metrics.get("train_s_mean", math.nan)
+        else:
+            seconds = metrics.get("unlearn_s_mean", math.nan)
+        share = _find_share(design, audit_rows.get(design.name))
+        rows.append({"method": design.name, **metrics, **vars(design), **share, "seconds": seconds})
+    return mark_front(pd.DataFrame(rows))
 
 
-def mark_front(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return lines by their bound, then by accuracy, with the column `front`.
+def mark_front(points: pd.DataFrame) -> pd.DataFrame:
+    """Return points sorted by bound, then by accuracy, with the column `front`.
 
-    In this order, a design is on the front if none before it is more accurate.
+    In this order, a design is on the front if no design before it is more accurate.
     """
-    table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
-    # Oracles are references, not rivals, so their accuracy does not count.
-    rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)
-    return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
+    ranked = points.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
+    # Oracles are only references, so their accuracy does not count.
+    is_rival = ranked["kind"] != "anew"
+    accuracies = ranked["TA_mean"].where(is_rival, -math.inf).round(TIE_DIGITS)
+    return ranked.assign(front=(accuracies >= accuracies.cummax()) & is_rival)
 
 
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
-    """Return the residual share of a design, as text and as numbers.
+    """Return the residual share of a design, as numbers and as text.
 
     Parameters
     ----------
     audited
-        The row of the design in an audit; None if it was not audited. `contrast` is 0 there if the
-        design answers as its oracle does, to the bit.
+        The design's row in an audit; None if it was not audited. Its `contrast` is 0 if the
+        design's outputs equal its oracle's bit for bit.
     """
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
     unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
@@ -140,195 +160,204 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     if audited["verdict"] in (NO_POWER, DIVERGED):
         return unknown | {"share_text": audited["verdict"]}
     bound = math.inf
-    if not flagged_alone(audited):
+    if not is_flagged_by_attack_only(audited):
         bound = max(abs(audited["share_low"]), abs(audited["share_high"]))
-    return {**audited[list(SHARES)], "share_text": share_text(audited), "bound": bound}
+    return {**audited[list(SHARES)], "share_text": format_share(audited), "bound": bound}
 
 
-def advice(points: pd.DataFrame) -> str:
-    """Return one sentence that says which design to deploy, and why.
+def recommend_design(points: pd.DataFrame) -> str:
+    """Return a sentence that recommends a design to deploy, with the reason.
 
-    It names the most accurate of the designs that are shown to leave little, and all designs that
-    are not told apart from it. A design that is shown to be more accurate, but not to leave so
-    little, is named with the difference.
+    The sentence names the most accurate of the designs whose residual share is shown to be small,
+    and all other such designs whose accuracy does not differ significantly from it. If a design
+    with a larger share is significantly more accurate, the sentence names it with the difference.
 
     Parameters
     ----------
     points
-        The result of the function `points`.
+        The result of `collect_points`.
     """
     points = points.dropna(subset="TA_mean")
     rivals = points[points["kind"] != "anew"]
-    # The smallest share that any design is shown to keep to.
-    limits = [limit for limit in LITTLE if (rivals["bound"] <= limit).any()]
+    limits = [limit for limit in SMALL_SHARES if (rivals["bound"] <= limit).any()]
     if not limits:
-        return _explain_no_advice(rivals, points[points["kind"] == "anew"])
-    limit = limits[0]
+        return _explain_no_recommendation(rivals, points[points["kind"] == "anew"])
+    limit = limits[0]  # the smallest that any design meets
     allowed = _sort_by_accuracy(rivals[rivals["bound"] <= limit])
     best = allowed.iloc[0]
     names = [_title_and_accuracy(best)]
     for _, other in allowed[1:].iterrows():
         if not _is_shown_better(best, other):
             names.append(_title_and_accuracy(other))
-    several = ""
     if len(names) > 1:
-        several = ", which are not told apart in test accuracy"
-    are_exact = (allowed["kind"] == "exact").all()
-    if len(allowed) > 1:
-        virtue = f"are shown to have a residual share of at most {limit:g} %"
-        if are_exact:
-            virtue = "delete exactly"
-        reason = f"the most accurate of the {len(allowed)} designs that {virtue}"
-    elif are_exact:
-        reason = "it alone deletes exactly"
+        comparison = ", which do not differ significantly in test accuracy"
     else:
-        reason = f"it alone is shown to have a residual share of at most {limit:g} %"
-    rival = _name_more_accurate(best, rivals[rivals["bound"] > limit])
-    return f"Deploy {' or '.join(names)}{several}: {reason}{rival}."
+        comparison = ""
+    are_exact = (allowed["kind"] == "exact").all()
+    if len(allowed) > 1 and are_exact:
+        reason = f"the most accurate of the {len(allowed)} designs that delete exactly"
+    elif len(allowed) > 1:
+        reason = (
+            f"the most accurate of the {len(allowed)} designs that are shown to have a residual"
+            f" share of at most {limit:g} %"
+        )
+    elif are_exact:
+        reason = "the only design that deletes exactly"
+    else:
+        reason = f"the only design shown to have a residual share of at most {limit:g} %"
+    rival = _describe_more_accurate_rival(best, rivals[rivals["bound"] > limit])
+    return f"Deploy {' or '.join(names)}{comparison}: {reason}{rival}."
 
 
 def _sort_by_accuracy(points: pd.DataFrame) -> pd.DataFrame:
     return points.sort_values("TA_mean", ascending=False, kind="stable")
 
 
-def _title_and_accuracy(line: pd.Series) -> str:
-    return f"{line['title']} ({_format_accuracy(line)} %)"
+def _title_and_accuracy(point: pd.Series) -> str:
+    return f"{point['title']} ({_format_accuracy(point)} %)"
 
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
-    """Return whether one's accuracy is above the other's by more than the interval of their difference allows."""
-    distance = difference(one, other)
-    return distance is not None and distance.told_apart and distance.value > 0
+    """Return whether the first design is significantly more accurate than the other."""
+    difference = get_difference(one, other)
+    return difference is not None and difference.is_significant and difference.value > 0
 
 
-def _name_more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
-    """Return a clause on the most accurate of the others that are shown to be more accurate than the advised one.
+def _describe_more_accurate_rival(best: pd.Series, others: pd.DataFrame) -> str:
+    """Return a clause on the most accurate design that is significantly more accurate than `best`.
 
-    It is empty if there is no such design.
+    The clause is empty if there is no such design.
     """
     for _, rival in _sort_by_accuracy(others).iterrows():
         if _is_shown_better(rival, best):
-            distance = difference(rival, best)
-            assert distance is not None
-            interval = f"95 % interval of the difference: {ends(distance.interval)}"
-            points = f"{distance.value:.1f} points ({interval})"
+            difference = get_difference(rival, best)
+            assert difference is not None
+            interval = f"95 % interval of the difference: {format_interval(difference.interval)}"
+            points = f"{difference.value:.1f} points ({interval})"
             return (
                 f"; {rival['title']} is more accurate by {points}, but {_explain_not_shown(rival)}"
             )
     return ""
 
 
-def _explain_not_shown(line: pd.Series) -> str:
-    """Return why a design is not shown to leave little."""
-    if line["share_text"] == NOT_AUDITED:
+def _explain_not_shown(point: pd.Series) -> str:
+    """Return the reason why a design's residual share is not shown to be small."""
+    if point["share_text"] == NOT_AUDITED:
         return "it has not been audited (run `make audits`)"
-    if line["share_text"] == NO_POWER:
+    if point["share_text"] == NO_POWER:
         return "its audit has no power"
-    return f"its residual share is {line['share_text']} %"
+    return f"its residual share is {point['share_text']} %"
 
 
-def _explain_no_advice(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
-    """Return the sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
-    safe = "train anew to be sure"
+def _explain_no_recommendation(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
+    """Return a sentence that explains why no design is recommended, and suggests retraining."""
+    suggestion = "retrain to be sure"
     if len(oracles):
-        safe += f": {' or '.join(oracles['title'])}"
+        suggestion += f": {' or '.join(oracles['title'])}"
     if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
-        return f"No design can be advised: none deletes exactly, and none was audited (run `make audits`); {safe}."
-    return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
+        reason = "none deletes exactly, and none was audited (run `make audits`)"
+    else:
+        reason = f"none is shown to have a residual share of at most {SMALL_SHARES[-1]:g} %"
+    return f"No design can be recommended: {reason}; {suggestion}."
 
 
-def sentence(points: pd.DataFrame) -> str:
-    """Return sentences on the most accurate designs: of those that leave little, and of all.
+def describe_frontier(points: pd.DataFrame) -> str:
+    """Return sentences that name the most accurate designs within each limit of the residual share.
 
-    They also say which designs are not told apart from it, and which are unknown.
+    The sentences also name the designs that do not differ significantly from these, the oracles,
+    and the designs whose residual share is unknown.
 
     Parameters
     ----------
     points
-        The result of the function `points`.
+        The result of `collect_points`.
     """
     has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])
     points = points.dropna(subset="TA_mean")
     points = points.assign(
-        accuracy=[f"{_format_accuracy(line)} %" for _, line in points.iterrows()]
+        accuracy=[f"{_format_accuracy(point)} %" for _, point in points.iterrows()]
     )
     is_oracle = points["kind"] == "anew"
     rivals = points[~is_oracle]
     sentences = []
-    previous_answer = ""
-    for limit, words in MOST.items():
+    previous_designs = ""
+    for limit, phrase in LIMIT_PHRASES.items():
         allowed = rivals[rivals["bound"] <= limit]
-        answer = "none is shown to have so small a share"
         if len(allowed):
-            answer = _name_best(allowed)
-        if answer == previous_answer:
-            sentences.append(f"{words}: the same.")
+            best_designs = _describe_best(allowed)
         else:
-            sentences.append(f"{words}: {answer}.")
-        previous_answer = answer
+            best_designs = "no design is shown to have such a small share"
+        if best_designs == previous_designs:
+            sentences.append(f"{phrase}: the same.")
+        else:
+            sentences.append(f"{phrase}: {best_designs}.")
+        previous_designs = best_designs
     oracles = []
-    for _, line in points[is_oracle].iterrows():
-        oracles.append(f"{line['title']} ({line['accuracy']}, {_format_seconds(line)} s)")
-    sentences.append(f"Training anew leaves nothing by definition: {', '.join(oracles)}.")
+    for _, point in points[is_oracle].iterrows():
+        oracles.append(f"{point['title']} ({point['accuracy']}, {_format_seconds(point)} s)")
+    sentences.append(f"Retraining leaves nothing by definition: {', '.join(oracles)}.")
     unknown = list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"])
     if unknown:
-        sentences.append(f"Not audited, or without power: {', '.join(unknown)}.")
+        sentences.append(f"Not audited, or audited without power: {', '.join(unknown)}.")
     if diverged:
         sentences.append(f"Diverged: {', '.join(diverged)}.")
     return " ".join(sentences)
 
 
-def _name_best(allowed: pd.DataFrame) -> str:
-    """Return the names of the most accurate designs (all of a tie), and of those not told apart from the first."""
-    accuracies = allowed["TA_mean"].round(TIE)
+def _describe_best(allowed: pd.DataFrame) -> str:
+    """Name the most accurate designs, and those that do not differ significantly from them."""
+    accuracies = allowed["TA_mean"].round(TIE_DIGITS)
     is_best = accuracies == accuracies.max()
     best = allowed[is_best]
     similar = []
-    for _, line in _sort_by_accuracy(allowed[~is_best]).iterrows():
-        distance = difference(best.iloc[0], line)
-        if distance is not None and not distance.told_apart:
-            similar.append(line["title"])
+    for _, point in _sort_by_accuracy(allowed[~is_best]).iterrows():
+        difference = get_difference(best.iloc[0], point)
+        if difference is not None and not difference.is_significant:
+            similar.append(point["title"])
     clause = ""
     if similar:
-        clause = f", not told apart from {', '.join(similar)}"
+        clause = f", not significantly different from {', '.join(similar)}"
     return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){clause}"
 
 
-def _format_accuracy(line: pd.Series) -> str:
-    """Return a test accuracy in percent, ± over seeds; that of one seed with its interval over test samples."""
-    interval = accuracy_interval(line)
-    if line["n"] > 1 or interval is None:
-        return plus_minus(line["TA_mean"], line["TA_sd"])
-    return f"{line['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
+def _format_accuracy(point: pd.Series) -> str:
+    """Return a test accuracy as mean ± sd or, for one seed, with its interval over test samples."""
+    interval = compute_accuracy_interval(point)
+    if point["n"] > 1 or interval is None:
+        return format_mean_sd(point["TA_mean"], point["TA_sd"])
+    return f"{point['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
 
 
-def _format_seconds(line: pd.Series) -> str:
-    if pd.isna(line["seconds"]):
+def _format_seconds(point: pd.Series) -> str:
+    if pd.isna(point["seconds"]):
         return ABSENT
-    return two_digits(line["seconds"])
+    return format_two_digits(point["seconds"])
 
 
 def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
-    """Return a table with a line for each of `points`, the front in bold."""
-    lines = []
-    for _, line in points.iterrows():
-        title = line["title"]
-        if line["front"]:
-            title = emphasized(title, markup)
-        lines.append(
+    """Return a table with one row per point. Designs on the front are bold."""
+    table_rows = []
+    for _, point in points.iterrows():
+        title = point["title"]
+        if point["front"]:
+            title = make_bold(title, markup)
+        table_rows.append(
             {
                 "Method": title,
-                RESIDUE: line["share_text"],
-                "Test accuracy": _format_accuracy(line),
-                "Seconds": _format_seconds(line),
-                "Must be stored": line["stored"],
-                "Avg Gap": cell(line, "gap", markup),
+                RESIDUE: point["share_text"],
+                "Test accuracy": _format_accuracy(point),
+                "Seconds": _format_seconds(point),
+                "Must be stored": point["stored"],
+                "Avg Gap": format_cell(point, "gap", markup),
             }
         )
     first = points.iloc[0]
-    seeds = over_seeds(int(points["n"].min()))
-    if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
-        seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-    about = f"{percent(first['rate'])} forgotten: {seeds}, percent; {ABOUT_SHARE}"
-    return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(lines))
+    n = int(points["n"].min())
+    statistic = describe_statistic(n)
+    if n == 1 and compute_accuracy_interval(first) is not None:
+        statistic += (
+            f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
+        )
+    about = f"{percent(first['rate'])} forgotten: {statistic}, percent; {ABOUT_SHARE}"
+    return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(table_rows))

@@ -1,4 +1,4 @@
-"""The tables of a whole experiment: the main table, and the grid of the selection."""
+"""The main table of an experiment, and the table of the selection."""
 
 from collections.abc import Sequence
 
@@ -9,32 +9,32 @@ from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    emphasized,
-    latex_table,
-    latex_text,
-    lowest,
-    marked,
-    number_cell,
-    over_seeds,
+    describe_bold,
+    describe_statistic,
+    escape_latex,
+    find_lowest_gap,
+    format_cell,
+    format_number,
+    format_seed_count,
+    make_bold,
     percent,
     render,
-    seeds,
+    render_latex_table,
 )
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
-    certified_sentences,
-    damage_sentences,
-    diverged_sentence,
+    add_differences,
+    add_seed_gaps,
+    describe_certificates,
+    describe_damage,
+    describe_diverged_systems,
+    describe_underfitting,
     summarize,
-    underfit_sentence,
-    with_differences,
-    with_seed_gaps,
 )
 
-COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
+COLUMNS = (*GAP_METRICS, "Avg Gap")  # for each forget rate
 CSS = (
     "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
     "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
@@ -42,22 +42,24 @@ CSS = (
 )
 
 
-def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
-    """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
+def render_all_tables(
+    tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
+) -> dict[str, str]:
+    """Return all tables of an experiment as text, by the name of the rule's output file.
 
-    `datasets` shows each data set at its largest rate only.
+    The table `datasets` shows each data set only at its largest forget rate.
 
     Parameters
     ----------
     tidy
-        Metrics of all data sets, and of systems that are not rows: METHOD-off, after a request for
-        a class.
+        The metrics of all data sets. They may include systems that are not in `rows`, such as
+        METHOD-off after a class was forgotten.
     differences
-        Between systems, as `munkey.evaluation.paired.compare_systems` makes them.
+        The result of `munkey.evaluation.paired.compare_systems`.
     """
-    tidy = with_seed_gaps(tidy, rows)
+    tidy = add_seed_gaps(tidy, rows)
     numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)
-    summary = with_differences(numbers, differences)
+    summary = add_differences(numbers, differences)
     largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
     return {
         "tidy": tidy.to_csv(index=False),
@@ -75,14 +77,14 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
 def main_table(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> str:
-    """Return the paper's main table as text, forget rates side by side.
+    """Return the paper's main table as text, with forget rates side by side.
 
-    The lowest gap is bold if its mean ± sd overlaps no other's.
+    The lowest gap is bold if its mean ± sd overlaps no other method's.
 
     Parameters
     ----------
     residue
-        The column of residual shares, where audits were run; LaTeX has no such column.
+        The column of residual shares, if audits were run. The LaTeX table omits it.
     """
     if markup == "latex":
         return _render_latex(summary, rows)
@@ -95,7 +97,7 @@ def main_table(
 def main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[TitledTable]:
-    """Return the main table as one table per data set, whose columns name both metric and rate."""
+    """Return the main table as one table per data set, with one column per metric and rate."""
     rates = sorted(summary["rate"].unique(), reverse=True)
     columns = ["Method"]
     about_share = ""
@@ -104,120 +106,122 @@ def main_tables(
         about_share = f"; {ABOUT_SHARE}"
     for rate in rates:
         columns += [f"{name} @{percent(rate)}" for name in COLUMNS]
-    titled = []
+    tables = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n = int(part["n"].min())
-        lines = _make_lines(part, rates, rows, markup, residue or {})
-        title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{about_share}"
-        titled.append(
-            TitledTable(title, pd.DataFrame(lines, columns=columns), _make_remark(part, rows))
+        cells = _make_cells(part, rates, rows, markup, residue or {})
+        title = f"{dataset}: {describe_statistic(n)}, percent; {describe_bold(n)}{about_share}"
+        tables.append(
+            TitledTable(title, pd.DataFrame(cells, columns=columns), _make_remark(part, rows))
         )
-    return titled
+    return tables
 
 
 def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
-    """Return the grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
+    """Return a data set's grid of (p_image, p_token), with the reason for each decision.
 
     Parameters
     ----------
     grid
-        The result of `munkey.evaluation.selection.table`.
+        The result of `munkey.evaluation.selection.make_table`.
     """
-    lines = []
-    for line in grid.to_dict("records"):
-        lines.append(
+    table_rows = []
+    for pair in grid.to_dict("records"):
+        table_rows.append(
             {
-                "p_image": f"{line['p_image']:g}",
-                "p_token": f"{line['p_token']:g}",
-                "P_s": number_cell(line["P_s"], 3),
-                "Validation gap": number_cell(line["gap"], 2),
-                "Why": line["reason"],
+                "p_image": f"{pair['p_image']:g}",
+                "p_token": f"{pair['p_token']:g}",
+                "P_s": format_number(pair["P_s"], 3),
+                "Validation gap": format_number(pair["gap"], 2),
+                "Why": pair["reason"],
             }
         )
-    return TitledTable(title, pd.DataFrame(lines))
+    return TitledTable(title, pd.DataFrame(table_rows))
 
 
-def _make_lines(
+def _make_cells(
     part: pd.DataFrame,
     rates: Sequence[float],
     rows: Sequence[Row],
     markup: Markup,
     residue: Residue,
 ) -> list[list[str]]:
-    """Return the cells of every row for one data set; the lowest gap at each rate is bold as in `lowest`.
+    """Return the cells of one data set, one list per row.
+
+    At each rate, the gap that `find_lowest_gap` finds is bold.
 
     Parameters
     ----------
     part
-        The lines of a summary for that data set.
+        The data set's summary.
     """
-    absent = [ABSENT] * len(COLUMNS)
     ranked = [row.name for row in rows if row.is_ranked]
-    lines = {row.name: [row.title] for row in rows}
+    cells_by_name = {row.name: [row.title] for row in rows}
     if residue:
         shares = residue.get(str(part["dataset"].iloc[0]), {})
-        for name, cells in lines.items():
+        for name, cells in cells_by_name.items():
             cells.append(shares.get(name, ABSENT))
     for rate in rates:
         at_rate = part[part["rate"] == rate].set_index("method")
-        best = lowest(at_rate[at_rate.index.isin(ranked)])
-        summary_lines = dict(at_rate.iterrows())
-        for name, cells in lines.items():
-            if name not in summary_lines:
-                cells.extend(absent)
+        best = find_lowest_gap(at_rate[at_rate.index.isin(ranked)])
+        summary_rows = dict(at_rate.iterrows())
+        for name, cells in cells_by_name.items():
+            if name not in summary_rows:
+                cells.extend([ABSENT] * len(COLUMNS))
                 continue
-            numbers = summary_lines[name]
+            summary_row = summary_rows[name]
             for metric in GAP_METRICS:
-                cells.append(cell(numbers, metric, markup))
-            gap = cell(numbers, "gap", markup)
+                cells.append(format_cell(summary_row, metric, markup))
+            gap = format_cell(summary_row, "gap", markup)
             if name == best:
-                gap = emphasized(gap, markup)
+                gap = make_bold(gap, markup)
             cells.append(gap)
-    return list(lines.values())
+    return list(cells_by_name.values())
 
 
 def _make_remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Return all sentences that stand below the table of one data set; empty if there are none."""
+    """Return the sentences below a data set's table, or an empty string if there are none."""
     sentences = [
-        underfit_sentence(part),
-        damage_sentences(part, rows),
-        certified_sentences(part),
-        diverged_sentence(part),
+        describe_underfitting(part),
+        describe_damage(part, rows),
+        describe_certificates(part),
+        describe_diverged_systems(part),
     ]
     return " ".join(filter(None, sentences))
 
 
 def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Return all data sets in one LaTeX table, each under a row with its name.
+    """Return all data sets in one LaTeX table, each below a row with its name.
 
-    pandas writes no rows that span all columns, so that row, and the rules around it, are LaTeX in
-    the first cell of the first line of a data set. The table needs booktabs and amsmath.
+    pandas cannot write rows that span all columns. Therefore, the first cell of each data set also
+    contains the LaTeX code of such a row and of the rules around it. The table needs booktabs and
+    amsmath.
     """
     rates = sorted(summary["rate"].unique(), reverse=True)
     width = 1 + len(COLUMNS) * len(rates)
-    lines: list[list[str]] = []
+    table_rows: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
         remark = _make_remark(part, rows)
         if remark:
             remarks += f"% {dataset}: {remark}\n"
-        dataset_lines = _make_lines(part, rates, rows, "latex", {})
-        n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
-        name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
-        first_cell = "\n".join([name, r"\midrule", latex_text(dataset_lines[0][0])])
-        if lines:
+        dataset_rows = _make_cells(part, rates, rows, "latex", {})
+        n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
+        name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
+        first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_rows[0][0])])
+        if table_rows:
             first_cell = "\\midrule\n" + first_cell
-        dataset_lines[0][0] = first_cell
-        lines += dataset_lines
+        dataset_rows[0][0] = first_cell
+        table_rows += dataset_rows
     columns = " ".join(["l", *["cccc c"] * len(rates)])
-    frame = pd.DataFrame(lines, columns=_make_header(rates))
-    return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)
+    frame = pd.DataFrame(table_rows, columns=_make_header(rates))
+    return "% needs booktabs, amsmath\n" + remarks + render_latex_table(frame, columns)
 
 
 def _make_header(rates: Sequence[float]) -> pd.MultiIndex:
-    """Return the table's head of two rows: the rates, and below each its metrics.
+    """Return a header of two rows: the rates, and the metrics below each rate.
 
-    The rules between the two rows are LaTeX in the first cell of the second row.
+    The first cell of the second row also contains the LaTeX code of the rules between the rows.
     """
     width = len(COLUMNS)
     rules = []

@@ -1,4 +1,4 @@
-"""Cells and tables in Markdown, HTML and LaTeX."""
+"""Formatting of cells and tables in Markdown, HTML and LaTeX."""
 
 from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
@@ -12,7 +12,7 @@ from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
-# metrics in whose place a table says that a system diverged
+# Metrics for which a table states that a system diverged. The cells of other metrics are empty.
 DIVERGED_IN = ("TA", "gap", "unlearn_s")
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans(
@@ -41,7 +41,17 @@ NOTHING: dict[Markup, str] = {
 
 
 class TitledTable(NamedTuple):
-    """A table that is ready to print: a title (may be empty), cells that carry their markup, and a remark below."""
+    """A table that is ready to render.
+
+    Attributes
+    ----------
+    title
+        May be empty.
+    frame
+        The cells as text, including markup.
+    remark
+        Text below the table.
+    """
 
     title: str
     frame: pd.DataFrame
@@ -49,65 +59,65 @@ class TitledTable(NamedTuple):
 
 
 def get_markup(path: str | Path) -> Markup:
-    """Return the markup of a file, by its suffix. Raises KeyError for an unknown suffix."""
+    """Return the markup for a file's suffix. Raises KeyError if the suffix is unknown."""
     return MARKUP_BY_SUFFIX[Path(path).suffix]
 
 
-def number_cell(value: float | None, digits: int) -> str:
-    """Format a number with this many decimals, or as – if it is missing."""
+def format_number(value: float | None, digits: int) -> str:
+    """Return a number with this many decimals, or – if it is missing."""
     if value is None or pd.isna(value):
         return ABSENT
     return f"{value:.{digits}f}"
 
 
-def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
-    """Return `mean ± sd` in plain text; `mean` alone without a standard deviation."""
+def format_mean_sd(mean: float, sd: float, digits: int = 2) -> str:
+    """Return `mean ± sd` as plain text, or only the mean if `sd` is NaN."""
     if pd.isna(sd):
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
-def digits(metric: str) -> int:
-    """Return how many decimals the paper prints of a metric."""
+def get_decimals(metric: str) -> int:
+    """Return the number of decimals that the paper prints for a metric."""
     if metric == "P_s":
         return 3
     return 2
 
 
-def two_digits(seconds: float) -> str:
-    """Return a number with two digits that count: 0.017, 120."""
+def format_two_digits(seconds: float) -> str:
+    """Return a number with two significant digits, such as 0.017 or 120."""
     return f"{float(f'{seconds:.2g}'):g}"
 
 
-def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
-    """Return `mean ± sd` of a metric; – where a summary has none.
+def format_cell(row: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
+    """Return `mean ± sd` of a metric in a summary row, or – if the row lacks the metric.
 
-    If that is since the system diverged, the metrics in DIVERGED_IN say so.
+    If the system diverged, the cells of the metrics in DIVERGED_IN contain `diverged`.
     """
-    mean = line.get(f"{metric}_mean", np.nan)
-    sd = line.get(f"{metric}_sd", np.nan)
+    mean = row.get(f"{metric}_mean", np.nan)
+    sd = row.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
-        if metric in DIVERGED_IN and pd.notna(line.get(DIVERGED)):
+        if metric in DIVERGED_IN and pd.notna(row.get(DIVERGED)):
             return DIVERGED
         return ABSENT
     if markup != "latex":
-        return plus_minus(mean, sd, digits)
+        return format_mean_sd(mean, sd, digits)
     if pd.isna(sd):
         return f"${mean:.{digits}f}$"
     return rf"${mean:.{digits}f}_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$"
 
 
-def lowest(lines: pd.DataFrame) -> Hashable | None:
-    """Return the index of the lowest gap if its mean ± sd overlaps no other's, else None.
+def find_lowest_gap(rows: pd.DataFrame) -> Hashable | None:
+    """Return the index of the row with the lowest gap, or None if its mean ± sd overlaps another.
 
-    The result is None for one seed, which has no sd, and for a single line, which has no rival.
+    The result is also None if there is only one seed (no standard deviation) or only one row.
 
     Parameters
     ----------
-    lines
-        A summary with the columns gap_mean and gap_sd; lines without a gap do not count.
+    rows
+        A summary with the columns gap_mean and gap_sd. Rows without a gap are ignored.
     """
-    gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
+    gaps = rows.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():
         return None
     mean = gaps["gap_mean"].round(2)  # as printed
@@ -118,55 +128,55 @@ def lowest(lines: pd.DataFrame) -> Hashable | None:
     return gaps.index[0]
 
 
-def emphasized(cell: str, markup: Markup) -> str:
+def make_bold(cell: str, markup: Markup) -> str:
     """Return a cell in bold."""
     return EMPHASIS[markup].format(cell)
 
 
-def seeds(n: int) -> str:
-    """Return the number of seeds in words: `n = 3 seeds`, `n = 1 seed`."""
+def format_seed_count(n: int) -> str:
+    """Return a phrase such as `n = 3 seeds` or `n = 1 seed`."""
     return f"n = {pluralize(n, 'seed')}"
 
 
-def over_seeds(n: int) -> str:
-    """Return in words which statistic a table over n seeds shows; one seed has no deviation."""
+def describe_statistic(n: int) -> str:
+    """Return a phrase that states which statistic a table over n seeds shows."""
     if n == 1:
-        return seeds(n)
-    return f"mean ± sd over {seeds(n)}"
+        return format_seed_count(n)
+    return f"mean ± sd over {format_seed_count(n)}"
 
 
-def marked(n: int) -> str:
-    """Return the rule for bold cells in a table over n seeds, for its title."""
+def describe_bold(n: int) -> str:
+    """Return a phrase that explains the bold cells in a table over n seeds."""
     if n == 1:
         return "nothing is bold with one seed"
     return "bold where the lowest Avg Gap ± sd overlaps no other"
 
 
 def percent(rate: float) -> str:
-    """Return a share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
+    """Return a share in percent without trailing zeros, such as `2 %` or `0.5 %`."""
     return f"{100 * rate:g} %"
 
 
-def diverged_remark(reasons: Sequence[str]) -> str:
-    """Return a sentence that lists what diverged and why; empty for no reasons."""
+def describe_divergence(reasons: Sequence[str]) -> str:
+    """Return a sentence that lists what diverged and why, or an empty string if nothing did."""
     if not reasons:
         return ""
     return f"Diverged: {'. '.join(reasons)}."
 
 
 def render(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Return tables as text, in order."""
+    """Return the tables as text, one after another."""
     return RENDERERS[markup](tables)
 
 
-def render_or_say(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Return tables as text, in order, or a sentence that there are none."""
+def render_or_note(tables: Sequence[TitledTable], markup: Markup) -> str:
+    """Return the tables as text, or a note that nothing was run if there are none."""
     if not tables:
         return NOTHING[markup]
     return render(tables, markup)
 
 
-def _markdown(tables: Sequence[TitledTable]) -> str:
+def _render_markdown(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = table.frame.to_markdown(index=False, disable_numparse=True)
@@ -178,58 +188,58 @@ def _markdown(tables: Sequence[TitledTable]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def _html(tables: Sequence[TitledTable]) -> str:
+def _render_html(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
-        text = f"<h3>{table.title}</h3>\n{html_table(table.frame)}"
+        text = f"<h3>{table.title}</h3>\n{render_html_table(table.frame)}"
         if table.remark:
             text = f"{text}\n<p>{table.remark}</p>"
         texts.append(text)
     return "\n".join(texts) + "\n"
 
 
-def _latex(tables: Sequence[TitledTable]) -> str:
+def _render_latex(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         columns = "l" * table.frame.shape[1]
-        texts.append(f"% {table.title}\n{latex_table(table.frame, columns)}")
+        texts.append(f"% {table.title}\n{render_latex_table(table.frame, columns)}")
     return "\n".join(texts)
 
 
 RENDERERS: dict[Markup, Callable[[Sequence[TitledTable]], str]] = {
-    "markdown": _markdown,
-    "html": _html,
-    "latex": _latex,
+    "markdown": _render_markdown,
+    "html": _render_html,
+    "latex": _render_latex,
 }
 
 
-def html_table(frame: pd.DataFrame) -> str:
-    """Return a frame of cells as an HTML table; nothing is escaped."""
+def render_html_table(frame: pd.DataFrame) -> str:
+    """Return a frame of cells as an HTML table. Cells are not escaped."""
     return frame.to_html(index=False, escape=False, border=0)
 
 
-def latex_table(frame: pd.DataFrame, columns: str) -> str:
-    """Return a frame of cells as a booktabs table; text is escaped, formulas are left alone.
+def render_latex_table(frame: pd.DataFrame, columns: str) -> str:
+    """Return a frame of cells as a booktabs table. Text is escaped, but formulas are not.
 
-    Equal labels in the upper row of two header rows become one that spans them.
+    If there are two header rows, adjacent equal labels in the upper one are merged.
 
     Parameters
     ----------
     columns
-        The alignment of the columns, as LaTeX wants it.
+        The column specification of the LaTeX table.
     """
     styler = frame.style.hide(axis="index")
-    styler = styler.format(latex_text).format_index(latex_text, axis="columns")
+    styler = styler.format(escape_latex).format_index(escape_latex, axis="columns")
     return styler.to_latex(hrules=True, column_format=columns, multicol_align="c")
 
 
-def latex_text(cell: object) -> str:
-    """Return a cell as LaTeX, with its special characters escaped.
+def escape_latex(cell: object) -> str:
+    """Return a cell as LaTeX, with special characters escaped.
 
-    Text with a formula between $ is assumed to be LaTeX already.
+    Text that contains $ is assumed to be LaTeX already.
     """
     text = str(cell)
     if "$" in text:
         return text
-    # Escapes may put two formulas side by side, which become one: $\ell$$_1$ is $\ell_1$.
+    # Merge adjacent formulas that the replacements may create: $\ell$$_1$ becomes $\ell_1$.
     return text.translate(LATEX_ESCAPES).replace("$$", "")

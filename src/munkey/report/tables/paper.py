@@ -1,8 +1,8 @@
-"""The numbers printed in the paper beside ours, and how many agree.
+"""Comparison of our results with the numbers printed in the paper.
 
-`paper.csv` holds the paper's numbers. Its column `slip` describes the error in a number, if there
-is one. Where `comparable` is `no`, the number does not belong to the system that its row names, and
-ours is not compared with it.
+`paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if there
+is one. If `comparable` is `no`, the printed number does not belong to the system that the row names,
+so ours is not compared with it.
 """
 
 import math
@@ -14,7 +14,14 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report.tables import setting
-from munkey.report.tables.markup import ABSENT, TitledTable, digits, percent, plus_minus, render
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    format_mean_sd,
+    get_decimals,
+    percent,
+    render,
+)
 from munkey.report.tables.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
@@ -23,103 +30,109 @@ KEYS = [*TABLE, "case", "method", "metric"]
 
 
 def printed_numbers() -> pd.DataFrame:
-    """Return a line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
-    lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
-    return lines.assign(comparable=lines["comparable"] != "no")
+    """Return one row per number in the paper's tables, with KEYS, mean, sd, slip and comparable."""
+    numbers = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
+    return numbers.assign(comparable=numbers["comparable"] != "no")
 
 
-def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
-    """Return whether our mean is at most the paper's ± away from its mean, to three digits, for each line.
+def is_within_sd(comparison: pd.DataFrame) -> "pd.Series[bool]":
+    """Return whether each of our means is within one of the paper's standard deviations of its mean.
 
-    It is NA where the means are not comparable, or where the paper has no ±.
+    The difference is rounded to three decimals. The result is NA if the means are not comparable or
+    the paper states no standard deviation.
 
     Parameters
     ----------
-    both
-        The table that `compare` makes.
+    comparison
+        A table with the columns difference and sd.
     """
-    is_near = both["difference"].abs().round(3) <= both["sd"]
-    is_known = both[["difference", "sd"]].notna().all(axis=1)
+    is_near = comparison["difference"].abs().round(3) <= comparison["sd"]
+    is_known = comparison[["difference", "sd"]].notna().all(axis=1)
     return is_near.astype("boolean").where(is_known)
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
+    """Return our numbers next to the paper's, wherever both exist.
 
-    The difference is NaN where the paper's number is not comparable. The column `within` says
-    whether ours is within the paper's ± (`is_within_sd`). Data sets that are not in the paper are
-    left out.
+    The columns ours_mean, ours_sd, mean and sd contain our numbers and the paper's. The column
+    difference is NaN if the paper's number is not comparable. The column within states whether our
+    mean is within the paper's ± (`is_within_sd`). Data sets that are not in the paper are left out.
 
     Parameters
     ----------
     main
-        Summary of the main experiment.
+        The summary of the main experiment.
     ablations
-        Summary of the ablations' cases; None if they were not run.
+        The summary of the ablations' cases; None if they were not run.
     """
-    main_lines = main.assign(case="")
-    ours = [_melt(main_lines, "main"), _melt(main_lines, "runtime")]
+    main_rows = main.assign(case="")
+    ours = [_melt(main_rows, "main"), _melt(main_rows, "runtime")]
     if ablations is not None and not ablations.empty:
         ours.append(_melt(ablations, "strategies"))
         ours.append(_melt(ablations, "aggregation"))
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
-        # An encoder's revision follows its name behind _; of two revisions, the first counts.
-        named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
-        first = named.drop_duplicates(["dataset", "rate", "method", "case"])
-        ours.append(_melt(first, "encoders"))
-    both = printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
-    both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
-    return both.assign(within=is_within_sd(both))
+        # A value is NAME or NAME_REVISION. If several revisions were run, use the first one.
+        by_name = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
+        first_revisions = by_name.drop_duplicates(["dataset", "rate", "method", "case"])
+        ours.append(_melt(first_revisions, "encoders"))
+    comparison = printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
+    difference = comparison["ours_mean"] - comparison["mean"]
+    comparison["difference"] = difference.where(comparison["comparable"])
+    return comparison.assign(within=is_within_sd(comparison))
 
 
 def read(path: str | Path) -> pd.DataFrame:
-    """Return the result of `compare` from the CSV file that it was written to.
+    """Read the result of `compare` from a CSV file.
 
-    Raises DamagedFileError for a file that cannot be read.
+    Raises DamagedFileError if the file cannot be read.
     """
-    both = read_table(path)
-    text = both[["case", "slip"]].astype(object).fillna("")
-    return both.assign(
-        case=text["case"], slip=text["slip"], within=both["within"].astype("boolean")
+    comparison = read_table(path)
+    text = comparison[["case", "slip"]].astype(object).fillna("")
+    return comparison.assign(
+        case=text["case"], slip=text["slip"], within=comparison["within"].astype("boolean")
     )
 
 
-def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
-    """Return whether the numbers of each data set may be compared with the paper's, a sentence each.
+def list_statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
+    """Return one sentence per data set that states whether its numbers are comparable to the paper's.
 
     Parameters
     ----------
     settings
-        The parameters of every data set, from `ReportFacts.compared` in
+        The settings of every data set, from `ReportFacts.compared` in
         munkey.experiment.plan.exhibits.
     """
-    return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
+    return [write_statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
 
 
-def statement(dataset: str, settings: Settings, seeds: int) -> str:
-    """Return whether the numbers of one data set may be compared with the paper's."""
+def write_statement(dataset: str, settings: Settings, seeds: int) -> str:
+    """Return a sentence that states whether a data set's numbers are comparable to the paper's."""
     if dataset not in set(printed_numbers()["dataset"]):
-        return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    differing = setting.differences(dataset, settings, seeds)
+        return (
+            f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with"
+            " the paper's."
+        )
+    differing = setting.list_differences(dataset, settings, seeds)
     selection = []
     if setting.is_selected(settings):
-        selection.append(setting.selected_phrase(dataset))
+        selection.append(setting.describe_selected_pair(dataset))
     if differing:
-        listed = "; ".join(differing + selection)
-        reason = "not the paper's setting"
+        phrases = "; ".join(differing + selection)
         if setting.is_rehearsal(settings, seeds):
             reason = "a rehearsal, with fewer seeds, images and epochs than the paper's"
-        return f"{dataset}: {reason}, so this does not reproduce the paper: {listed}."
+        else:
+            reason = "not the paper's setting"
+        return f"{dataset}: {reason}, so this does not reproduce the paper: {phrases}."
     agreement = "; ".join(["the paper's setting, as far as the paper states it", *selection])
     return f"{dataset}: {agreement}; docs/method.md lists what it leaves open."
 
 
-def expected_share(seeds: int) -> float:
-    """Return the share of numbers within the paper's ± that is expected if our runs repeat the paper's.
+def compute_expected_share(seeds: int) -> float:
+    """Return the share of our numbers that would be within the paper's ± in an exact replication.
 
-    Assume that our runs, one per seed, and the paper's three are draws from one normal distribution.
-    Then the difference of the means over the paper's standard deviation is Student's t with two
-    degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
+    Suppose that our runs, one per seed, and the paper's three runs are draws from the same normal
+    distribution. Then the difference of the means, divided by the paper's standard deviation, is
+    distributed as sqrt(1 / 3 + 1 / seeds) times Student's t with two degrees of freedom.
     """
     t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
     return t / math.sqrt(t**2 + 2)  # P(|T| <= t) with two degrees of freedom, in closed form
@@ -162,34 +175,34 @@ def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
     return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
 
 
-def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
-    """Return `ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
+def side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
+    """Return tables with cells `ours (the paper's)`, checked if ours is within the paper's ±.
 
-    There is one table for each table, data set and rate of the paper.
+    There is one table for each table, data set and rate in the paper.
     """
     cells = []
-    for _, line in both.iterrows():
-        ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
-        papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
-        cells.append(f"{ours} ({papers}) {_choose_word(line['within'], '✓', '✗')}")
-    lines = both.assign(System=_name_systems(both), cell=cells)
-    titled = []
-    for (table, dataset, _), part in lines.groupby(TABLE, sort=False):
+    for _, row in comparison.iterrows():
+        ours = format_mean_sd(row["ours_mean"], row["ours_sd"], get_decimals(row["metric"]))
+        papers = format_mean_sd(row["mean"], row["sd"], get_decimals(row["metric"]))
+        cells.append(f"{ours} ({papers}) {_choose_word(row['within'], '✓', '✗')}")
+    cell_rows = comparison.assign(System=_name_systems(comparison), cell=cells)
+    tables = []
+    for (table, dataset, _), part in cell_rows.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
         ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
         frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
         title = f"{table}, {dataset}, {percent(part['rate'].iloc[0])}: ours (the paper's)"
-        titled.append(TitledTable(title, frame))
-    return titled
+        tables.append(TitledTable(title, frame))
+    return tables
 
 
-def _name_systems(both: pd.DataFrame) -> "pd.Series[str]":
-    """Return the case, if there is one, and the method."""
-    return (both["case"] + " " + both["method"]).str.strip()
+def _name_systems(comparison: pd.DataFrame) -> "pd.Series[str]":
+    """Return the name of each row's system: its case, if there is one, and its method."""
+    return (comparison["case"] + " " + comparison["method"]).str.strip()
 
 
 def _choose_word(within: object, yes: str, no: str) -> str:
-    """Return the word for an entry of `is_within_sd`, which is NA where nothing is compared."""
+    """Return `yes` or `no` for a result of `is_within_sd`, or – if it is NA."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -197,49 +210,57 @@ def _choose_word(within: object, yes: str, no: str) -> str:
     return no
 
 
-def tables(both: pd.DataFrame) -> list[TitledTable]:
-    """Return the comparison as tables: how much agrees, then every number; none where nothing was compared."""
-    if both.empty:
+def comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
+    """Return a table that counts the agreeing numbers, and a table of all compared numbers.
+
+    If nothing was compared, there are no tables.
+    """
+    if comparison.empty:
         return []
-    lines = []
-    for (_, line), system in zip(both.iterrows(), _name_systems(both), strict=True):
-        decimals = digits(line["metric"])
-        difference = "not comparable"
-        if line["comparable"]:
-            difference = f"{line['difference']:+.2f}"
-        lines.append(
+    table_rows = []
+    for (_, row), system in zip(comparison.iterrows(), _name_systems(comparison), strict=True):
+        decimals = get_decimals(row["metric"])
+        if row["comparable"]:
+            difference = f"{row['difference']:+.2f}"
+        else:
+            difference = "not comparable"
+        table_rows.append(
             {
-                "Table": line["table"],
-                "Data set": line["dataset"],
-                "Forget": percent(line["rate"]),
+                "Table": row["table"],
+                "Data set": row["dataset"],
+                "Forget": percent(row["rate"]),
                 "System": system,
-                "Metric": line["metric"],
-                "Ours": plus_minus(line["ours_mean"], line["ours_sd"], decimals),
-                "Paper": plus_minus(line["mean"], line["sd"], decimals),
+                "Metric": row["metric"],
+                "Ours": format_mean_sd(row["ours_mean"], row["ours_sd"], decimals),
+                "Paper": format_mean_sd(row["mean"], row["sd"], decimals),
                 "Difference": difference,
-                "Within ±": _choose_word(line["within"], "yes", "no"),
-                "Slip in the paper": line["slip"],
+                "Within ±": _choose_word(row["within"], "yes", "no"),
+                "Slip in the paper": row["slip"],
             }
         )
-    return [counts(both, printed_numbers()), TitledTable("Number by number", pd.DataFrame(lines))]
+    return [
+        counts(comparison, printed_numbers()),
+        TitledTable("Number by number", pd.DataFrame(table_rows)),
+    ]
 
 
-def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
-    """Return the comparison as text, by the name of the rule's output that each part is written to."""
+def render_comparison(comparison: pd.DataFrame, statements: list[str]) -> dict[str, str]:
+    """Return the comparison as text, by the name of the rule's output file."""
     markdown_head = ""
     latex_head = ""
-    for line in statements:
-        markdown_head += f"- {line}\n"
-        latex_head += f"% {line}\n"
+    for statement in statements:
+        markdown_head += f"- {statement}\n"
+        latex_head += f"% {statement}\n"
+    tables = comparison_tables(comparison)
     return {
-        "csv": both.to_csv(index=False),
-        "markdown": f"{markdown_head}\n{render(tables(both), 'markdown')}",
-        "latex": latex_head + render(tables(both), "latex"),
+        "csv": comparison.to_csv(index=False),
+        "markdown": f"{markdown_head}\n{render(tables, 'markdown')}",
+        "latex": latex_head + render(tables, "latex"),
     }
 
 
 def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return a summary with a line per metric, for one of the paper's tables."""
+    """Return a summary in long format, with one row per metric, for one of the paper's tables."""
     keys = summary.columns.intersection(KEYS)
     parts = []
     for name in summary.columns[summary.columns.str.endswith("_mean")]:

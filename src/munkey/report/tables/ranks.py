@@ -1,10 +1,10 @@
-"""Ranks of methods by the gap of each seed, and which of them a run tells apart (Demšar 2006).
+"""Ranks of methods by the gap of each seed, and tests of which methods differ (Demšar 2006).
 
-At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests
-compare blocks that must be independent of each other. A block is a seed of a data set; its rates
-are not blocks of their own, because they start from the same trained models. So the ranks of a seed
-are averaged over its rates and ranked again. Friedman's test says whether the methods differ at
-all; if it does, Nemenyi's says which two do.
+Methods are ranked for every seed and rate; equal gaps share the mean of their ranks. The tests
+require independent blocks. Each seed of a data set is one block. Its rates are not separate blocks,
+because they start from the same trained models, so a seed's ranks are averaged over its rates and
+ranked again. Friedman's test shows whether any methods differ. If so, Nemenyi's test shows which
+pairs of methods do.
 """
 
 import math
@@ -12,43 +12,43 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # planning imports this file, and nothing heavy
+if TYPE_CHECKING:  # planning imports this file and must not load heavy libraries
     import pandas as pd
 
     from munkey.report.tables.markup import TitledTable
     from munkey.report.tables.summary import Row
 
-FEWEST_BLOCKS = 5  # with fewer, the distributions that the tests assume are far off
+FEWEST_BLOCKS = 5  # with fewer, the asymptotic distributions of the tests are inaccurate
 FEWEST_METHODS = 3
-LEVEL = 0.05
-DIGITS = 6  # gaps that differ by less differ by rounding alone
+LEVEL = 0.05  # significance level
+DIGITS = 6  # smaller differences between gaps are rounding errors
 BLOCK = ["dataset", "seed"]
-LINE = [*BLOCK, "rate"]
+INDEX = [*BLOCK, "rate"]
 REMARK = (
-    "At every seed and rate, methods are ranked by the gap to their own oracle; 1 is the best. The rates of a seed"
-    " start from the same trained models, so only seeds are independent, and the tests count seeds. The smaller"
-    " critical difference would hold if rates were independent too; it claims too much. Where Friedman's p is 0.05 or"
-    " more, no two methods are told apart, however far apart their ranks."
+    "For every seed and rate, methods are ranked by the gap to their own oracle; 1 is best. The rates of a seed start"
+    " from the same trained models, so only seeds are independent, and the tests count seeds. The smaller critical"
+    " difference assumes that rates are also independent, which is too optimistic. If Friedman's p is 0.05 or more, no"
+    " two methods differ significantly, no matter how far apart their ranks are."
 )
 
 
 @dataclass(frozen=True)
 class RankTest:
-    """The result of ranking methods over blocks.
+    """The result of comparing methods by their ranks over blocks.
 
     Attributes
     ----------
     mean
-        The mean rank of each method, the best first.
+        The mean rank of each method, best first.
     blocks
         The number of blocks.
     p
-        The p-value of Friedman's test that all methods are alike.
+        The p-value of Friedman's test. The null hypothesis is that all methods are equal.
     difference
-        The critical difference: methods whose mean ranks are at least this far apart differ.
+        The critical difference. Methods differ if their mean ranks are at least this far apart.
     pairs
-        P-values of Nemenyi's test for each two methods; all 1 where Friedman's test does not say
-        that any differ.
+        The p-values of Nemenyi's test for each pair of methods. All are 1 if Friedman's test is not
+        significant.
     """
 
     mean: "pd.Series[float]"
@@ -59,19 +59,21 @@ class RankTest:
 
     @property
     def friedman(self) -> str:
-        """Friedman's test in words."""
+        """A phrase with the p-value of Friedman's test."""
         if self.p < 0.0005:
             return "Friedman p < 0.001"
         return f"Friedman p = {self.p:.3f}"
 
 
 def has_enough_blocks(blocks: int, methods: int) -> bool:
-    """Return whether there is enough to rank."""
+    """Return whether there are enough blocks and methods for the tests."""
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
 
-def too_few(blocks: "pd.DataFrame") -> str:
-    """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough.
+def describe_shortage(blocks: "pd.DataFrame") -> str:
+    """Return a phrase that states how many seeds and methods the tests need.
+
+    The phrase is empty if there are enough.
 
     Parameters
     ----------
@@ -81,90 +83,98 @@ def too_few(blocks: "pd.DataFrame") -> str:
     count, methods = blocks.shape
     if has_enough_blocks(count, methods):
         return ""
-    need = f"{FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap everywhere"
-    return f"ranks need {need}; here are {count} and {methods}: add to `seeds` or `methods`"
+    return (
+        f"ranks need at least {FEWEST_BLOCKS} seeds and {FEWEST_METHODS} methods that have a gap"
+        f" everywhere; there are {count} and {methods}: add to `seeds` or `methods`"
+    )
 
 
 def compute_ranks(gaps: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the ranks of the methods within each line.
+    """Return the ranks of the methods within each row.
 
-    A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
-    without it would rank the others among fewer.
+    A method that lacks a gap in any row is left out of all rows. Otherwise, the other methods would
+    be ranked among fewer competitors in that row.
 
     Parameters
     ----------
     gaps
-        A line for each data set, seed and rate, a column for each method.
+        One row per data set, seed and rate, and one column per method.
     """
     return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
 
 
-def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
-    """Return a line of ranks for each data set, seed and rate, a column for each method, named by its title.
+def rank_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
+    """Return ranks with one row per data set, seed and rate, and one column per method title.
 
-    Originals and oracles are not ranked. Its CSV file is read with `set_index(LINE)`.
+    Originals and oracles are not ranked. To read the table back from CSV, call `set_index(INDEX)`.
 
     Parameters
     ----------
     tidy
-        Tidy metrics with the gap of each seed (`with_seed_gaps`).
+        Tidy metrics with the gap of each seed (`add_seed_gaps`).
     """
     titles = {row.name: row.title for row in rows if row.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
-    wide = gaps.pivot(index=LINE, columns="method", values="value")
+    wide = gaps.pivot(index=INDEX, columns="method", values="value")
     ordered = wide.reindex(columns=list(titles)).rename(columns=titles)
     return compute_ranks(ordered.rename_axis(columns=None))
 
 
-def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the blocks: ranks of each data set and seed, from the mean over its rates.
+def rank_by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the ranks of each block, based on the mean ranks over its rates.
 
     Parameters
     ----------
     ranks
-        From `compute_ranks`.
+        The result of `compute_ranks`.
     """
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
-def blocks_in_words(ranks: "pd.DataFrame") -> str:
-    """Return how many blocks ranks have, in words.
+def describe_blocks(ranks: "pd.DataFrame") -> str:
+    """Return a phrase that states the number of blocks.
 
     Parameters
     ----------
     ranks
-        From `compute_ranks`.
+        The result of `compute_ranks`.
     """
-    blocks = by_seed(ranks).index
+    blocks = rank_by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
         return f"{len(blocks)} pairs of data set and seed"
     return f"{len(blocks)} seeds"
 
 
-def ranking(blocks: "pd.DataFrame") -> RankTest:
-    """Test whether methods differ over blocks (B, M) of ranks, and which two do.
+def compare_methods(blocks: "pd.DataFrame") -> RankTest:
+    """Test whether methods differ, and which pairs of them do.
 
-    Raises ValueError where there are too few blocks or methods.
+    Raises ValueError if there are too few blocks or methods.
+
+    Parameters
+    ----------
+    blocks
+        Ranks of M methods in B blocks, (B, M).
     """
     from scikit_posthocs import posthoc_nemenyi_friedman
     from scipy.stats import friedmanchisquare
 
+    shortage = describe_shortage(blocks)
+    if shortage:
+        raise ValueError(shortage)
     count, methods = blocks.shape
-    if too_few(blocks):
-        raise ValueError(too_few(blocks))
-    # Where all ranks are equal, Friedman's statistic is 0 / 0, and no methods differ.
-    p = 1.0
     if (blocks.nunique(axis="columns") > 1).any():
         p = friedmanchisquare(*blocks.to_numpy().T).pvalue
+    else:  # all ranks are equal, so Friedman's statistic would be 0 / 0
+        p = 1.0
     mean = blocks.mean().sort_values(kind="stable")
     pairs = posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
     if p >= LEVEL:
         pairs[:] = 1.0
-    return RankTest(mean, count, float(p), critical_difference(methods, count), pairs)
+    return RankTest(mean, count, float(p), compute_critical_difference(methods, count), pairs)
 
 
-def critical_difference(methods: int, blocks: int) -> float:
-    """Return the smallest difference of two mean ranks that is significant in Nemenyi's test at 5 %."""
+def compute_critical_difference(methods: int, blocks: int) -> float:
+    """Return the smallest difference of mean ranks that Nemenyi's test finds significant at 5 %."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))
@@ -172,17 +182,17 @@ def critical_difference(methods: int, blocks: int) -> float:
 
 
 def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
-    """Return a line for each method, the best first, with its mean ranks and the methods that it differs from.
+    """Return one row per method, best first, with its mean ranks and the methods it differs from.
 
-    Mean ranks are by seed, by seed and rate, and at each rate. If there are too few seeds or
-    methods, the title says so.
+    Mean ranks are given by seed, by seed and rate, and at each rate. If there are too few seeds or
+    methods, the title says so instead.
 
     Parameters
     ----------
     ranks
-        The result of `ranks_by_title`.
+        The result of `rank_by_title`.
     rows
-        The rows of the main table; the remark names those that are not ranked.
+        The rows of the main table. The remark lists those that are not ranked.
     """
     import pandas as pd
 
@@ -192,16 +202,16 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTabl
     unranked = [title for title in titles if title not in ranks.columns]
     remark = ""
     if unranked:
-        remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}."
-    missing = too_few(by_seed(ranks))
-    if missing:
-        return TitledTable(
-            missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark
-        )
-    test = ranking(by_seed(ranks))
+        remark = f"Not ranked because a gap is missing: {', '.join(unranked)}."
+    blocks = rank_by_seed(ranks)
+    shortage = describe_shortage(blocks)
+    if shortage:
+        heading = shortage[0].upper() + shortage[1:]
+        return TitledTable(heading, pd.DataFrame({"Method": titles}), remark)
+    test = compare_methods(blocks)
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     rates = list(map(float, by_rate.index))
-    lines = []
+    table_rows = []
     for title, mean in test.mean.items():
         cells = {
             "Method": title,
@@ -213,12 +223,12 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTabl
         p_values = test.pairs[title].reindex(test.mean.index)
         others = p_values.index[p_values < LEVEL]
         cells["told apart from"] = ", ".join(map(str, others)) or ABSENT
-        lines.append(cells)
+        table_rows.append(cells)
     datasets = ", ".join(dict.fromkeys(ranks.index.get_level_values("dataset")))
-    if_independent = critical_difference(len(ranks.columns), len(ranks))
+    if_independent = compute_critical_difference(len(ranks.columns), len(ranks))
     title = (
-        f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {blocks_in_words(ranks)};"
+        f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {describe_blocks(ranks)};"
         f" {test.friedman}; critical difference {test.difference:.2f} by seed ({if_independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )
-    return TitledTable(title, pd.DataFrame(lines), remark)
+    return TitledTable(title, pd.DataFrame(table_rows), remark)

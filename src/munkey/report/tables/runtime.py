@@ -1,4 +1,4 @@
-"""The table of run times: the cost of forgetting, beside retraining."""
+"""The run time table, which compares the cost of forgetting with the cost of retraining."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -6,81 +6,85 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from munkey.report.tables.markup import ABSENT, Markup, TitledTable, cell, percent
+from munkey.report.tables.markup import ABSENT, Markup, TitledTable, format_cell, percent
 from munkey.report.tables.summary import Key, Row
 
 RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
 
 
-class TimedLine(NamedTuple):
-    """A line of a summary, and the time that its time to forget is compared with.
+class SystemTimes(NamedTuple):
+    """How long a system takes to forget, compared with retraining.
 
     Attributes
     ----------
+    summary_row
+        The system's row in a summary.
     metric
-        The seconds that it takes to forget; for an oracle, those of its training.
-    retrained
-        The mean seconds of its oracle's training, NaN where it has none.
+        The metric with the seconds to forget: `unlearn_s`, or `train_s` for an oracle.
+    retrain_seconds
+        The mean seconds of its oracle's training; NaN if it has no oracle.
     """
 
-    line: pd.Series
+    summary_row: pd.Series
     metric: str
-    retrained: float
+    retrain_seconds: float
 
     @property
     def seconds(self) -> float:
-        """The mean time to forget; NaN for a system that forgets nothing."""
-        return float(self.line.get(f"{self.metric}_mean", math.nan))
+        """The mean seconds to forget; NaN if the system does not forget."""
+        return float(self.summary_row.get(f"{self.metric}_mean", math.nan))
 
     @property
     def speed_up(self) -> str:
-        """How many times faster forgetting is than retraining."""
+        """How many times faster forgetting is than retraining, as text; – if it is unknown."""
         if not self.seconds:
             return ABSENT
-        times = self.retrained / self.seconds
-        if math.isnan(times):
+        factor = self.retrain_seconds / self.seconds
+        if math.isnan(factor):
             return ABSENT
-        if times >= 10:
-            return f"{times:.0f}"
-        return f"{times:.1f}"
+        if factor >= 10:
+            return f"{factor:.0f}"
+        return f"{factor:.1f}"
 
 
-def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
-    """Yield the lines of a summary in their order, each with the time of its oracle at its data set and rate."""
+def iterate_times(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[SystemTimes]:
+    """Yield the times of each row of a summary, in order."""
     oracle_names = {row.name: row.oracle for row in rows}
-    lines = {}
-    for _, line in summary.iterrows():
-        lines[Key(line["dataset"], line["rate"], line["method"])] = line
-    for key, line in lines.items():
-        oracle = key
-        metric = "train_s"
-        if key.method not in oracle_names.values():
+    summary_rows = {}
+    for _, summary_row in summary.iterrows():
+        key = Key(summary_row["dataset"], summary_row["rate"], summary_row["method"])
+        summary_rows[key] = summary_row
+    for key, summary_row in summary_rows.items():
+        if key.method in oracle_names.values():
+            oracle = key
+            metric = "train_s"
+        else:
             oracle = key._replace(method=str(oracle_names[key.method]))
             metric = "unlearn_s"
-        retrained = math.nan
-        if oracle in lines:
-            retrained = lines[oracle].get("train_s_mean", math.nan)
-        yield TimedLine(line, metric, float(retrained))
+        retrain_seconds = math.nan
+        if oracle in summary_rows:
+            retrain_seconds = summary_rows[oracle].get("train_s_mean", math.nan)
+        yield SystemTimes(summary_row, metric, float(retrain_seconds))
 
 
 def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> TitledTable:
-    """Return a table of the seconds to unlearn, and how many times faster that is than retraining.
+    """Return a table of the seconds to unlearn and the speed-up over retraining.
 
-    It also has the CPU seconds of the whole job, the seconds to search for settings (all
-    candidates), those of a training epoch of the base model, and P_s.
+    The other columns are the CPU seconds of the whole job, the seconds to search for settings (all
+    candidates), the seconds of one training epoch of the base model, and P_s.
     """
-    lines = []
-    for times in runtimes(summary, rows):
-        line = times.line
+    table_rows = []
+    for times in iterate_times(summary, rows):
+        summary_row = times.summary_row
         cells = {
-            "Method": line["title"],
-            "Data set": line["dataset"],
-            "Forget": percent(line["rate"]),
-            "Unlearn [s]": cell(line, times.metric, markup, digits=4),
+            "Method": summary_row["title"],
+            "Data set": summary_row["dataset"],
+            "Forget": percent(summary_row["rate"]),
+            "Unlearn [s]": format_cell(summary_row, times.metric, markup, digits=4),
             "Speed-up": times.speed_up,
-            "CPU [s]": cell(line, "cpu_s", markup),
+            "CPU [s]": format_cell(summary_row, "cpu_s", markup),
         }
         for name, column in RUN_TIMES.items():
-            cells[column] = cell(line, name, markup, digits=4)
-        lines.append(cells)
-    return TitledTable("", pd.DataFrame(lines))
+            cells[column] = format_cell(summary_row, name, markup, digits=4)
+        table_rows.append(cells)
+    return TitledTable("", pd.DataFrame(table_rows))

@@ -1,4 +1,4 @@
-"""Tables of the scenarios: the same systems after other requests than random ones, each beside its oracle."""
+"""Tables of the scenarios, which evaluate the same systems on forget sets that are not random."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -9,36 +9,37 @@ from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    marked,
-    number_cell,
-    over_seeds,
+    describe_bold,
+    describe_statistic,
+    format_cell,
+    format_mean_sd,
+    format_number,
+    format_two_digits,
     percent,
-    plus_minus,
-    two_digits,
 )
-from munkey.report.tables.summary import Row, diverged_sentence, summarize
+from munkey.report.tables.summary import Row, describe_diverged_systems, summarize
 
-OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
-AFTER_OTHERS = ("FM_mean", "forgotten_mean")
-LEAST_MARK = 5.0  # of FM, between original and oracle, below which it says nothing [points]
+GROUP_METRICS = ("RTA", "FTA", "probe")  # only for requests that forget whole classes or units
+NONRANDOM_METRICS = ("FM_mean", "forgotten_mean")
+# If the FM of original and oracle differ by less than this [points], the mark is meaningless.
+LEAST_MARK = 5.0
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return the summaries of all scenarios, with the columns case, ToW, ToW_sd and mark.
 
-    ToW (Zhao et al. 2024) is the product of 1 - |difference to the oracle| over FA, RA and TA, as
-    shares, of means over seeds; 1 is the oracle. ToW_sd is the standard deviation over seeds, each
-    against the same seed of the oracle. mark is where FM lies between the oracle's, 0, and the
-    original's, 100; it is NaN if these two are so close that it says nothing.
+    ToW (Zhao et al. 2024) is the product of 1 - |difference to the oracle| over FA, RA and TA, which
+    are shares averaged over seeds; 1 means equal to the oracle. ToW_sd is the standard deviation
+    over seeds, each compared with the oracle of the same seed. mark is the position of FM on a scale
+    from the oracle's (0) to the original's (100), or NaN if these two are too close.
     """
     parts = list[pd.DataFrame]()
     for case, part in tidy.groupby("case", sort=False):
-        # a row may have no line: methods that need an empty class do not run where there is none
+        # Methods that need an emptied class are not run in scenarios without one.
         measured = set(part["method"])
         rows_here = [row for row in rows if row.name in measured]
         summary = summarize(part.drop(columns="case"), rows_here).assign(case=case)
-        for name in AFTER_OTHERS:  # not measured after a request at random
+        for name in NONRANDOM_METRICS:  # random requests lack these columns
             summary[name] = summary.get(name, np.nan)
         means = summary.set_index(["rate", "method"])
         marks = means["FM_mean"]
@@ -54,19 +55,19 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
             tow_by_seed = _compute_tow(by_seed, row.name, row.oracle)
             deviations = tow_by_seed.groupby("rate").std()
             for rate in summary["rate"].unique():
-                here = (summary["rate"] == rate) & (summary["method"] == row.name)
+                is_system = (summary["rate"] == rate) & (summary["method"] == row.name)
                 system = accuracies.loc[rate, row.name]
                 oracle = accuracies.loc[rate, row.oracle]
                 tow = (1 - (system - oracle).abs() / 100).prod(skipna=False)
-                summary.loc[here, "ToW"] = tow
-                summary.loc[here, "ToW_sd"] = np.nan
+                summary.loc[is_system, "ToW"] = tow
+                summary.loc[is_system, "ToW_sd"] = np.nan
                 if not np.isnan(tow):
-                    summary.loc[here, "ToW_sd"] = deviations.get(rate, np.nan)
-                learned = marks[rate, originals[row.oracle]] - marks[rate, row.oracle]
-                remaining = marks[rate, row.name] - marks[rate, row.oracle]
-                summary.loc[here, "mark"] = np.nan
-                if learned >= LEAST_MARK:
-                    summary.loc[here, "mark"] = 100 * remaining / learned
+                    summary.loc[is_system, "ToW_sd"] = deviations.get(rate, np.nan)
+                original_excess = marks[rate, originals[row.oracle]] - marks[rate, row.oracle]
+                system_excess = marks[rate, row.name] - marks[rate, row.oracle]
+                summary.loc[is_system, "mark"] = np.nan
+                if original_excess >= LEAST_MARK:
+                    summary.loc[is_system, "mark"] = 100 * system_excess / original_excess
         parts.append(summary)
     return pd.concat(parts, ignore_index=True)
 
@@ -77,7 +78,7 @@ def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[
     Parameters
     ----------
     by_seed
-        FA, RA and TA in percent, a line for each method, rate and seed.
+        FA, RA and TA in percent, with one row per method, rate and seed.
     """
     methods = by_seed.index.get_level_values("method")
     systems = by_seed[methods == system].droplevel("method")
@@ -88,31 +89,32 @@ def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[
 def scenario_tables(
     summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
 ) -> Iterator[TitledTable]:
-    """Yield a table for each scenario, with a line for each system.
+    """Yield one table per scenario, with one row per system.
 
     Parameters
     ----------
     requests
-        The samples to forget in words, by case.
+        Descriptions of the samples to forget, by case.
     """
     for (case, _), part in summary.groupby(["case", "rate"], sort=False):
         metrics = ["TA"]
-        for name in OF_GROUPS:
+        for name in GROUP_METRICS:
             if f"{name}_mean" in part and part[f"{name}_mean"].notna().any():
                 metrics.append(name)
-        lines = []
+        table_rows = []
         for row in rows:
-            for _, line in part[part["method"] == row.name].iterrows():
+            for _, summary_row in part[part["method"] == row.name].iterrows():
                 cells = {"Method": row.title}
                 for name in (*metrics, "RA", "FA", "MIA"):
-                    cells[name] = cell(line, name, markup)
-                cells["Avg Gap"] = cell(line, "gap", markup)
-                cells["Mark [%]"] = number_cell(line["mark"], 0)
-                cells["ToW"] = ABSENT
-                if pd.notna(line["ToW"]):
-                    cells["ToW"] = plus_minus(line["ToW"], line["ToW_sd"], 3)
-                cells["Unlearn [s]"] = _format_seconds(row, line)
-                lines.append(cells)
+                    cells[name] = format_cell(summary_row, name, markup)
+                cells["Avg Gap"] = format_cell(summary_row, "gap", markup)
+                cells["Mark [%]"] = format_number(summary_row["mark"], 0)
+                if pd.isna(summary_row["ToW"]):
+                    cells["ToW"] = ABSENT
+                else:
+                    cells["ToW"] = format_mean_sd(summary_row["ToW"], summary_row["ToW_sd"], 3)
+                cells["Unlearn [s]"] = _format_seconds(row, summary_row)
+                table_rows.append(cells)
         n = int(part["n"].min())
         rate = part["rate"].iloc[0]
         forgotten = part["forgotten_mean"].dropna()
@@ -121,15 +123,17 @@ def scenario_tables(
             request += f", {percent(rate)}"
         if len(forgotten):
             request += f", {forgotten.iloc[0]:.0f} samples"
-        title = f"{part['dataset'].iloc[0]}, {request}; {over_seeds(n)}; {marked(n)}"
-        yield TitledTable(title, pd.DataFrame(lines), diverged_sentence(part.drop(columns="case")))
+        title = f"{part['dataset'].iloc[0]}, {request}; {describe_statistic(n)}; {describe_bold(n)}"
+        yield TitledTable(
+            title, pd.DataFrame(table_rows), describe_diverged_systems(part.drop(columns="case"))
+        )
 
 
-def _format_seconds(row: Row, line: pd.Series) -> str:
-    """Return the seconds that the method takes, or the training of an oracle."""
-    seconds = line.get("unlearn_s_mean")
+def _format_seconds(row: Row, summary_row: pd.Series) -> str:
+    """Return the seconds that a method takes or, for an oracle, the seconds of its training."""
+    seconds = summary_row.get("unlearn_s_mean")
     if pd.isna(seconds) and row.oracle is None:
-        seconds = line.get("train_s_mean")
+        seconds = summary_row.get("train_s_mean")
     if pd.isna(seconds):
         return ABSENT
-    return two_digits(seconds)
+    return format_two_digits(seconds)

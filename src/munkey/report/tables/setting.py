@@ -1,16 +1,17 @@
-"""The setting that the paper states (sec. 3.2, 4; app. B, E) by the keys of params.yaml, and how a run differs from it.
+"""The settings that the paper states (sec. 3.2, 4; app. B, E), and how a run differs from them.
 
-What the paper leaves open is not compared; docs/method.md lists it.
+Settings are named as in params.yaml. Settings that the paper does not state are not compared;
+docs/method.md lists them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# values of a data set's parameters, by `section.name`, or by name if outside a section
+# A data set's settings: sections as in params.yaml, or values by `section.name`.
 Settings = Mapping[str, Any]
 
 SEEDS = 3
-# A tuple lists alternatives.
+# A tuple lists values that all agree with the paper.
 STATED: Settings = {
     "source.limit_per_class": None,
     "source.val_from": None,  # 40 % of the official val or test set (app. B.1)
@@ -46,10 +47,14 @@ STATED: Settings = {
     "search": True,
     "selection.threshold": 0.3,
 }
-# Values that the paper gives only as the name of an architecture or augmentation.
-NAMED = dict.fromkeys(
-    ["model.depth", "model.heads", "model.mlp_ratio"], "ViT-Tiny"
-) | dict.fromkeys(["train.crop_scale", "train.crop_ratio"], "random resized crop")
+# Settings that the paper states only through the name of an architecture or augmentation.
+NAMED = {
+    "model.depth": "ViT-Tiny",
+    "model.heads": "ViT-Tiny",
+    "model.mlp_ratio": "ViT-Tiny",
+    "train.crop_scale": "random resized crop",
+    "train.crop_ratio": "random resized crop",
+}
 BOTH_RATES = [0.1, 0.02]
 ONE_RATE = [0.1]
 NATURAL = {"munkey.p_image": 0.1, "munkey.p_token": 0.3}
@@ -63,8 +68,7 @@ STATED_OF: Mapping[str, Settings] = {
     "dermamnist": MEDICAL | {"forget.rates": BOTH_RATES, "forget.sampling": "stratified"},
     "bloodmnist": MEDICAL | {"forget.rates": ONE_RATE, "forget.sampling": "stratified"},
 }
-# Of methods, by METHOD.KEY. The learning rates of all that are tuned are searched between two
-# factors.
+# The methods' settings, by METHOD.KEY.
 STATED_OF_METHODS: Settings = {
     "l1-sparse.lam": 0.01,
     "neggrad-plus.alpha": 0.95,
@@ -72,70 +76,72 @@ STATED_OF_METHODS: Settings = {
     "amun.stride": 0.1,
     "amun.keep_forget": False,
 }
+# The learning-rate factors of these methods are searched between the two values of FACTORS.
 TUNED = ("cf", "cf-k", "eu-k", "l1-sparse", "neggrad-plus", "amnesiac", "scrub", "amun")
 FACTORS = [0.1, 1.0]
-PAIR = ("munkey.p_image", "munkey.p_token")
+SELECTED = ("munkey.p_image", "munkey.p_token")  # may be chosen by the selection
 
 
-def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
-    """Return how a run differs from the paper's statement on one of its data sets, a phrase each.
+def list_differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
+    """Return one phrase per setting of a run that differs from the paper's.
 
     Parameters
     ----------
+    dataset
+        One of the paper's data sets.
     settings
-        Sections as in params.yaml; `unlearn` lists every value that is tried of each setting of
-        each method.
+        Sections as in params.yaml. The section `unlearn` lists all values that are tried for each
+        setting of each method.
     """
     phrases = []
     if seeds != SEEDS:
         phrases.append(_describe("seeds", seeds, SEEDS))
     for name, stated in {**STATED, **STATED_OF[dataset]}.items():
-        if name in PAIR and is_selected(settings):
+        if name in SELECTED and is_selected(settings):
             continue
         section, _, key = name.partition(".")
         ours = settings[section]
         if key:
             ours = ours[key]
-        agree = ours in _list_alternatives(stated)
-        if name == "forget.rates":  # in any order
-            agree = sorted(ours) == sorted(stated)
-        if not agree:
+        if name == "forget.rates":  # the order does not matter
+            agrees = sorted(ours) == sorted(stated)
+        else:
+            agrees = ours in _list_alternatives(stated)
+        if not agrees:
             phrases.append(_describe(name, ours, stated))
-    return phrases + _differences_of_methods(settings)
+    return phrases + _list_method_differences(settings)
 
 
 def is_rehearsal(settings: Settings, seeds: int) -> bool:
     """Return whether a run has fewer seeds, images and epochs than the paper's.
 
-    Such a run shows that all steps work, and nothing else.
+    Such a run only shows that all steps work.
     """
     fewer_epochs = settings["train"]["epochs"] < STATED["train.epochs"]
     return seeds < SEEDS and fewer_epochs and settings["source"]["limit_per_class"] is not None
 
 
 def is_selected(settings: Settings) -> bool:
-    """Return whether p_image and p_token are those that the selection chooses."""
+    """Return whether p_image and p_token are chosen by the selection."""
     return bool(settings["munkey"]["p_drop"] == "selected")
 
 
-def selected_phrase(dataset: str) -> str:
-    """Return the phrase on a pair that was selected."""
+def describe_selected_pair(dataset: str) -> str:
+    """Return a phrase which states that p_image and p_token were selected."""
     stated = STATED_OF[dataset]
     papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"
-    return f"p_image and p_token are those that the selection chose (paper's: {papers})"
+    return f"p_image and p_token were chosen by the selection (paper: {papers})"
 
 
-def _differences_of_methods(settings: Settings) -> list[str]:
-    """Return how the settings of the methods that run differ from the paper's."""
+def _list_method_differences(settings: Settings) -> list[str]:
+    """Return one phrase per setting of the methods in the run that differs from the paper's."""
     phrases = []
     for name, value in STATED_OF_METHODS.items():
         tried = _list_tried(settings, name)
-        if tried in ([], [value]):  # the method does not run, or runs as in the paper
+        if tried in ([], [value]):  # the method is not run, or its setting is the paper's
             continue
-        if len(tried) == 1:
-            phrases.append(_describe(f"unlearn.{name}", tried[0], value))
-        else:
-            phrases.append(_describe(f"unlearn.{name}", tried, value))
+        ours = tried[0] if len(tried) == 1 else tried
+        phrases.append(_describe(f"unlearn.{name}", ours, value))
     if not settings["search"]:
         return phrases
     for method in TUNED:
@@ -148,7 +154,7 @@ def _differences_of_methods(settings: Settings) -> list[str]:
 
 
 def _list_tried(settings: Settings, name: str) -> list[float]:
-    """Return the values that are tried of METHOD.KEY; none if the method does not run."""
+    """Return the values that are tried for METHOD.KEY, or an empty list if the method is not run."""
     method, key = name.split(".")
     if method not in settings["unlearn"]:
         return []
@@ -163,7 +169,7 @@ def _list_alternatives(stated: object) -> tuple[object, ...]:
 
 
 def _describe(name: str, ours: object, stated: object) -> str:
-    """Return a phrase that sets our value of a key beside the paper's."""
+    """Return a phrase with our value of a setting and the paper's."""
     papers = " or ".join(map(str, _list_alternatives(stated)))
     if name in NAMED:
         papers += f", implied by the name {NAMED[name]}"

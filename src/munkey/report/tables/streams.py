@@ -1,4 +1,4 @@
-"""Requests one after another: accuracy, seconds, and the residual share of each earlier request."""
+"""Tables of streams of requests: accuracy, seconds, and the residual share of each earlier request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -17,20 +17,28 @@ from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, plus_minus, two_digits
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    describe_divergence,
+    format_mean_sd,
+    format_two_digits,
+)
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
-EVERY = 0  # instead of the number of a request: all samples that have been forgotten so far
+ALL_REQUESTS = 0  # in the column `request`: all samples that have been forgotten so far
 
 
 class StreamedSystem(TypedDict):
-    """A system, in the form in which munkey.experiment.plan.streams lists it.
+    """A system that takes part in a stream, as munkey.experiment.plan.streams lists it.
 
     Attributes
     ----------
+    stored
+        A phrase that lists what must be kept to predict and to forget.
     logits, records
-        Paths of files, one of each for every model.
+        The paths of the files with logits and of the job records, one for each model.
     """
 
     name: str
@@ -41,17 +49,17 @@ class StreamedSystem(TypedDict):
 
 
 class StreamFindings(NamedTuple):
-    """The findings of all systems.
+    """The findings for all systems.
 
     Attributes
     ----------
     curves
         A table with the columns name, title, seed, done, seconds, RA and TA.
     shares
-        A table with the columns name, title, done, request (EVERY: all so far), and the residual
-        share in percent with its interval over pairs: share, share_low, share_high.
+        A table with the columns name, title, done, request (a number, or ALL_REQUESTS), share,
+        share_low and share_high: the residual share in percent, with its interval over pairs.
     diverged
-        Which seeds of a system diverged and why, by the system's name.
+        The diverged seeds with their reasons, by the name of the system.
     """
 
     curves: pd.DataFrame
@@ -59,11 +67,11 @@ class StreamFindings(NamedTuple):
     diverged: Mapping[str, str] = {}
 
 
-def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
+def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
     """Read the files of all systems, and compute their residual shares.
 
-    An oracle never saw the deleted samples, so it has no shares. A system with a diverged model has
-    neither curves nor shares.
+    Oracles have no shares because they never saw the deleted samples. A system with a diverged
+    model has neither curves nor shares.
     """
     diverged: dict[str, str] = {}
     curves: list[dict[str, object]] = []
@@ -82,49 +90,51 @@ def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
             for moment in record["moments"]:
                 curves.append({**key, "seed": seed, **moment})
         arrays = list(map(read_npz, system["logits"]))
-        is_oracle = arrays[0]["done"][0] > 0  # an oracle has no answers before the first request
+        is_oracle = arrays[0]["done"][0] > 0  # an oracle has no logits before the first request
         if not is_oracle:
-            for line in compute_shares(arrays):
-                shares.append({**key, **line})
+            for share in compute_shares(arrays):
+                shares.append({**key, **share})
     return StreamFindings(
         pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), diverged
     )
 
 
 def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
-    """Yield the residual share of each request, after it and after each later request.
+    """Yield the residual share of each request, right after it and after each later request.
 
-    Shares are computed in pairs of models that never saw the samples that the other one deletes.
-    Both have had as many requests, so the effects of these on everything else cancel.
+    Shares are computed in pairs of models. Each model never saw the samples that its partner
+    deletes. Both have processed the same number of requests, so side effects of the requests cancel.
 
     Parameters
     ----------
     models
-        Arrays of `munkey.jobs.relearn.stream`; those of seeds 2p and 2p + 1 are a pair.
+        The arrays that `munkey.jobs.relearn.stream` wrote. Seeds 2p and 2p + 1 form a pair.
     """
-    requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0: not deleted
+    # In shapes, P is the number of pairs, N that of all samples, and n that of pool samples.
+    requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0 if never deleted
     deleted = requests > 0
     absent = swap_partners(deleted)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
-    first = halves.first
-    in_pool = requests[:, halves.pool]
-    request = np.where(first, in_pool[::2], in_pool[1::2])  # (P, n)
-    differences = []  # by the number of requests so far
+    pool_requests = requests[:, halves.pool]
+    # Which request deletes each pool sample. In each pair, only one of the partners deletes it.
+    request_numbers = np.where(halves.first, pool_requests[::2], pool_requests[1::2])  # (P, n)
+    differences = []  # one array per number of requests done
     for done in models[0]["done"]:
         margins = []
         for arrays in models:
             margins.append(compute_margins(arrays["logits"][done], arrays["labels"]))
         scores = Pairs(np.stack(margins), halves).scores
-        differences.append(compute_differences(scores, first))
+        differences.append(compute_differences(scores, halves.first))
     before = differences[0]
     for done, after in enumerate(differences[1:], 1):
-        for number in (EVERY, *range(1, done + 1)):
-            is_counted = request == number
-            if number == EVERY:
-                is_counted = request <= done
-            contrast = compute_contrasts(after, first, is_counted)
-            nothing = compute_contrasts(before, first, is_counted)
-            share = estimate_ratio(contrast, nothing, paired=True)
+        for number in (ALL_REQUESTS, *range(1, done + 1)):
+            if number == ALL_REQUESTS:
+                is_counted = request_numbers <= done
+            else:
+                is_counted = request_numbers == number
+            contrast = compute_contrasts(after, halves.first, is_counted)
+            original_contrast = compute_contrasts(before, halves.first, is_counted)
+            share = estimate_ratio(contrast, original_contrast, paired=True)
             yield {
                 "done": done,
                 "request": number,
@@ -137,19 +147,20 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
 def stream_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
 ) -> list[TitledTable]:
-    """Return the summary of all systems, and for each method its residual shares.
+    """Return a summary of all systems, followed by one table of residual shares per method.
 
-    The latter table is a triangle, with the share of each request after it and after later ones.
+    The tables of shares are triangular: they show the share of each request right after it and
+    after each later request.
     """
     curves = results.curves
     last = 0
     if len(curves):
         last = int(curves["done"].max())
     milestones = dict.fromkeys((0, 1, (last + 1) // 2, last))
-    lines: list[dict[str, object]] = []
+    table_rows: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in results.diverged:
-            lines.append(
+            table_rows.append(
                 {"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]}
             )
             continue
@@ -161,30 +172,31 @@ def stream_tables(
         for done in milestones:
             cells[f"TA after {done}"] = _format_mean(curve, "TA", done)
         cells[f"RA after {last}"] = _format_mean(curve, "RA", last)
-        cells["Request [s]"] = two_digits(seconds.median().mean())
-        cells["In all [s]"] = two_digits(seconds.sum().mean())
-        if shares.empty:
+        cells["Request [s]"] = format_two_digits(seconds.median().mean())
+        if shares.empty:  # an oracle is retrained only at some requests
             cells["In all [s]"] = ABSENT
-        cells[RESIDUE] = _format_share(shares, last, EVERY)
+        else:
+            cells["In all [s]"] = format_two_digits(seconds.sum().mean())
+        cells[RESIDUE] = _format_share(shares, last, ALL_REQUESTS)
         cells[f"{RESIDUE}, first request, at once"] = _format_share(shares, 1, 1)
         cells[f"{RESIDUE}, first request, in the end"] = _format_share(shares, last, 1)
         cells["Must be kept"] = system["stored"]
-        lines.append(cells)
+        table_rows.append(cells)
     titles = {system["name"]: system["title"] for system in systems}
     reasons = [f"{titles[name]}, {why}" for name, why in results.diverged.items()]
-    remark = diverged_remark(reasons)
+    remark = describe_divergence(reasons)
     pairs = len(systems[0]["records"]) // 2
     basis = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
-    title = f"{dataset}: {last} requests one after another; {basis}"
+    title = f"{dataset}: a stream of {last} requests; {basis}"
     return [
-        TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), remark),
+        TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT), remark),
         *_make_triangles(results.shares),
     ]
 
 
 def _make_triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
-    """Yield a table for each method: a line for each request, a column for each number of requests so far."""
-    for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
+    """Yield one table per method, with one row per request and one column per number of requests done."""
+    for title, part in shares[shares["request"] != ALL_REQUESTS].groupby("title", sort=False):
         wide = part.pivot(index="request", columns="done", values="share")
         cells = wide.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
         frame = cells.reset_index().rename(columns={"request": "Request"})
@@ -195,13 +207,13 @@ def _format_mean(curve: pd.DataFrame, metric: str, done: int) -> str:
     values = curve.loc[curve["done"] == done, metric]
     if values.empty:
         return ABSENT
-    return plus_minus(values.mean(), values.std())
+    return format_mean_sd(values.mean(), values.std())
 
 
 def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:
-    """Return the share of a request after `done` requests, with its interval, in whole percent."""
-    if shares.empty:  # an oracle's
+    """Return the share of a request after `done` requests with its interval, in whole percent."""
+    if shares.empty:  # the system is an oracle
         return ABSENT
-    line = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
-    value, low, high = (line + 0.0).round()
+    row = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
+    value, low, high = (row + 0.0).round()
     return f"{value:.0f} [{low:.0f}, {high:.0f}]".replace("inf", "∞")

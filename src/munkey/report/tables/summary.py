@@ -1,7 +1,7 @@
-"""From metrics of single runs to summaries: means and standard deviations over seeds, and the gap to the oracle.
+"""Summaries of metrics: means and standard deviations over seeds, and the gap to the oracle.
 
-Metrics are tidy: one line per value, with the columns dataset, rate, seed, method, metric and
-value. A summary has one line per data set, forget rate and system.
+Metrics are tidy: one row per value, with the columns dataset, rate, seed, method, metric and value.
+A summary has one row per data set, forget rate and system.
 """
 
 import math
@@ -18,25 +18,25 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
     DIFFERENCES,
-    are_told_apart,
     compare_accuracies,
-    difference,
-    differences_by_system,
-    ends,
-    seed_interval,
+    compute_seed_interval,
+    differ_significantly,
+    format_interval,
+    get_difference,
+    group_differences,
 )
-from munkey.report.tables.markup import diverged_remark, percent
+from munkey.report.tables.markup import describe_divergence, percent
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
-DELETED = "munkey"  # and after
-FITTED = ("knn", "lda", "ncm", "ranpac", "krr")  # to the same keys
-LEARNED = 99.0  # percent of the retain set: training longer would teach nothing more
-ORACLES = "retrain-"  # how the names of all oracles begin (munkey.models.family)
-WORSE = 5.0  # points of test accuracy; a method that lost more is named below the table
-CHANCE = 50.0  # percent: an attack that knows nothing
-DIFFERENCES_FILE = "differences.csv"  # beside main.csv
-BETWEEN = " | "  # the reasons of several seeds
+DELETED = "munkey"  # MUNKEY after deletion
+FITTED = ("knn", "lda", "ncm", "ranpac", "krr")  # classifiers fitted to the same keys as MUNKEY
+FULLY_LEARNED = 99.0  # retain accuracy [%] above which longer training would not help
+ORACLES = "retrain-"  # prefix of the names of all oracles (munkey.models.family)
+LARGE_LOSS = 5.0  # points of test accuracy; methods that lose more are listed below the table
+CHANCE = 50.0  # MIA [%] of an attack that guesses
+DIFFERENCES_FILE = "differences.csv"  # in the same folder as main.csv
+SEPARATOR = " | "  # between the reasons of several seeds
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class Row:
     Attributes
     ----------
     oracle
-        The name of the system that its gap is measured against; None for an oracle itself.
+        The name of the system that its gap is measured against; None if it is an oracle itself.
     context
-        Shown but not ranked, as originals before unlearning are.
+        Whether it is shown only for comparison and not ranked, like originals before unlearning.
     """
 
     name: str
@@ -58,12 +58,12 @@ class Row:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether its gap competes with those of other rows."""
+        """Whether its gap is compared with those of other rows."""
         return self.oracle is not None and not self.context
 
 
 class Key(NamedTuple):
-    """The index of a line of a summary."""
+    """The columns that identify a row of a summary."""
 
     dataset: str
     rate: float
@@ -71,7 +71,7 @@ class Key(NamedTuple):
 
 
 def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
-    """Return the concatenated tidy metrics of several CSV files."""
+    """Read tidy metrics from several CSV files, and concatenate them."""
     parts = [read_table(path) for path in paths]
     if not parts:
         columns = ["dataset", "case", "rate", "seed", "method", "metric", "value"]
@@ -80,33 +80,33 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def read_main(path: str | Path) -> pd.DataFrame:
-    """Return the summary in the main table's CSV, with the differences between its systems from the file beside it."""
+    """Read the summary in the main table's CSV file, and add the differences between its systems."""
     path = Path(path)
     summary = read_table(path)
-    return with_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
+    return add_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
 
 
-def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
-    """Return a summary whose column `differences` holds each system's differences to others, by their names.
+def add_differences(summary: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
+    """Return a summary with the column `differences`: a system's differences to others, by name.
 
     Parameters
     ----------
-    lines
+    differences
         The result of `munkey.evaluation.paired.compare_systems`.
     """
-    by_system = differences_by_system(lines)
+    by_system = group_differences(differences)
     keys = summary[list(Key._fields)].itertuples(index=False, name=None)
-    by_line = [by_system.get(key, {}) for key in keys]
-    return summary.assign(**{DIFFERENCES: pd.Series(by_line, index=summary.index, dtype=object)})
+    by_row = [by_system.get(key, {}) for key in keys]
+    return summary.assign(**{DIFFERENCES: pd.Series(by_row, index=summary.index, dtype=object)})
 
 
-def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Return tidy metrics plus the gap of each seed on its own, as the metric `gap`.
+def add_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+    """Return tidy metrics with the gap of each seed added as the metric `gap`.
 
-    The paper's gap compares means over seeds and so hides a seed that failed; this one does not.
-    A seed that diverged, or whose oracle did, has no gap.
+    The paper's gap compares means over seeds, which can hide a failed seed. This gap does not hide
+    it. A seed has no gap if it or its oracle diverged.
 
-    Raises KeyError where an oracle is missing.
+    Raises KeyError if an oracle is missing.
     """
     wide = tidy.pivot(index=["dataset", "rate", "seed", "method"], columns="metric", values="value")
     parts = [tidy]
@@ -118,17 +118,18 @@ def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
 
 
 def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Return one line per data set, rate and row, with means and standard deviations over seeds.
+    """Return means and standard deviations over seeds, one row per data set, rate and system.
 
     Larger rates come first. The columns are the number of seeds n, METRIC_mean and METRIC_sd (ddof
-    = 1), and gap_mean and gap_sd, the Avg Gap (sec. 4): the mean over TA, RA, FA, MIA of |mean of
-    the system - mean of its oracle|, and its standard deviation 1/4 * sqrt(sum of both variances).
+    = 1), and gap_mean and gap_sd, the Avg Gap (sec. 4). Its mean is the average of |mean of the
+    system - mean of its oracle| over TA, RA, FA and MIA; its standard deviation is 1/4 * sqrt(sum of
+    the variances of both).
 
-    A system with a diverged seed has no means: means over the other seeds would be too optimistic.
-    The column `diverged`, which exists only if any system diverged, has the seeds, the reasons and
-    the logs.
+    A system with a diverged seed has no means, because means over the other seeds would be too
+    optimistic. If any system diverged, the column `diverged` contains the seeds, the reasons and the
+    log files.
 
-    Raises KeyError where a system or its oracle is missing.
+    Raises KeyError if a system or its oracle is missing.
     """
     grouped = tidy[tidy["metric"] != "gap"].groupby([*Key._fields, "metric"], sort=False)["value"]
     mean = grouped.mean().unstack("metric")
@@ -137,7 +138,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     reasons = pd.Series(dtype=object)
     if DIVERGED in mean:
         reasons = _join_reasons(tidy)
-        # Where all that was measured diverged, nothing else is a column.
+        # If every evaluation diverged, the columns of the other metrics do not exist yet.
         names = mean.columns.drop(DIVERGED).union(columns, sort=False)
         mean = mean.reindex(columns=names)
         sd = sd.reindex(columns=names)
@@ -158,7 +159,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
                 raise KeyError(
                     f"{row.title} on {dataset} at rate {rate}: its oracle {row.oracle} is missing"
                 )
-            # mypy takes a line of a frame for a frame.
+            # Casts because mypy infers that a row of a frame is a frame.
             means = cast("pd.Series[float]", mean.loc[system, columns] - mean.loc[oracle, columns])
             variances = cast(
                 "pd.Series[float]", sd.loc[system, columns] ** 2 + sd.loc[oracle, columns] ** 2
@@ -174,103 +175,117 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return table.drop(columns="place").reset_index(drop=True)
 
 
-def diverged_sentence(part: pd.DataFrame) -> str:
-    """Return a sentence that names what diverged, and what cannot be compared without it; else empty.
+def describe_diverged_systems(part: pd.DataFrame) -> str:
+    """Return a sentence that lists the diverged systems and the gaps that are missing as a result.
+
+    The sentence is empty if no system diverged.
 
     Parameters
     ----------
     part
-        Lines of a summary, one data set.
+        The rows of a summary for one data set.
     """
     if DIVERGED not in part:
         return ""
-    lines = part.dropna(subset=DIVERGED)
-    # By reason, since a diverged original and all that starts from it share one. The inner dict
-    # serves as a set that keeps its order.
+    diverged_rows = part.dropna(subset=DIVERGED)
+    # Grouped by reason, because all systems that start from a diverged original share its reason.
+    # The inner dict serves as an ordered set.
     titles_by_reason: dict[str, dict[str, None]] = {}
-    for _, line in lines.iterrows():
-        title = f"{line['title']} @{percent(line['rate'])}"
-        if "case" in line:
-            title += f" ({line['case']})"
-        for reason in str(line[DIVERGED]).split(BETWEEN):
+    for _, diverged_row in diverged_rows.iterrows():
+        title = f"{diverged_row['title']} @{percent(diverged_row['rate'])}"
+        if "case" in diverged_row:
+            title += f" ({diverged_row['case']})"
+        for reason in str(diverged_row[DIVERGED]).split(SEPARATOR):
             titles_by_reason.setdefault(reason, {})[title] = None
     phrases = [f"{', '.join(titles)}, {reason}" for reason, titles in titles_by_reason.items()]
-    oracles = lines.loc[lines["method"].str.startswith(ORACLES), "title"].unique()
+    is_oracle = diverged_rows["method"].str.startswith(ORACLES)
+    oracles = diverged_rows.loc[is_oracle, "title"].unique()
     if len(oracles):
         phrases.append(f"Methods compared with {', '.join(oracles)} have no Avg Gap there")
-    return diverged_remark(phrases)
+    return describe_divergence(phrases)
 
 
-def underfit_sentence(part: pd.DataFrame) -> str:
-    """Return a sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys.
+def describe_underfitting(part: pd.DataFrame) -> str:
+    """Return a warning if MUNKEY is no more accurate than the best classifier fitted to the same keys.
 
-    Else, it is empty. Both are compared after deletion, so on the same rows, and at the smallest
-    rate, which keeps nearly all of them.
+    Otherwise, return an empty string. Both are compared after deletion and thus on the same rows,
+    at the smallest rate, which keeps nearly all of them.
 
     Parameters
     ----------
     part
-        Lines of a summary, one data set.
+        The rows of a summary for one data set.
     """
-    lines = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
-    fitted = lines.reindex(FITTED).dropna(subset="TA_mean")
-    if DELETED not in lines.index or fitted.empty:
+    by_method = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
+    fitted = by_method.reindex(FITTED).dropna(subset="TA_mean")
+    if DELETED not in by_method.index or fitted.empty:
         return ""
-    trained = lines.loc[DELETED]
+    trained = by_method.loc[DELETED]
     best = fitted.loc[fitted["TA_mean"].idxmax()].copy()
-    # Several may be equally accurate, to the bit: name them all
+    # If several classifiers have exactly the same accuracy, name all of them.
     best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
-    is_worse = are_told_apart(best, trained)
-    verdict = "Training MUNKEY is not shown to pay off here"
+    is_worse = differ_significantly(best, trained)
     if is_worse:
         verdict = "Training MUNKEY does not pay off here"
-    has_learned = "MUNKEY has learned its training set"
-    was_learned = ORIGINAL in lines.index and lines.loc[ORIGINAL].get("RA_mean", 0) >= LEARNED
-    if not was_learned:
-        advice = "It may be underfitted: try more train.epochs or another train.lr (docs/data.md#underfitting)."
-    elif is_worse:
-        advice = f"{has_learned}, so {best['title']}, which deletes exactly, is the better choice."
     else:
-        advice = f"{has_learned}, and {best['title']} deletes exactly."
+        verdict = "Training MUNKEY is not shown to pay off here"
+    has_learned = False
+    if ORIGINAL in by_method.index:
+        has_learned = bool(by_method.loc[ORIGINAL].get("RA_mean", 0) >= FULLY_LEARNED)
+    if not has_learned:
+        advice = (
+            "It may be underfitted: try more train.epochs or another train.lr"
+            " (docs/data.md#underfitting)."
+        )
+    elif is_worse:
+        advice = (
+            f"MUNKEY has learned its training set, so {best['title']}, which deletes exactly, is the"
+            " better choice."
+        )
+    else:
+        advice = f"MUNKEY has learned its training set, and {best['title']} deletes exactly."
     comparison = compare_accuracies(best, trained)
     return f"{verdict}. After deletion, on the same keys, {comparison}. {advice}"
 
 
-def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
+def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+    """Return sentences that list the methods that lost much accuracy or whose MIA is below chance.
 
-    A loss is counted from the original, beside the oracle's own. An attack counts as below 50 % if
-    its whole interval over seeds is. One seed has no interval, so its attacks are not named.
+    Losses are measured from the original and shown together with the oracle's loss. A MIA is below
+    chance if its whole interval over seeds is below 50 %. With a single seed, there is no interval,
+    so no MIA is listed.
 
     Parameters
     ----------
     part
-        Lines of a summary, one data set.
+        The rows of a summary for one data set.
     """
     originals = {row.oracle: row.name for row in rows if row.context}
     losses = list[str]()
     attacks = list[str]()
     for rate in part["rate"].unique():
-        lines = part[part["rate"] == rate]
-        at_rate = dict(lines.set_index("method", drop=False).iterrows())
+        at_rate = part[part["rate"] == rate]
+        summary_rows = dict(at_rate.set_index("method", drop=False).iterrows())
         for row in rows:
-            if not row.is_ranked or row.name not in at_rate:
+            if not row.is_ranked or row.name not in summary_rows:
                 continue
-            line = at_rate[row.name]
-            oracle = at_rate[str(row.oracle)]
+            system = summary_rows[row.name]
+            oracle = summary_rows[str(row.oracle)]
             name = f"{row.title} @{percent(rate)}"
-            original = at_rate.get(originals.get(row.oracle, ""))
-            if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
-                loss = _format_loss(original, line)
+            original = summary_rows.get(originals.get(row.oracle, ""))
+            if original is not None and original["TA_mean"] - system["TA_mean"] > LARGE_LOSS:
+                loss = _format_loss(original, system)
                 losses.append(f"{name} {loss} (its oracle {_format_loss(original, oracle)})")
-            if _is_below_chance(line):
-                attack = _format_attack(line)
+            if _is_below_chance(system):
+                attack = _format_attack(system)
                 attacks.append(f"{name} {attack} (its oracle {_format_attack(oracle)})")
     sentences = list[str]()
     if losses:
-        sentences.append(f"Lost more than {WORSE:g} points of test accuracy: {'; '.join(losses)}.")
+        sentences.append(
+            f"Lost more than {LARGE_LOSS:g} points of test accuracy: {'; '.join(losses)}."
+        )
     if attacks:
         sentences.append(
             f"MIA below {CHANCE:g} %, so forgotten samples look less like training samples than test samples do:"
@@ -279,97 +294,97 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     return " ".join(sentences)
 
 
-def _format_loss(original: pd.Series, line: pd.Series) -> str:
-    """Return the points of test accuracy that a system lost, with their interval where there is one."""
-    if pd.isna(line["TA_mean"]):
+def _format_loss(original: pd.Series, system: pd.Series) -> str:
+    """Return how many points of test accuracy a system lost, with the interval if it is known."""
+    if pd.isna(system["TA_mean"]):
         return DIVERGED
-    loss = f"{original['TA_mean'] - line['TA_mean']:.1f}"
-    distance = difference(original, line)
-    if distance is None:
+    loss = f"{original['TA_mean'] - system['TA_mean']:.1f}"
+    difference = get_difference(original, system)
+    if difference is None:
         return loss
-    return f"{loss} {ends(distance.interval)}"
+    return f"{loss} {format_interval(difference.interval)}"
 
 
-def _format_attack(line: pd.Series) -> str:
+def _format_attack(system: pd.Series) -> str:
     """Return the MIA of a system with its interval over seeds."""
-    if pd.isna(line["MIA_mean"]):
+    if pd.isna(system["MIA_mean"]):
         return DIVERGED
-    interval = seed_interval(line, "MIA")
-    value = f"{line['MIA_mean']:.1f}"
+    interval = compute_seed_interval(system, "MIA")
+    value = f"{system['MIA_mean']:.1f}"
     if interval is None:
         return f"{value} %, one seed"
-    return f"{value} {ends(interval)} %"
+    return f"{value} {format_interval(interval)} %"
 
 
-def _is_below_chance(line: pd.Series) -> bool:
-    """Return whether the whole interval of an attack lies below chance; one seed has no interval."""
-    interval = seed_interval(line, "MIA")
+def _is_below_chance(system: pd.Series) -> bool:
+    """Return whether the whole interval of the MIA is below chance. One seed has no interval."""
+    interval = compute_seed_interval(system, "MIA")
     return interval is not None and interval.high < CHANCE
 
 
-def certified_sentences(part: pd.DataFrame) -> str:
-    """Return a sentence for each certified removal, to stand beside an audit's finding; else empty.
+def describe_certificates(part: pd.DataFrame) -> str:
+    """Return one sentence per certified method, or an empty string if there is none.
 
     Parameters
     ----------
     part
-        Lines of a summary, one data set.
+        The rows of a summary for one data set.
     """
     if "budget_mean" not in part:
         return ""
     sentences = list[str]()
-    for _, line in part.dropna(subset="budget_mean").iterrows():
+    for _, system in part.dropna(subset="budget_mean").iterrows():
+        seeds = pluralize(int(system["n"]), "seed")
         sentences.append(
-            f"{line['title']} @{percent(line['rate'])} is certified with epsilon {line['budget_mean']:g}, delta"
-            f" {line['delta_mean']:g}, each model alone; its weights are so near their optimum that epsilon"
-            f" {line['epsilon_mean']:.2g} would do (mean of {pluralize(int(line['n']), 'seed')})."
+            f"{system['title']} @{percent(system['rate'])} is certified with epsilon"
+            f" {system['budget_mean']:g} and delta {system['delta_mean']:g} for each model separately;"
+            " its weights are so close to their optimum that epsilon"
+            f" {system['epsilon_mean']:.2g} would suffice (mean over {seeds})."
         )
     return " ".join(sentences)
 
 
 def _compute_seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
-    """Return tidy lines with the gap of each seed.
+    """Return the gap of each seed as tidy metrics.
 
     Parameters
     ----------
     wide
-        Metrics with a column per metric, and a line per data set, rate, seed and method.
+        Metrics with one column per metric and one row per data set, rate, seed and method.
     """
     systems = _select_method(wide, system)
     oracles = _select_method(wide, oracle)
-    if DIVERGED in wide:  # where either did, there is nothing to compare
+    if DIVERGED in wide:  # a seed has no gap if either of the two diverged
         system_diverged = systems.index[systems[DIVERGED].notna()]
         oracle_diverged = oracles.index[oracles[DIVERGED].notna()]
         diverged = system_diverged.union(oracle_diverged)
         systems = systems.drop(diverged, errors="ignore")
         oracles = oracles.drop(diverged, errors="ignore")
-    difference = (systems - oracles).reindex(columns=list(GAP_METRICS))
-    gap = difference.abs().mean(axis=1, skipna=False).rename("value")
+    differences = (systems - oracles).reindex(columns=list(GAP_METRICS))
+    gap = differences.abs().mean(axis=1, skipna=False).rename("value")
     if gap.isna().any():
         raise KeyError(
-            f"{system} and its oracle {oracle} differ in seeds: {gap[gap.isna()].index.tolist()}"
+            f"{system} and its oracle {oracle} have different seeds:"
+            f" {gap[gap.isna()].index.tolist()}"
         )
     return gap.reset_index().assign(method=system, metric="gap")
 
 
 def _join_reasons(tidy: pd.DataFrame) -> "pd.Series[str]":
-    """Return in words which seeds diverged and why, by dataset, rate and method."""
-    lines = tidy[tidy["metric"] == DIVERGED]
-    words = "seed " + lines["seed"].astype(str) + ": " + lines["why"]
-    return words.groupby([lines[name] for name in Key._fields]).agg(BETWEEN.join)
+    """Return the diverged seeds with their reasons as text, by dataset, rate and method."""
+    rows = tidy[tidy["metric"] == DIVERGED]
+    reasons = "seed " + rows["seed"].astype(str) + ": " + rows["why"]
+    return reasons.groupby([rows[name] for name in Key._fields]).agg(SEPARATOR.join)
 
 
 def _select_method(wide: pd.DataFrame, method: str) -> pd.DataFrame:
-    """Return the lines of one method, without its name in their index."""
+    """Return the rows of one method, and drop its name from the index."""
     methods = wide.index.get_level_values("method")
     if method not in methods:
         raise KeyError(f"no metrics of {method!r}: its evaluation is missing")
     return wide[methods == method].droplevel("method")
 
 
-def round_short(value: float) -> float:
-    """Return a number with four significant digits, for columns that are read.
-
-    The CSV files have all digits.
-    """
+def round_to_four_digits(value: float) -> float:
+    """Return a number rounded to four significant digits, for display."""
     return float(f"{value:.4g}")
