@@ -58,7 +58,7 @@ def test_the_files_of_an_experiment_that_hold_a_sample_are_found(project):
     project.run("munkey", "export", "default/digits/seed0", "shipped")
     [listed] = (project.path / "results/default/forget/digits/seed0").glob("rate*.csv")
     forgotten, rate = int(listed.read_text().split()[1]), listed.stem
-    code = page("The experiment that made it").replace("[5]", f"[{forgotten}]")
+    code = page("The experiment behind an export").replace("[5]", f"[{forgotten}]")
     before = set(project.run("python", "-c", code).stdout.split())
     project.run("munkey", "forget", "shipped", "--ids", str(forgotten))
     project.run("munkey", "purge", "shipped")
