@@ -282,22 +282,22 @@ def test_the_papers_numbers_stand_beside_those_that_were_run():
         ("main", "cifar10", 0.02),
     }
     assert compared["main", "pathmnist", 0.1] == {"retrain-t", "retrain-m", "munkey"}
-    assert set(paper.counts(both, paper.printed_numbers()).frame["Data set"]) == {
+    assert set(paper.make_agreement_table(both, paper.read_printed_numbers()).frame["Data set"]) == {
         "bloodmnist",
         "cifar10",
         "pathmnist",
         "",
     }
-    assert len(paper.side_by_side(both)) == len(compared)
-    assert all(paper.all_texts(both, ["why"]).values())
+    assert len(paper.make_side_by_side_tables(both)) == len(compared)
+    assert all(paper.render_texts(both, ["why"]).values())
 
 
 def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
     nothing = paper.compare(
         summary()[lambda lines: lines["dataset"] == "digits"], case_summary().iloc[:0]
     )
-    assert paper.side_by_side(nothing) == [] and paper.tables(nothing) == []
-    assert paper.counts(nothing, paper.printed_numbers()).frame[
+    assert paper.make_side_by_side_tables(nothing) == [] and paper.make_tables(nothing) == []
+    assert paper.make_agreement_table(nothing, paper.read_printed_numbers()).frame[
         ["Printed", "Compared", "Within"]
     ].values.tolist() == [[0] * 3]
 

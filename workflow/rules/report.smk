@@ -124,6 +124,6 @@ use rule job as page with:
         seeds=len(PARAMS.seeds),
         grid=EXHIBITS.grid_in_words,
         config=dict(config),
-        code=code("report.page", lambda _: audits.attacks("logits")),  # their titles
+        code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles
     message:
         "make the report"

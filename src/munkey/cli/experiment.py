@@ -213,22 +213,22 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     experiment_plan = load_plan(overlays)
     seeds = len(experiment_plan.params.seeds)
     try:
-        ours_and_theirs = paper.read(
+        ours_and_theirs = paper.read_comparison(
             fill(experiment_plan.layout.table, table="paper", ending="csv")
         )
-        statements = list(paper.statements(Exhibits(experiment_plan).compared, seeds))
+        statements = list(paper.describe_settings(Exhibits(experiment_plan).compared, seeds))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error.filename} is missing: `make paper` with the same overlays makes it"
         ) from None
     tables = [
-        *paper.side_by_side(ours_and_theirs),
-        paper.counts(ours_and_theirs, paper.printed_numbers()),
+        *paper.make_side_by_side_tables(ours_and_theirs),
+        paper.make_agreement_table(ours_and_theirs, paper.read_printed_numbers()),
     ]
     print(render(tables, "markdown"))
     print(
         "If our runs and the paper's were draws from one distribution, about"
-        f" {100 * paper.expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
+        f" {100 * paper.compute_expected_share(seeds):.0f} % of our numbers would lie within the paper's ±"
         f" (ours: n = {seeds}, the paper's: n = 3)."
     )
     print(*statements, sep="\n")

@@ -134,10 +134,10 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         rows=shown.rows,
         case_rows=shown.ablation_rows,
         grids=list(map(read, files.selections)),
-        statements=paper.statements(shown.settings, shown.seeds),
+        statements=paper.describe_settings(shown.settings, shown.seeds),
         residue=collect_residue(audits),
         ranks=list(map(read, files.ranks)),
-        compared=list(map(paper.read, files.comparison)),
+        compared=list(map(paper.read_comparison, files.comparison)),
         scenarios=scenarios,
     )
     audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}

@@ -180,6 +180,6 @@ def compare(
         The settings that are compared with the paper's, by data set.
     """
     numbers = paper.compare(read_table(main_table), ablation_summaries.read(ablations))
-    texts = paper.all_texts(numbers, paper.statements(settings, seeds))
+    texts = paper.render_texts(numbers, paper.describe_settings(settings, seeds))
     for output, text in texts.items():
         write_text(outputs[output], text)

@@ -257,7 +257,7 @@ def chapters(results: PageResults) -> list[Chapter]:
     title = "Selection of p_image and p_token"
     parts.append(Chapter("selection", title, selections, files=files))
     for compared in results.compared:
-        numbers = paper.tables(compared)
+        numbers = paper.make_tables(compared)
         file = "../tables/paper.csv"
         parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
     return [chapter for chapter in parts if chapter.tables]

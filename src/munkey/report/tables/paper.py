@@ -1,7 +1,7 @@
-"""The numbers printed in the paper beside ours, and how many agree.
+"""The comparison of our numbers with those printed in the paper, and how many agree.
 
 `paper.csv` holds the paper's numbers. Its column `slip` describes the error in a number, if there
-is one. Where `comparable` is `no`, the number does not belong to the system that its row names, and
+is one. Where `comparable` is `no`, the number does not belong to the system that its row names, so
 ours is not compared with it.
 """
 
@@ -22,33 +22,33 @@ TABLE = ["table", "dataset", "rate"]
 KEYS = [*TABLE, "case", "method", "metric"]
 
 
-def printed_numbers() -> pd.DataFrame:
-    """Return a line per number of the paper's tables: KEYS, mean, sd, slip, and whether it is comparable."""
-    lines = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
-    return lines.assign(comparable=lines["comparable"] != "no")
+def read_printed_numbers() -> pd.DataFrame:
+    """Read the numbers of the paper's tables, one per row: KEYS, mean, sd, slip, comparable (bool)."""
+    printed = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
+    return printed.assign(comparable=printed["comparable"] != "no")
 
 
-def is_within_sd(both: pd.DataFrame) -> "pd.Series[bool]":
-    """Return whether our mean is at most the paper's ± away from its mean, to three digits, for each line.
+def is_within_sd(comparison: pd.DataFrame) -> "pd.Series[bool]":
+    """Return, for each row, whether our mean lies within the paper's mean ± sd (to three decimals).
 
     It is NA where the means are not comparable, or where the paper has no ±.
 
     Parameters
     ----------
-    both
-        The table that `compare` makes.
+    comparison
+        The rows of `compare`, with the columns difference and sd.
     """
-    is_near = both["difference"].abs().round(3) <= both["sd"]
-    is_known = both[["difference", "sd"]].notna().all(axis=1)
+    is_near = comparison["difference"].abs().round(3) <= comparison["sd"]
+    is_known = comparison[["difference", "sd"]].notna().all(axis=1)
     return is_near.astype("boolean").where(is_known)
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return our numbers (ours_mean, ours_sd) beside the paper's (mean, sd), wherever both exist, and their difference.
+    """Compare our numbers (ours_mean, ours_sd) with the paper's (mean, sd), wherever both exist.
 
-    The difference is NaN where the paper's number is not comparable. The column `within` says
-    whether ours is within the paper's ± (`is_within_sd`). Data sets that are not in the paper are
-    left out.
+    The column `difference` (ours minus the paper's) is NaN where the paper's number is not
+    comparable. The column `within` is that of `is_within_sd`. Data sets that are not in the paper
+    are left out.
 
     Parameters
     ----------
@@ -57,139 +57,157 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
     ablations
         Summary of the ablations' cases; None if they were not run.
     """
-    main_lines = main.assign(case="")
-    ours = [_melt(main_lines, "main"), _melt(main_lines, "runtime")]
+    main_with_case = main.assign(case="")
+    ours = [_melt(main_with_case, "main"), _melt(main_with_case, "runtime")]
     if ablations is not None and not ablations.empty:
         ours.append(_melt(ablations, "strategies"))
         ours.append(_melt(ablations, "aggregation"))
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
-        # An encoder's revision follows its name behind _; of two revisions, the first counts.
+        # The value is NAME_REVISION. If an encoder was run in two revisions, the first one counts.
         named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
-        first = named.drop_duplicates(["dataset", "rate", "method", "case"])
-        ours.append(_melt(first, "encoders"))
-    both = printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
-    both["difference"] = (both["ours_mean"] - both["mean"]).where(both["comparable"])
-    return both.assign(within=is_within_sd(both))
+        first_revision = named.drop_duplicates(["dataset", "rate", "method", "case"])
+        ours.append(_melt(first_revision, "encoders"))
+    comparison = read_printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
+    difference = comparison["ours_mean"] - comparison["mean"]
+    comparison["difference"] = difference.where(comparison["comparable"])
+    return comparison.assign(within=is_within_sd(comparison))
 
 
-def read(path: str | Path) -> pd.DataFrame:
-    """Return the result of `compare` from the CSV file that it was written to.
+def read_comparison(path: str | Path) -> pd.DataFrame:
+    """Read a comparison that `compare` made and a job wrote to a CSV file.
 
-    Raises DamagedFileError for a file that cannot be read.
+    Raises DamagedFileError if the file cannot be read.
     """
-    both = read_table(path)
-    text = both[["case", "slip"]].astype(object).fillna("")
-    return both.assign(
-        case=text["case"], slip=text["slip"], within=both["within"].astype("boolean")
+    comparison = read_table(path)
+    text = comparison[["case", "slip"]].astype(object).fillna("")
+    return comparison.assign(
+        case=text["case"], slip=text["slip"], within=comparison["within"].astype("boolean")
     )
 
 
-def statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
-    """Return whether the numbers of each data set may be compared with the paper's, a sentence each.
+def describe_settings(settings: Mapping[str, Settings], seeds: int) -> list[str]:
+    """Write a sentence per data set on whether its numbers may be compared with the paper's.
 
     Parameters
     ----------
     settings
-        The parameters of every data set, from `ReportFacts.compared` in
-        munkey.experiment.plan.exhibits.
+        The parameters of every data set (`munkey.experiment.plan.exhibits.Exhibits.compared`).
     """
-    return [statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
+    sentences = []
+    for dataset, dataset_settings in settings.items():
+        sentences.append(describe_setting(dataset, dataset_settings, seeds))
+    return sentences
 
 
-def statement(dataset: str, settings: Settings, seeds: int) -> str:
-    """Return whether the numbers of one data set may be compared with the paper's."""
-    if dataset not in set(printed_numbers()["dataset"]):
+def describe_setting(dataset: str, settings: Settings, seeds: int) -> str:
+    """Write a sentence on whether one data set's numbers may be compared with the paper's."""
+    if dataset not in set(read_printed_numbers()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    differing = setting.differences(dataset, settings, seeds)
+    differences = setting.list_differences(dataset, settings, seeds)
     selection = []
     if setting.is_selected(settings):
-        selection.append(setting.selected_phrase(dataset))
-    if differing:
-        listed = "; ".join(differing + selection)
-        reason = "not the paper's setting"
+        selection.append(setting.describe_selected_pair(dataset))
+    if differences:
+        listed = "; ".join(differences + selection)
         if setting.is_rehearsal(settings, seeds):
             reason = "a rehearsal, with fewer seeds, images and epochs than the paper's"
+        else:
+            reason = "not the paper's setting"
         return f"{dataset}: {reason}, so this does not reproduce the paper: {listed}."
     agreement = "; ".join(["the paper's setting, as far as the paper states it", *selection])
     return f"{dataset}: {agreement}; docs/method.md lists what it leaves open."
 
 
-def expected_share(seeds: int) -> float:
-    """Return the share of numbers within the paper's ± that is expected if our runs repeat the paper's.
+def compute_expected_share(seeds: int) -> float:
+    """Compute the expected share of numbers within the paper's ± if our runs repeat the paper's.
 
     Assume that our runs, one per seed, and the paper's three are draws from one normal distribution.
-    Then the difference of the means over the paper's standard deviation is Student's t with two
-    degrees of freedom, times sqrt(1 / 3 + 1 / seeds).
+    Then the difference of the two means, divided by the paper's standard deviation, has Student's t
+    distribution with two degrees of freedom, scaled by sqrt(1 / 3 + 1 / seeds).
     """
     t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
     return t / math.sqrt(t**2 + 2)  # P(|T| <= t) with two degrees of freedom, in closed form
 
 
-def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
-    """Count the paper's numbers, those we compared, and those that agree, by table, data set and rate.
+def count_agreement(comparison: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Count the paper's numbers, those compared with ours, and those within the paper's ±.
 
     Parameters
     ----------
-    both
-        The table that `compare` makes.
+    comparison
+        The rows of `compare`.
     printed
-        All of the paper's numbers; those of data sets that we did not run are not counted.
+        All of the paper's numbers. Those of data sets that we did not run are not counted.
+
+    Returns
+    -------
+    counts
+        A row for each table, data set and rate of the paper, and a last one with the totals, whose
+        rate is NaN. The counts are in the columns Printed, Compared and Within.
     """
-    our_datasets = printed[printed["dataset"].isin(both["dataset"])]
-    lines = our_datasets.merge(both[[*KEYS, "within"]], on=KEYS, how="left")
-    grouped = lines.groupby(TABLE, sort=False)["within"]
-    frame = grouped.agg(Printed="size", Compared="count", Within="sum").reset_index()
-    frame.loc[len(frame)] = ["all", "", np.nan, *frame[["Printed", "Compared", "Within"]].sum()]
-    counted = []
-    for _, line in frame.iterrows():
+    ours = printed[printed["dataset"].isin(comparison["dataset"])]
+    numbers = ours.merge(comparison[[*KEYS, "within"]], on=KEYS, how="left")
+    groups = numbers.groupby(TABLE, sort=False)["within"]
+    # `size` counts all rows, `count` those that are not NA: the numbers that were compared.
+    counts = groups.agg(Printed="size", Compared="count", Within="sum").reset_index()
+    totals = counts[["Printed", "Compared", "Within"]].sum()
+    counts.loc[len(counts)] = ["all", "", np.nan, *totals]
+    return counts
+
+
+def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
+    """Make the table of how many of our numbers agree with the paper's (`count_agreement`)."""
+    rows = []
+    for _, counts in count_agreement(comparison, printed).iterrows():
         rate = ""
-        if pd.notna(line["rate"]):
-            rate = percent(line["rate"])
+        if pd.notna(counts["rate"]):
+            rate = percent(counts["rate"])
         share = ABSENT
-        if line["Compared"]:
-            share = f"{100 * line['Within'] / line['Compared']:.0f} %"
-        counted.append(
+        if counts["Compared"]:
+            share = f"{100 * counts['Within'] / counts['Compared']:.0f} %"
+        rows.append(
             {
-                "Table": line["table"],
-                "Data set": line["dataset"],
+                "Table": counts["table"],
+                "Data set": counts["dataset"],
                 "Forget": rate,
-                "Printed": int(line["Printed"]),
-                "Compared": int(line["Compared"]),
-                "Within": int(line["Within"]),
+                "Printed": int(counts["Printed"]),
+                "Compared": int(counts["Compared"]),
+                "Within": int(counts["Within"]),
                 "Share": share,
             }
         )
-    return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
+    return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(rows))
 
 
-def side_by_side(both: pd.DataFrame) -> list[TitledTable]:
-    """Return `ours (the paper's)` of every system and metric, with a check mark where ours is within the paper's ±.
+def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
+    """Make a table for each table, data set and rate of the paper, with systems as rows.
 
-    There is one table for each table, data set and rate of the paper.
+    A cell is `ours (the paper's)` of one metric, with a check mark if ours is within the paper's ±.
     """
     cells = []
-    for _, line in both.iterrows():
-        ours = plus_minus(line["ours_mean"], line["ours_sd"], digits(line["metric"]))
-        papers = plus_minus(line["mean"], line["sd"], digits(line["metric"]))
-        cells.append(f"{ours} ({papers}) {_choose_word(line['within'], '✓', '✗')}")
-    lines = both.assign(System=_name_systems(both), cell=cells)
-    titled = []
-    for (table, dataset, _), part in lines.groupby(TABLE, sort=False):
+    for _, row in comparison.iterrows():
+        decimals = digits(row["metric"])
+        ours = plus_minus(row["ours_mean"], row["ours_sd"], decimals)
+        papers = plus_minus(row["mean"], row["sd"], decimals)
+        cells.append(f"{ours} ({papers}) {_choose_label(row['within'], '✓', '✗')}")
+    with_cells = comparison.assign(System=_name_systems(comparison), cell=cells)
+    tables = []
+    for (table, dataset, rate), part in with_cells.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
-        ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
-        frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        title = f"{table}, {dataset}, {percent(part['rate'].iloc[0])}: ours (the paper's)"
-        titled.append(TitledTable(title, frame))
-    return titled
+        in_paper_order = wide.loc[part["System"].unique(), part["metric"].unique()]
+        frame = in_paper_order.fillna(ABSENT).rename_axis(columns=None).reset_index()
+        title = f"{table}, {dataset}, {percent(rate)}: ours (the paper's)"
+        tables.append(TitledTable(title, frame))
+    return tables
 
 
-def _name_systems(both: pd.DataFrame) -> "pd.Series[str]":
-    """Return the case, if there is one, and the method."""
-    return (both["case"] + " " + both["method"]).str.strip()
+def _name_systems(comparison: pd.DataFrame) -> "pd.Series[str]":
+    """Return the name of each row's system: its case, if it has one, and its method."""
+    return (comparison["case"] + " " + comparison["method"]).str.strip()
 
 
-def _choose_word(within: object, yes: str, no: str) -> str:
-    """Return the word for an entry of `is_within_sd`, which is NA where nothing is compared."""
+def _choose_label(within: object, yes: str, no: str) -> str:
+    """Return the label of an entry of `is_within_sd`, which is NA where nothing is compared."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -197,49 +215,59 @@ def _choose_word(within: object, yes: str, no: str) -> str:
     return no
 
 
-def tables(both: pd.DataFrame) -> list[TitledTable]:
-    """Return the comparison as tables: how much agrees, then every number; none where nothing was compared."""
-    if both.empty:
+def make_tables(comparison: pd.DataFrame) -> list[TitledTable]:
+    """Make the table of how many numbers agree, and one with every number; none if none is compared."""
+    if comparison.empty:
         return []
-    lines = []
-    for (_, line), system in zip(both.iterrows(), _name_systems(both), strict=True):
-        decimals = digits(line["metric"])
+    rows = []
+    for (_, row), system in zip(comparison.iterrows(), _name_systems(comparison), strict=True):
+        decimals = digits(row["metric"])
         difference = "not comparable"
-        if line["comparable"]:
-            difference = f"{line['difference']:+.2f}"
-        lines.append(
+        if row["comparable"]:
+            difference = f"{row['difference']:+.2f}"
+        rows.append(
             {
-                "Table": line["table"],
-                "Data set": line["dataset"],
-                "Forget": percent(line["rate"]),
+                "Table": row["table"],
+                "Data set": row["dataset"],
+                "Forget": percent(row["rate"]),
                 "System": system,
-                "Metric": line["metric"],
-                "Ours": plus_minus(line["ours_mean"], line["ours_sd"], decimals),
-                "Paper": plus_minus(line["mean"], line["sd"], decimals),
+                "Metric": row["metric"],
+                "Ours": plus_minus(row["ours_mean"], row["ours_sd"], decimals),
+                "Paper": plus_minus(row["mean"], row["sd"], decimals),
                 "Difference": difference,
-                "Within ±": _choose_word(line["within"], "yes", "no"),
-                "Slip in the paper": line["slip"],
+                "Within ±": _choose_label(row["within"], "yes", "no"),
+                "Slip in the paper": row["slip"],
             }
         )
-    return [counts(both, printed_numbers()), TitledTable("Number by number", pd.DataFrame(lines))]
+    return [
+        make_agreement_table(comparison, read_printed_numbers()),
+        TitledTable("Number by number", pd.DataFrame(rows)),
+    ]
 
 
-def all_texts(both: pd.DataFrame, statements: list[str]) -> dict[str, str]:
-    """Return the comparison as text, by the name of the rule's output that each part is written to."""
+def render_texts(comparison: pd.DataFrame, sentences: list[str]) -> dict[str, str]:
+    """Render the comparison as text, by the name of the output file that it is written to.
+
+    Parameters
+    ----------
+    sentences
+        The result of `describe_settings`, which comes first.
+    """
+    tables = make_tables(comparison)
     markdown_head = ""
     latex_head = ""
-    for line in statements:
-        markdown_head += f"- {line}\n"
-        latex_head += f"% {line}\n"
+    for sentence in sentences:
+        markdown_head += f"- {sentence}\n"
+        latex_head += f"% {sentence}\n"
     return {
-        "csv": both.to_csv(index=False),
-        "markdown": f"{markdown_head}\n{render(tables(both), 'markdown')}",
-        "latex": latex_head + render(tables(both), "latex"),
+        "csv": comparison.to_csv(index=False),
+        "markdown": f"{markdown_head}\n{render(tables, 'markdown')}",
+        "latex": latex_head + render(tables, "latex"),
     }
 
 
 def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return a summary with a line per metric, for one of the paper's tables."""
+    """Return a summary in long form, with a row per metric, for one of the paper's tables."""
     keys = summary.columns.intersection(KEYS)
     parts = []
     for name in summary.columns[summary.columns.str.endswith("_mean")]:

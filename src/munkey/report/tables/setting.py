@@ -1,12 +1,12 @@
-"""The setting that the paper states (sec. 3.2, 4; app. B, E) by the keys of params.yaml, and how a run differs from it.
+"""The setting that the paper states (sec. 3.2, 4; app. B, E), and how a run differs from it.
 
-What the paper leaves open is not compared; docs/method.md lists it.
+Settings that the paper leaves open are not compared; docs/method.md lists them.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-# values of a data set's parameters, by `section.name`, or by name if outside a section
+# The values of a data set's parameters, by SECTION.KEY, or by KEY if outside a section.
 Settings = Mapping[str, Any]
 
 SEEDS = 3
@@ -77,14 +77,14 @@ FACTORS = [0.1, 1.0]
 PAIR = ("munkey.p_image", "munkey.p_token")
 
 
-def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
-    """Return how a run differs from the paper's statement on one of its data sets, a phrase each.
+def list_differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
+    """List the differences between a run on one of the paper's data sets and the paper, in phrases.
 
     Parameters
     ----------
     settings
-        Sections as in params.yaml; `unlearn` lists every value that is tried of each setting of
-        each method.
+        Sections as in params.yaml, except that `unlearn` lists all values tried for each setting
+        of each method.
     """
     phrases = []
     if seeds != SEEDS:
@@ -101,32 +101,32 @@ def differences(dataset: str, settings: Settings, seeds: int) -> list[str]:
             agree = sorted(ours) == sorted(stated)
         if not agree:
             phrases.append(_describe(name, ours, stated))
-    return phrases + _differences_of_methods(settings)
+    return phrases + _list_method_differences(settings)
 
 
 def is_rehearsal(settings: Settings, seeds: int) -> bool:
     """Return whether a run has fewer seeds, images and epochs than the paper's.
 
-    Such a run shows that all steps work, and nothing else.
+    Such a run only shows that all steps work.
     """
     fewer_epochs = settings["train"]["epochs"] < STATED["train.epochs"]
     return seeds < SEEDS and fewer_epochs and settings["source"]["limit_per_class"] is not None
 
 
 def is_selected(settings: Settings) -> bool:
-    """Return whether p_image and p_token are those that the selection chooses."""
+    """Return whether the selection chooses p_image and p_token."""
     return bool(settings["munkey"]["p_drop"] == "selected")
 
 
-def selected_phrase(dataset: str) -> str:
-    """Return the phrase on a pair that was selected."""
+def describe_selected_pair(dataset: str) -> str:
+    """Return a phrase that compares a selected (p_image, p_token) with the paper's pair."""
     stated = STATED_OF[dataset]
     papers = f"{stated['munkey.p_image']} and {stated['munkey.p_token']}"
     return f"p_image and p_token are those that the selection chose (paper's: {papers})"
 
 
-def _differences_of_methods(settings: Settings) -> list[str]:
-    """Return how the settings of the methods that run differ from the paper's."""
+def _list_method_differences(settings: Settings) -> list[str]:
+    """List the differences between the settings of this run's methods and the paper's."""
     phrases = []
     for name, value in STATED_OF_METHODS.items():
         tried = _list_tried(settings, name)
@@ -148,7 +148,7 @@ def _differences_of_methods(settings: Settings) -> list[str]:
 
 
 def _list_tried(settings: Settings, name: str) -> list[float]:
-    """Return the values that are tried of METHOD.KEY; none if the method does not run."""
+    """List the values tried for the setting METHOD.KEY; none if the method does not run."""
     method, key = name.split(".")
     if method not in settings["unlearn"]:
         return []
@@ -156,14 +156,14 @@ def _list_tried(settings: Settings, name: str) -> list[float]:
 
 
 def _list_alternatives(stated: object) -> tuple[object, ...]:
-    """Return the values that agree with the paper."""
+    """List the values that agree with the paper's statement, which may be a tuple of alternatives."""
     if isinstance(stated, tuple):
         return stated
     return (stated,)
 
 
 def _describe(name: str, ours: object, stated: object) -> str:
-    """Return a phrase that sets our value of a key beside the paper's."""
+    """Return a phrase with our value of a key and the paper's."""
     papers = " or ".join(map(str, _list_alternatives(stated)))
     if name in NAMED:
         papers += f", implied by the name {NAMED[name]}"
