@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from munkey.explore.contents import Contents, NearRows, PageSamples, SystemAnswers
+from munkey.explore.contents import Contents, NearRows, PageSamples, SystemPredictions
 from munkey.explore.page import render_page
 from munkey.explore.pictures import make_thumbnails
 from munkey.report.tables.frontier import KINDS
@@ -44,14 +44,14 @@ def made_contents(count: int, forgotten: int) -> Contents:
                 "role": role,
                 "oracle": "retrain-v",
                 "original": "original-v",
-                "restsOn": 2 if name == "two" else 0,
+                "neighborCount": 2 if name == "two" else 0,
             }
         )
     answers = {}
     for system in systems:
         subset = "full" if system["role"] == "original" else REQUEST
         p_true = generator.integers(0, 65535, size=count, dtype=np.uint16)
-        answers[f"0/{subset}/{system['name']}"] = SystemAnswers(labels.astype(np.uint8), p_true)
+        answers[f"0/{subset}/{system['name']}"] = SystemPredictions(labels.astype(np.uint8), p_true)
     per_class = {part: [10, 10, 10] for part in ("test", "retain", "forget")}
     correct = {}
     designs = []
@@ -76,7 +76,7 @@ def made_contents(count: int, forgotten: int) -> Contents:
         projection="Two random directions.",
         is_experiment=True,
         pictures=make_thumbnails(images),
-        requests=[{"key": REQUEST, "words": "10 %", "case": "", "rate": 0.1}],
+        requests=[{"key": REQUEST, "label": "10 %", "case": "", "rate": 0.1}],
         seeds=[0],
         systems=systems,
         answers=answers,
@@ -109,7 +109,7 @@ def design(system: dict[str, Any], place: int) -> dict[str, Any]:
         "name": system["name"],
         "title": system["title"],
         "kind": kinds[system["name"]],
-        "kindWords": KINDS[kinds[system["name"]]],
+        "kindLabel": KINDS[kinds[system["name"]]],
         "stored": "nothing",
         "n": 3,
         "shareText": f"{5 * place}",

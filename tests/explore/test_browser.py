@@ -31,7 +31,7 @@ def test_each_view_draws_without_an_error_and_asks_for_no_other_file(
     with opened(browser, made_page) as tab:
         for view in VIEWS:
             section = tab.locator(f"#{view.name}")
-            assert section.locator(".looks-at").inner_text() == view.looks_at
+            assert section.locator(".looks-at").inner_text() == view.guide
             assert section.locator(".body > *").count() > 0
         assert tab.locator("#designs svg[role=img], #samples svg[role=img]").count() == 2
         assert (
@@ -151,7 +151,7 @@ def test_no_table_of_a_phone_scrolls_sideways_and_each_number_has_its_words(
         }
         designs.append(line | {"cells": cells} | share)
     words = "pictures of medium difficulty (10 %)"
-    requests = [dict(made.requests[0]) | {"words": words}]
+    requests = [dict(made.requests[0]) | {"label": words}]
     path = write_page(replace(made, designs=designs, requests=requests), tmp_path)
     with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
         tables = tab.locator("main table").all()
@@ -209,7 +209,7 @@ def test_choices_and_tables_are_not_cut_off_on_a_laptop(browser: Any, tmp_path: 
     words = "10 % of the training set, at random"
     requests = []
     for request in (dict(made.requests[0]), {"key": "rate0.2", "case": "", "rate": 0.2}):
-        requests.append(request | {"words": words})
+        requests.append(request | {"label": words})
     designs = []
     for line in made.designs:
         designs.append(line | {"title": line["name"], "stored": "weights, training set, val set"})
@@ -359,7 +359,7 @@ def test_the_axis_of_accuracy_ends_at_100_and_advice_names_its_request(
     browser: Any, tmp_path: Path
 ) -> None:
     made = made_contents(12, 3)
-    small = {"key": "rate0.02", "words": "2 %", "case": "", "rate": 0.02}
+    small = {"key": "rate0.02", "label": "2 %", "case": "", "rate": 0.02}
     designs = []
     for line in made.designs:
         designs.append(line | {"request": "rate0.02", "TA": 99.0, "TA_sd": 4.0})
@@ -458,7 +458,7 @@ def test_the_page_in_the_docs_draws_and_scrolls_nowhere_sideways(browser: Any, w
             region = table.locator("xpath=..")
             assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
         words = tab.locator(".looks-at").all_inner_texts()
-        assert words == [view.looks_at for view in VIEWS]  # made by this code
+        assert words == [view.guide for view in VIEWS]  # made by this code
 
 
 def test_firefox_draws_both_methods_and_the_map(made_page: Path, tmp_path: Path) -> None:

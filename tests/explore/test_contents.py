@@ -18,10 +18,10 @@ from munkey.explore.experiment import (
     SUBTITLE,
     compute_true_class_probability,
     describe_scope,
-    explain_words,
+    make_glossary,
     list_requests,
 )
-from munkey.explore.page import ASSETS, contents_json, render_page
+from munkey.explore.page import ASSETS, encode_contents, render_page
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import narrow_gaps, project_keys
 from munkey.explore.saved_model import MemoryRows, gather_contents
@@ -31,7 +31,7 @@ from tests.explore.conftest import MARKUP, made_contents
 
 def test_no_name_ends_the_script_or_starts_an_element() -> None:
     made = made_contents(12, 3)
-    text = contents_json(made)
+    text = encode_contents(made)
     assert not set("<>&\u2028\u2029") & set(text)
     assert json.loads(text)["classes"][2] == MARKUP
     assert MARKUP not in render_page(made)
@@ -44,7 +44,7 @@ def test_arrays_come_back_bit_by_bit() -> None:
     again = np.frombuffer(base64.b64decode(stored["base64"]), dtype="<f4")
     assert np.array_equal(again, values)
     assert encode_json(np.array(["a"])) == ["a"]
-    with pytest.raises(TypeError, match="set cannot stand on a page"):
+    with pytest.raises(TypeError, match="set cannot be encoded as JSON"):
         encode_json({1})
 
 
@@ -145,7 +145,7 @@ def _no_umap(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_umap_keys_lie_along_their_principal_components() -> None:
     keys = np.outer(np.arange(6.0), [3.0, 4.0, 0.0])
     points = project_keys(keys)
-    assert "principal" in points.words
+    assert "principal" in points.description
     assert np.allclose(np.abs(np.diff(points.x)), 5)
     assert np.allclose(points.y, 0, atol=1e-6)
 
@@ -208,7 +208,7 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
         runs.append(SimpleNamespace(case=case, rate=rate, seed=0, sampling="stratified"))
     asked = {"scenario/hard": "hard", "scenario/seven": "class 7"}
     requests = list_requests(SimpleNamespace(runs=runs, requests=asked))
-    assert [each["words"] for each in requests] == [
+    assert [each["label"] for each in requests] == [
         "10 % of the training set, at random",
         "the hardest pictures (10 %)",
         "whole classes (7)",
@@ -216,7 +216,7 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
 
 
 def test_each_letter_on_the_page_has_the_name_of_its_family_and_no_other_has() -> None:
-    words = explain_words(["Original (T)", "Original (K)", "Retrain (M)", "KNN"])
+    words = make_glossary(["Original (T)", "Original (K)", "Retrain (M)", "KNN"])
     assert words["Original (T)"].startswith("ViT trained on everything")
     assert words["Original (K)"].startswith("KNN trained on everything")
     assert words["Retrain (M)"].startswith("the oracle of MUNKEY:")

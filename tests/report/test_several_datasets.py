@@ -282,7 +282,9 @@ def test_the_papers_numbers_stand_beside_those_that_were_run():
         ("main", "cifar10", 0.02),
     }
     assert compared["main", "pathmnist", 0.1] == {"retrain-t", "retrain-m", "munkey"}
-    assert set(paper.make_agreement_table(both, paper.read_printed_numbers()).frame["Data set"]) == {
+    assert set(
+        paper.make_agreement_table(both, paper.read_printed_numbers()).frame["Data set"]
+    ) == {
         "bloodmnist",
         "cifar10",
         "pathmnist",

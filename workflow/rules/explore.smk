@@ -23,7 +23,7 @@ use rule job as explore_page with:
         near=lambda w: EXPLORE.list_neighbor_files(w.dataset, bool(explores_scenarios(w.dataset))),
         rows=EXHIBITS.rows,
         designs=EXHIBITS.designs,
-        rests_on=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
+        neighbor_counts=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
         requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in PLAN.scenario_datasets else {},
         settings=dump_settings(PARAMS.explore),
         code=code("report.explore"),

@@ -1,4 +1,4 @@
-"""One page, in one file, on which a reader follows single samples through forgetting.
+"""A web page, in one file, that shows what forgetting does to single samples.
 
-`contents.py` defines the contents of the page and lists its views; the other modules make its parts.
+`contents.py` defines the contents of the page and its views; the other modules make its parts.
 """

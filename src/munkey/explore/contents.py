@@ -1,4 +1,4 @@
-"""The contents of the page of a data set or a model, and the list of its views."""
+"""The contents of the page of a data set or of a saved model, and its views."""
 
 import base64
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,31 @@ FULL = "full"  # the memory before any request
 class View(NamedTuple):
     """A view of the page.
 
-    name: its entry in VIEWS of page.js, which draws it. title: its heading. looks_at: the sentence
-    above it, which says what to look for. of_model: that sentence on the page of a saved model,
-    which has only keys; None for a view that such a page does not have.
+    Attributes
+    ----------
+    name
+        Its key in VIEWS of page.js, which draws it.
+    title
+        Its heading.
+    guide
+        The sentence below the heading, which tells a reader what to look for.
+    model_guide
+        The same sentence on the page of a saved model, which has only keys; None for a view that
+        such a page does not have.
     """
 
     name: str
     title: str
-    looks_at: str
-    of_model: str | None = None
+    guide: str
+    model_guide: str | None = None
 
 
-# A sixth view is a line here, and an entry of VIEWS of this name in page.js.
+# To add a view, add it here, and an entry of the same name to VIEWS in page.js.
 VIEWS = (
     View(
         "designs",
         "Which design?",
-        "The best designs (a model with its unlearning method) are at the lower right: they answer most"
+        "The best designs (a model with its unlearning method) are at the lower right: they classify most"
         " test pictures correctly, and nearly as if they had never seen the forgotten ones.",
     ),
     View(
@@ -43,15 +51,15 @@ VIEWS = (
         "Map",
         "Each mark is a picture, and similar pictures lie close together: look for forgotten ones"
         " (ringed) that lie among another class.",
-        of_model="Samples with similar keys lie close together: one that lies among another class may"
+        model_guide="Samples with similar keys lie close together: one that lies among another class may"
         " have a wrong label.",
     ),
     View(
         "neighbors",
         "Neighbors",
         "Look for pictures that are very similar to a forgotten one: they remain in the memory, some move"
-        " up (▲, double frame), and a model may answer from them.",
-        of_model="Look for samples that are very similar to the chosen one: if it is forgotten, they"
+        " up (▲, double frame), and a model may base its predictions on them.",
+        model_guide="Look for samples that are very similar to the chosen one: if it is forgotten, they"
         " remain, and a person may want them forgotten, too.",
     ),
     View(
@@ -65,9 +73,16 @@ VIEWS = (
 
 @dataclass(frozen=True)
 class PageSamples:
-    """The samples of the page, in the order of every other array. N of them.
+    """The samples of the page; all other arrays are in the same order.
 
-    names: file names or other labels to show; x, y: their keys in the plane.
+    Attributes
+    ----------
+    ids, labels, splits
+        Of each sample, (N,).
+    x, y
+        The keys in the plane, (N,) each.
+    names
+        The names to show, e.g. file names; None to show ids.
     """
 
     ids: np.ndarray
@@ -80,7 +95,17 @@ class PageSamples:
 
 @dataclass(frozen=True)
 class Thumbnails:
-    """Small pictures in one image, row by row. uri: the image as a data URI; side: of one [px]."""
+    """Small square pictures in one image, row by row.
+
+    Attributes
+    ----------
+    uri
+        The image as a data URI.
+    side
+        The side of a picture [px].
+    columns
+        The number of pictures in a row.
+    """
 
     uri: str
     side: int
@@ -97,10 +122,17 @@ class NearRows:
 
 
 @dataclass(frozen=True)
-class SystemAnswers:
-    """Answers of a system. top: predicted classes; p_true: probability of the true class, in 1/65535.
+class SystemPredictions:
+    """The predictions of a system.
 
-    diverged: the reason why it has no answers, if it has none.
+    Attributes
+    ----------
+    top
+        The predicted classes.
+    p_true
+        The probabilities of the true classes, in units of 1/65535.
+    diverged
+        The reason why the system has no predictions; None if it has some.
     """
 
     top: np.ndarray
@@ -112,13 +144,26 @@ class SystemAnswers:
 class Contents:
     """The contents of a page.
 
-    advice: which design to deploy, in a sentence, commands between backticks. words: the meaning of the page's terms.
+    REQUEST stands for the name of a request, e.g. `rate0.1`, or `scenario/class/rate0.1` in a
+    scenario.
 
-    A request is `rate0.1`, or of a scenario `scenario/class/rate0.1`. near: by `full` or
-    SEED/REQUEST, the memory that is searched. forgotten: positions of samples by SEED/REQUEST.
-    answers: by SEED/REQUEST/SYSTEM, of originals SEED/full/SYSTEM. counts, correct: of the whole
-    data set, samples and correct answers by part (test, retain, forget) and class, complete where
-    the page shows a part of the samples; by SEED/REQUEST, and SEED/REQUEST/SYSTEM.
+    Attributes
+    ----------
+    advice
+        A sentence on which design to deploy, with commands in backticks.
+    answers
+        The predictions by SEED/REQUEST/SYSTEM; those of originals by SEED/full/SYSTEM.
+    counts
+        The numbers of samples by SEED/REQUEST, part (test, retain, forget) and class. They are those
+        of the whole data set, even if the page shows only some of its samples.
+    correct
+        The numbers of correct predictions, by SEED/REQUEST/SYSTEM, part and class.
+    forgotten
+        The positions of the forgotten samples on the page, by SEED/REQUEST.
+    near
+        The neighbors by the memory that was searched: `full`, or SEED/REQUEST.
+    glossary
+        The meanings of the page's terms.
     """
 
     title: str
@@ -133,7 +178,7 @@ class Contents:
     requests: Sequence[Mapping[str, Any]] = ()
     seeds: Sequence[int] = ()
     systems: Sequence[Mapping[str, Any]] = ()
-    answers: Mapping[str, SystemAnswers] = field(default_factory=dict)
+    answers: Mapping[str, SystemPredictions] = field(default_factory=dict)
     counts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     correct: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
     forgotten: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -141,22 +186,22 @@ class Contents:
     designs: Sequence[Mapping[str, Any]] = ()
     streams: Sequence[Mapping[str, Any]] = ()
     commands: Mapping[str, str] = field(default_factory=dict)
-    words: Mapping[str, str] = field(default_factory=dict)
+    glossary: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def views(self) -> list[View]:
-        """The views of this page, each with the sentence that fits."""
+        """The views of this page, each with the guide for this kind of page."""
         if self.is_experiment:
             return list(VIEWS)
         views = []
         for view in VIEWS:
-            if view.of_model is not None:
-                views.append(view._replace(looks_at=view.of_model))
+            if view.model_guide is not None:
+                views.append(view._replace(guide=view.model_guide))
         return views
 
 
 def encode_json(value: Any) -> Any:
-    """Convert a value that `json` cannot encode: a numeric array to its type and base64 bytes."""
+    """Convert a value that `json` cannot encode; a numeric array becomes its type and base64 bytes."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         little_endian = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         text = base64.b64encode(little_endian.tobytes()).decode()
@@ -165,4 +210,4 @@ def encode_json(value: Any) -> Any:
         return value.tolist()
     if is_dataclass(value):
         return {each.name: getattr(value, each.name) for each in fields(value)}
-    raise TypeError(f"{type(value).__name__} cannot stand on a page")
+    raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")

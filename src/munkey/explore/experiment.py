@@ -1,4 +1,4 @@
-"""The page of an experiment: answers, neighbors and tables, from the files of its results."""
+"""The page of an experiment: predictions, neighbors and tables, from its result files."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from munkey.core.diverged import explain_divergence
 from munkey.core.files import read_npz, read_table
@@ -14,7 +15,7 @@ from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
-from munkey.explore.contents import FULL, Contents, NearRows, PageSamples, SystemAnswers
+from munkey.explore.contents import FULL, Contents, NearRows, PageSamples, SystemPredictions
 from munkey.explore.pictures import (
     choose_page_ids,
     make_thumbnails,
@@ -24,10 +25,11 @@ from munkey.explore.pictures import (
 )
 from munkey.explore.projection import project_keys
 from munkey.memory import neighbors
+from munkey.models.family import FAMILIES
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import ABSENT, cell, lowest, two_digits
+from munkey.report.tables.markup import ABSENT, cell, find_lowest_gap, two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
@@ -43,11 +45,11 @@ EXPLAINED = (
     "±",
 )
 SUBTITLE = (
-    "Some training pictures had to be forgotten. For single pictures, this page compares the answers of"
-    " models before forgetting, after it, and of models that never saw them (oracles), all from the run"
-    " `{run}`"
+    "Some training pictures had to be forgotten. For single pictures, this page compares the predictions"
+    " of models before and after forgetting with those of models that never saw them (oracles), all from"
+    " the run `{run}`"
 )
-SAMPLINGS = {  # requests that are not random, by the sampling of their forget set
+SAMPLINGS = {  # labels of requests that are not random, by `forget.sampling`
     "class": "whole classes",
     "cluster": "groups of look-alikes",
     "hard": "the hardest pictures",
@@ -56,16 +58,19 @@ SAMPLINGS = {  # requests that are not random, by the sampling of their forget s
     "unit": "all pictures of a person or group",
 }
 CELLS = {"TA": "TA", "RA": "RA", "FA": "FA", "MIA": "MIA", "Avg Gap": "gap"}  # metrics by heading
-AUDITED_KINDS = ("rows", "weights")  # of others the share is known without an audit
+AUDITED_KINDS = ("rows", "weights")  # the share of all other kinds is known without an audit
 FINEST = 65535  # probabilities are stored in 16 bits
+STREAMS = "make run TARGET=streams"
 
 
 @dataclass(frozen=True)
 class ResultFiles:
-    """The files of an experiment that the page of a data set is made from.
+    """The files of an experiment that a data set's page is made from.
 
-    near: files of neighbors by the memory that was searched, `full` or SEED/REQUEST. audits,
-    scenarios, streams: their table, if it was made.
+    Attributes
+    ----------
+    audits, scenarios, streams
+        The table of each, if it exists; else an empty list.
     """
 
     images: Path
@@ -80,8 +85,15 @@ class ResultFiles:
 class Experiment:
     """The experiment, as planned.
 
-    rests_on: number of neighbors that a system's answers rest on, if any. requests: those of
-    scenarios, in words, by case.
+    Attributes
+    ----------
+    near
+        The neighbor files, by the memory that was searched: `full`, or SEED/REQUEST.
+    neighbor_counts
+        How many neighbors a prediction depends on, for each system that looks up any.
+    requests
+        The sampling of each scenario's forget set and, after a blank, what it was drawn from, by
+        case.
     """
 
     name: str
@@ -90,14 +102,14 @@ class Experiment:
     near: Mapping[str, Path]
     rows: list[Row]
     designs: list[Design]
-    rests_on: Mapping[str, int]
+    neighbor_counts: Mapping[str, int]
     requests: Mapping[str, str]
 
 
 def gather_contents(
     files: ResultFiles, experiment: Experiment, settings: ExploreSettings
 ) -> Contents:
-    """Gather the contents of the page of a data set."""
+    """Gather the contents of a data set's page."""
     dataset = prepared.load(files.images.parent)
     forgotten = {}
     for run in experiment.runs:
@@ -117,90 +129,101 @@ def gather_contents(
     near_by_memory = {}
     for key, searched in near.items():
         near_by_memory[key] = pack_neighbors(searched.select(rows))
-    answers = AnswerTable(dataset, ids)
+    predictions = PredictionTable(dataset, ids)
     for run in experiment.runs:
-        answers.add(run, forgotten[make_request_key(run)])
+        predictions.add(run, forgotten[make_request_key(run)])
     return Contents(
         title=experiment.dataset,
         subtitle=SUBTITLE.format(run=experiment.name),
         scope=describe_scope(ids, dataset.ids, forgotten, near),
         classes=dataset.classes,
         samples=PageSamples(ids, dataset.labels[rows], dataset.splits[rows], points.x, points.y),
-        projection=points.words,
+        projection=points.description,
         is_experiment=True,
         advice=write_advice(files, experiment),
         pictures=pictures,
         requests=list_requests(experiment),
         seeds=sorted({run.seed for run in experiment.runs}),
         systems=list_systems(experiment),
-        answers=answers.shown,
-        counts=answers.counts,
-        correct=answers.correct,
+        answers=predictions.shown,
+        counts=predictions.counts,
+        correct=predictions.correct,
         forgotten=positions,
         near=near_by_memory,
         designs=list_designs(files, experiment),
         streams=list_streams(files),
-        words=explain_words([row.title for row in experiment.rows]),
+        glossary=make_glossary([row.title for row in experiment.rows]),
         commands={"audits": "make audits", "scenarios": "make scenarios", "streams": STREAMS},
     )
 
 
-STREAMS = "make run TARGET=streams"
-
-
 def name_request(run: Evaluation) -> str:
-    """Return the request of a run, without its seed."""
+    """Return the name of a run's request, which is the same for all seeds: [CASE/]rateRATE."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
 def make_request_key(run: Evaluation) -> str:
-    """Return the request of one seed: SEED/REQUEST."""
+    """Return the key of a run's request at its seed: SEED/REQUEST."""
     return f"{run.seed}/{name_request(run)}"
 
 
 def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
-    """List the requests to choose from, the main run's first, the largest rate first."""
-    from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
+    """List the requests that a reader can choose from.
 
+    Those of the main run come first; within the main run or a scenario, larger rates come first.
+    """
     requests = {}
     for run in experiment.runs:
-        words = f"{100 * float(run.rate):g} % of the training set"
-        if run.case:
-            sampling, _, listed = experiment.requests[run.case].partition(" ")
-            drawn = listed or f"{100 * float(run.rate):g} %"
-            words = f"{SAMPLINGS.get(sampling, sampling)} ({drawn})"
-        elif run.sampling in RANDOM:
-            words = f"{words}, at random"
-        else:
-            words = f"{words}, {run.sampling}"
-        requests[name_request(run)] = {
-            "key": name_request(run),
-            "words": words,
-            "case": run.case,
-            "rate": float(run.rate),
-        }
-    return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
+        key = name_request(run)
+        if key not in requests:  # all seeds and systems share a request
+            requests[key] = {
+                "key": key,
+                "label": describe_request(run, experiment.requests),
+                "case": run.case,
+                "rate": float(run.rate),
+            }
+    return sorted(requests.values(), key=lambda request: (request["case"], -request["rate"]))
 
 
-def explain_words(titles: Sequence[str]) -> dict[str, str]:
-    """Explain columns, as the report's glossary does, and systems, by their titles."""
-    from munkey.models.family import FAMILIES  # heavy, and planning imports this file
+def describe_request(run: Evaluation, scenario_requests: Mapping[str, str]) -> str:
+    """Describe which samples a run's request forgets, e.g. "10 % of the training set, at random".
 
-    words = {name: glossary.find_meaning(name) for name in EXPLAINED}
+    Parameters
+    ----------
+    scenario_requests
+        See `Experiment.requests`.
+    """
+    from munkey.evaluation.metrics import RANDOM  # imports scikit-learn, which planning must not
+
+    percentage = f"{100 * float(run.rate):g} %"
+    if run.case:
+        sampling, _, names = scenario_requests[run.case].partition(" ")
+        return f"{SAMPLINGS.get(sampling, sampling)} ({names or percentage})"
+    sampling = run.sampling
+    if sampling in RANDOM:
+        sampling = "at random"
+    return f"{percentage} of the training set, {sampling}"
+
+
+def make_glossary(titles: Sequence[str]) -> dict[str, str]:
+    """Explain the columns, as the report's glossary does, and the systems with these titles."""
+    meanings = {name: glossary.find_meaning(name) for name in EXPLAINED}
     for family in FAMILIES.values():
         if family.original_title in titles:
-            words[family.original_title] = (
+            meanings[family.original_title] = (
                 f"{family.title} trained on everything, before unlearning"
             )
         if family.oracle_title in titles:
-            words[family.oracle_title] = (
+            meanings[family.oracle_title] = (
                 f"the oracle of {family.title}: trained without the forget set, the reference"
             )
-    words["oracle"] = "the same kind of model, trained from scratch without the forgotten pictures"
-    words["key"] = (
+    meanings["oracle"] = (
+        "the same kind of model, trained from scratch without the forgotten pictures"
+    )
+    meanings["key"] = (
         "the vector a frozen encoder computes for a picture; no deletion changes the encoder"
     )
-    return words
+    return meanings
 
 
 def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
@@ -211,12 +234,14 @@ def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
             originals[row.oracle] = row.name
     systems = []
     for row in experiment.rows:
-        role = "method"
+        oracle = row.oracle
         if row.context:
             role = "original"
         elif row.oracle is None:
             role = "oracle"
-        oracle = row.name if role == "oracle" else row.oracle
+            oracle = row.name
+        else:
+            role = "method"
         systems.append(
             {
                 "name": row.name,
@@ -224,7 +249,7 @@ def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
                 "role": role,
                 "oracle": oracle,
                 "original": originals.get(oracle),
-                "restsOn": experiment.rests_on.get(row.name, 0),
+                "neighborCount": experiment.neighbor_counts.get(row.name, 0),
             }
         )
     return systems
@@ -236,7 +261,7 @@ def describe_scope(
     forgotten: Mapping[str, np.ndarray],
     near: Mapping[str, neighbors.Neighbors],
 ) -> str:
-    """Describe in sentences which samples the page shows, and by which rule."""
+    """Describe which samples the page shows, and how they were chosen."""
     if len(shown_ids) == len(all_ids):
         return f"All {len(shown_ids):,} pictures of the data set are shown."
     forgotten_ids = union_ids(forgotten.values())
@@ -249,12 +274,12 @@ def describe_scope(
         f"{len(shown_ids):,} of {len(all_ids):,} pictures are shown:"
         f" {format_shown_count(forgotten_ids, shown_ids)} that a request forgets,"
         f" {format_shown_count(neighbor_ids, shown_ids)} that are neighbors of these before or after forgetting,"
-        f" {others}, and a random sample of the rest (fixed seed). Accuracies are of all pictures."
+        f" {others}, and a random sample of the rest (fixed seed). Accuracies are those on all pictures."
     )
 
 
 def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
-    """Return in words how many of the ids are shown."""
+    """Return how many of the ids are shown: `all 40`, or `12 of the 40`."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):
         return f"all {count:,}"
@@ -262,44 +287,69 @@ def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
 
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
-    """Pack neighbors as the page stores them: ids in 16 bits if they fit."""
-    dtype: type[np.int16] | type[np.int32] = np.int32
+    """Pack neighbors as the page stores them, with ids in 16 bits if all of them fit."""
     if near.ids.max(initial=0) < np.iinfo(np.int16).max:
-        dtype = np.int16
-    return NearRows(near.ids.astype(dtype).ravel(), near.cosines.ravel(), near.ids.shape[1])
+        ids = near.ids.astype(np.int16)
+    else:
+        ids = near.ids.astype(np.int32)
+    return NearRows(ids.ravel(), near.cosines.ravel(), near.ids.shape[1])
 
 
-class AnswerTable:
-    """Answers of systems, gathered one evaluation after the other."""
+class PredictionTable:
+    """The predictions of all systems, added one evaluation at a time.
+
+    Parameters
+    ----------
+    dataset
+        The data set that the systems are evaluated on.
+    ids
+        The ids of the samples that the page shows.
+    """
 
     def __init__(self, dataset: Dataset, ids: np.ndarray) -> None:
-        """ids: of the samples whose answers are shown one by one."""
         self.dataset = dataset
         self.rows = dataset.rows(ids)
-        self.shown: dict[str, SystemAnswers] = {}
+        self.shown: dict[str, SystemPredictions] = {}
         self.counts: dict[str, dict[str, list[int]]] = {}
         self.correct: dict[str, dict[str, list[int]]] = {}
 
     def add(self, run: Evaluation, forgotten: np.ndarray) -> None:
-        """Add the answers of one system to all samples."""
+        """Add the predictions of one system.
+
+        Parameters
+        ----------
+        forgotten
+            The ids in the forget set.
+
+        Raises
+        ------
+        ValueError
+            If the logits are not those of all samples of the data set.
+        """
         arrays = read_npz(run.logits)
         if not np.array_equal(arrays["ids"], self.dataset.ids):
-            raise ValueError(f"{run.logits}: holds answers on other samples than the data set has")
-        key = f"{make_request_key(run)}/{run.method}"
-        top = arrays["logits"].argmax(axis=1)
-        why = explain_divergence(arrays)
-        self._count(run, top, forgotten)
+            raise ValueError(
+                f"{run.logits}: its samples are not those of the data set {run.dataset}; run the"
+                " evaluation again"
+            )
+        predicted = arrays["logits"].argmax(axis=1)
+        self._count(run, predicted, forgotten)
+        # An original is the same before every request, so its predictions are stored once.
         if f"/{FULL}/" in run.logits:
             key = f"{run.seed}/{FULL}/{run.method}"
+        else:
+            key = f"{make_request_key(run)}/{run.method}"
         if key not in self.shown:
-            smallest = np.min_scalar_type(len(self.dataset.classes))
+            smallest_dtype = np.min_scalar_type(len(self.dataset.classes))
             p_true = compute_true_class_probability(
                 arrays["logits"][self.rows], self.dataset.labels[self.rows]
             )
-            self.shown[key] = SystemAnswers(top[self.rows].astype(smallest), p_true, why)
+            self.shown[key] = SystemPredictions(
+                predicted[self.rows].astype(smallest_dtype), p_true, explain_divergence(arrays)
+            )
 
-    def _count(self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray) -> None:
-        """Count samples and correct answers by class, on all samples of each part."""
+    def _count(self, run: Evaluation, predicted: np.ndarray, forgotten: np.ndarray) -> None:
+        """Count samples and correct predictions by class, in the test, retain and forget set."""
         is_forgotten = np.isin(self.dataset.ids, forgotten)
         parts = {
             "test": self.dataset.splits == "test",
@@ -312,14 +362,17 @@ class AnswerTable:
         correct = {}
         for part, is_in_part in parts.items():
             counts[part] = np.bincount(labels[is_in_part], minlength=size).tolist()
-            is_correct = is_in_part & (top == labels)
+            is_correct = is_in_part & (predicted == labels)
             correct[part] = np.bincount(labels[is_correct], minlength=size).tolist()
         self.counts[make_request_key(run)] = counts
         self.correct[f"{make_request_key(run)}/{run.method}"] = correct
 
 
 def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Compute the softmax probability of each sample's true class, in 1/65535; 0 for NaN."""
+    """Compute the softmax probability of each sample's true class as uint16, in units of 1/65535.
+
+    It is 0 for logits that are NaN.
+    """
     logits = logits.astype(np.float64)
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)
@@ -327,39 +380,55 @@ def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np
 
 
 def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
-    """List each design after each request: cells of the tables, and the numbers behind them."""
-    main = read_main(files.main_table)
-    tables = [("", main[main["dataset"] == experiment.dataset])]
+    """List each design after each request: table cells, and the numbers behind them."""
+    summaries = [("", _read_summary(files, experiment))]
     for path in files.scenarios:
-        scenarios = read_table(path)
-        for case, part in scenarios.groupby("case", sort=False):
-            tables.append((str(case), part))
-    audit = read_table(files.audits[0]) if files.audits else None
-    lines = []
-    for case, summary in tables:
+        for case, part in read_table(path).groupby("case", sort=False):
+            summaries.append((str(case), part))
+    audit = _read_audit(files)
+    ranked = [row.name for row in experiment.rows if row.is_ranked]
+    designs = []
+    for case, summary in summaries:
         for _, part in summary.groupby("rate", sort=False):
             rate = float(part["rate"].iloc[0])
-            # An audit has its own forget set: its shares are shown with every request.
-            points = frontier.points(part, audit, experiment.designs)
             request = "/".join(filter(None, [case, f"rate{rate!r}"]))
-            ranked = [row.name for row in experiment.rows if row.is_ranked]
             by_method = part.set_index("method")
-            best = lowest(by_method[by_method.index.isin(ranked)])
+            best = find_lowest_gap(by_method[by_method.index.isin(ranked)])
+            # An audit has its own forget set, so every request shows the same shares.
+            points = frontier.make_points(part, audit, experiment.designs)
             for _, point in points.iterrows():
-                lines.append(describe_design(point, request) | {"bold": point["name"] == best})
-    return lines
+                designs.append(describe_design(point, request) | {"bold": point["name"] == best})
+    return designs
 
 
 def write_advice(files: ResultFiles, experiment: Experiment) -> str:
-    """Write which design to deploy, in the words of the report: at the largest rate."""
+    """Write which design to deploy at the largest rate, with the report's sentence."""
+    summary = _read_summary(files, experiment)
+    points = frontier.make_points(summary, _read_audit(files), experiment.designs)
+    return frontier.write_advice(points)
+
+
+def _read_summary(files: ResultFiles, experiment: Experiment) -> pd.DataFrame:
+    """Read the rows of the main table for the page's data set."""
     main = read_main(files.main_table)
-    audit = read_table(files.audits[0]) if files.audits else None
-    summary = main[main["dataset"] == experiment.dataset]
-    return frontier.advice(frontier.points(summary, audit, experiment.designs))
+    return main[main["dataset"] == experiment.dataset]
+
+
+def _read_audit(files: ResultFiles) -> pd.DataFrame | None:
+    """Read the table of the audit; None without an audit."""
+    if not files.audits:
+        return None
+    return read_table(files.audits[0])
 
 
 def describe_design(point: Any, request: str) -> dict[str, Any]:
-    """Describe one design after one request."""
+    """Describe one design after one request.
+
+    Parameters
+    ----------
+    point
+        A row of `munkey.report.tables.frontier.make_points`.
+    """
     columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
     columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
     numbers = {}
@@ -373,7 +442,7 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
         "name": point["name"],
         "title": point["title"],
         "kind": point["kind"],
-        "kindWords": frontier.KINDS[point["kind"]],
+        "kindLabel": frontier.KINDS[point["kind"]],
         "stored": point["stored"],
         "n": int(point["n"]),
         "seconds": seconds,
@@ -385,25 +454,25 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
 
 
 def number_or_none(value: Any) -> float | None:
-    """Return the number; None if it is NaN or infinite, which JSON cannot hold."""
+    """Return the number, or None if it is NaN or infinite, since JSON has no such numbers."""
     if not math.isfinite(value):
         return None
     return float(value)
 
 
 def list_streams(files: ResultFiles) -> Sequence[Mapping[str, Any]]:
-    """List the points of the streams' curves: one per system, seed and number of requests."""
-    lines = []
+    """List the points of the streams' curves, one per system, seed and number of requests."""
+    points = []
     for path in files.streams:
-        for _, line in read_table(path).iterrows():
-            lines.append(
+        for _, row in read_table(path).iterrows():
+            points.append(
                 {
-                    "name": line["name"],
-                    "title": line["title"],
-                    "seed": int(line["seed"]),
-                    "done": int(line["done"]),
-                    "RA": number_or_none(line["RA"]),
-                    "TA": number_or_none(line["TA"]),
+                    "name": row["name"],
+                    "title": row["title"],
+                    "seed": int(row["seed"]),
+                    "done": int(row["done"]),
+                    "RA": number_or_none(row["RA"]),
+                    "TA": number_or_none(row["TA"]),
                 }
             )
-    return lines
+    return points

@@ -1,4 +1,4 @@
-"""The page: one file that needs no other."""
+"""The page: a single file that needs no other."""
 
 import json
 from importlib.resources import files
@@ -12,7 +12,7 @@ LIBRARIES = ("vendor/d3.min.js", "vendor/plot.umd.min.js")
 
 
 def render_page(contents: Contents) -> str:
-    """Render the page as HTML. Names are text everywhere: in HTML, in JSON and on charts."""
+    """Render the page as HTML. No name is ever read as markup: not in HTML, in JSON or on charts."""
     from markupsafe import Markup
 
     scripts = [(ASSETS / name).read_text(encoding="utf-8") for name in (*LIBRARIES, "page.js")]
@@ -20,13 +20,13 @@ def render_page(contents: Contents) -> str:
         "contents": contents,
         "style": Markup((ASSETS / "page.css").read_text(encoding="utf-8")),
         "scripts": [Markup(script) for script in scripts],
-        "data": Markup(contents_json(contents)),
+        "data": Markup(encode_contents(contents)),
     }
     return render_template(ASSETS / "page.html.j2", values)
 
 
-def contents_json(contents: Contents) -> str:
-    """Encode the contents as JSON for a <script>: no character of it can end the element."""
+def encode_contents(contents: Contents) -> str:
+    """Encode the contents as JSON, in which no character can end the <script> that holds it."""
     text = json.dumps(
         contents, default=encode_json, ensure_ascii=False, separators=(",", ":"), allow_nan=False
     )

@@ -1,47 +1,56 @@
-"""Keys in the plane."""
+"""The projection of keys to the plane."""
 
+from importlib.util import find_spec
 from typing import NamedTuple
 
 import numpy as np
 
-LEAST_FOR_UMAP = 5
-WIDEST_GAP = 0.06  # of the range of a coordinate
+MIN_KEYS_FOR_UMAP = 5
+WIDEST_GAP = 0.06  # as a share of a coordinate's range
 
 
 class Plane(NamedTuple):
-    """Points x, y (N,) float32, and the projection in words."""
+    """Points in the plane.
+
+    Attributes
+    ----------
+    x, y
+        Coordinates, (N,) float32.
+    description
+        A sentence on how they were projected.
+    """
 
     x: np.ndarray
     y: np.ndarray
-    words: str
+    description: str
 
 
 def project_keys(keys: np.ndarray) -> Plane:
-    """Project keys (N, d) to the plane: by UMAP if it is installed, else by principal components.
+    """Project keys (N, d) to the plane by UMAP or, if it is not installed, by principal components.
 
-    The same keys give the same points on one machine.
+    On one machine, the same keys always give the same points.
     """
-    has_umap = True
-    try:
-        import umap  # noqa: F401
-    except ImportError:
-        has_umap = False
-    if has_umap and len(keys) >= LEAST_FOR_UMAP:
+    has_umap = find_spec("umap") is not None
+    if has_umap and len(keys) >= MIN_KEYS_FOR_UMAP:
         from munkey.report.figures.projection import umap_2d
 
         points = umap_2d(keys, seed=0)
         points = np.stack([narrow_gaps(points[:, 0]), narrow_gaps(points[:, 1])], axis=1)
-        words = "UMAP of the keys; empty gaps are compressed. Read neighborhoods, not distances."
+        description = (
+            "UMAP of the keys; empty gaps are compressed. Read neighborhoods, not distances."
+        )
     else:
         points = _project_on_principal_components(keys)
-        words = "The two directions in which the keys vary most (principal components)."
-    return Plane(points[:, 0].astype(np.float32), points[:, 1].astype(np.float32), words)
+        description = "The two directions in which the keys vary most (principal components)."
+    x, y = points.astype(np.float32).T
+    return Plane(x, y, description)
 
 
 def narrow_gaps(values: np.ndarray) -> np.ndarray:
-    """Narrow wide gaps between successive coordinates (N,), which keep their order.
+    """Narrow wide gaps between successive coordinates (N,), whose order stays the same.
 
-    UMAP's distances between clusters mean nothing, and one far cluster leaves the others no room.
+    In UMAP, distances between clusters have no meaning, and one distant cluster would leave little
+    room for the others.
     """
     order = np.argsort(values)
     steps = np.diff(values[order])
@@ -52,7 +61,7 @@ def narrow_gaps(values: np.ndarray) -> np.ndarray:
 
 
 def _project_on_principal_components(keys: np.ndarray) -> np.ndarray:
-    """Project keys (N, d) on their first two principal components; 0 for a missing one."""
+    """Project keys (N, d) onto their first two principal components; a missing one is 0."""
     centered = keys - keys.mean(axis=0)
     _, _, directions = np.linalg.svd(centered, full_matrices=False)
     points = np.zeros((len(keys), 2))

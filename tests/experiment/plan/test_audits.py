@@ -142,7 +142,9 @@ def test_what_deletes_without_data_is_asked_before_and_after():
 
 
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
-    named = {need: {run.__name__ for run in list_attack_functions(need)} for need in ("pairs", "logits")}
+    named = {
+        need: {run.__name__ for run in list_attack_functions(need)} for need in ("pairs", "logits")
+    }
     assert named["pairs"] >= {"residual_share", "u_lira", "rmia", "tail"}
     assert named["logits"] == {"loss", "margin", "logistic"}
 

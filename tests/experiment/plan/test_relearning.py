@@ -70,6 +70,6 @@ def test_steps_must_start_with_0_and_ascend(steps: list[float]):
 
 def test_where_no_method_trains_weights_there_is_nothing_to_relearn():
     with pytest.raises(
-        ValueError, match="nothing to relearn: none of the methods .knn, lda. trains weights; add"
+        ValueError, match=r"nothing to relearn: none of the methods .knn, lda. trains weights; add"
     ):
         RelearnPlan(small_plan({"methods": ["knn", "lda"]})).list_systems("digits")

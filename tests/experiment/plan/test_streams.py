@@ -47,7 +47,9 @@ def test_additions_after_the_last_request_are_refused():
 
 
 def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(streams: StreamPlan):
-    assert {"method", "finetune", "train", "inference"} <= streams.get_settings("digits", "cf").keys()
+    assert {"method", "finetune", "train", "inference"} <= streams.get_settings(
+        "digits", "cf"
+    ).keys()
     oracle = streams.get_settings("digits", "retrain-m")
     assert {"munkey", "train", "inference"} <= oracle.keys() and "method" not in oracle
 

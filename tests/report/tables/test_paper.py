@@ -91,7 +91,9 @@ def test_the_printed_numbers_are_the_papers():
 def test_the_comparison_is_read_back_as_it_was(tmp_path):
     both = paper.compare(summary_of("cifar10").iloc[:0], summary_of("cifar10"))
     write_text(tmp_path / "paper.csv", paper.render_texts(both, [])["csv"])
-    pd.testing.assert_frame_equal(paper.read_comparison(tmp_path / "paper.csv"), both, check_dtype=False)
+    pd.testing.assert_frame_equal(
+        paper.read_comparison(tmp_path / "paper.csv"), both, check_dtype=False
+    )
 
 
 def test_of_an_encoder_in_two_revisions_the_first_is_compared():

@@ -92,7 +92,9 @@ def of_paper(changes=None):
 
 def statement(changes=None, dataset="cifar10"):
     params = of_paper(changes)
-    return paper.describe_setting(dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds))
+    return paper.describe_setting(
+        dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds)
+    )
 
 
 def alike(dataset):

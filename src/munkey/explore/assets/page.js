@@ -12,7 +12,7 @@ const LIGHTER = ["#9bb9ff", "#fb6929", "#4dffb6", "#f15cc7", "#ffd33a", "#adf8ff
 const SYMBOLS = ["circle", "square", "triangle", "diamond", "star", "cross", "wye", "circle", "square", "triangle"];
 const KINDS = { exact: "diamond", rows: "square", weights: "circle", anew: "cross" };
 
-// ---------------------------------------------------------------- what was embedded
+// ---------------------------------------------------------------- the embedded data
 
 function array(stored) {
   if (Array.isArray(stored)) return stored;
@@ -100,8 +100,8 @@ function writeAddress() {
   history.replaceState(null, "", `#${given}`);
 }
 
-// The one way in which a choice is made: every view that depends on it is drawn again.
-function choose(changes, words) {
+// All choices are made here, so that every view that depends on them is drawn again.
+function choose(changes, announcement) {
   const start = performance.now();
   const changed = Object.keys(changes).filter((name) => state[name] !== changes[name]);
   if (!changed.length) return;
@@ -110,7 +110,7 @@ function choose(changes, words) {
   draw(changed);
   document.body.getBoundingClientRect(); // the layout is part of what a reader waits for
   document.documentElement.dataset.selectionMs = (performance.now() - start).toFixed(1);
-  if (words) document.getElementById("announced").textContent = words;
+  if (announcement) document.getElementById("announced").textContent = announcement;
 }
 
 const area = () => (state.area ? state.area.split(",").map(Number) : null);
@@ -159,7 +159,7 @@ function picture(i, size) {
   return made;
 }
 
-// A sample as a button that chooses it. id: it may not be on this page.
+// A button that chooses a sample. The sample may not be on this page, then it is a label only.
 function sampleButton(id, words, kind = "") {
   const i = positionOf.get(id);
   if (i === undefined) return element("li", {}, element("span", { class: `sample ${kind}` }, `#${id}`, element("span", {}, "not on this page"), ...words.map((each) => element("span", {}, each))));
@@ -179,10 +179,10 @@ function tableOf(heads, rows, caption, kind = "") {
       element("thead", { role: "rowgroup" }, head), element("tbody", { role: "rowgroup" }, ...body)));
 }
 
-function chart(options, words) {
+function chart(options, label) {
   const svg = Plot.plot({ marginTop: 32, marginBottom: 48, style: { background: "transparent", overflow: "visible", fontSize: "12px" }, ...options });
   svg.setAttribute("role", "img");
-  svg.setAttribute("aria-label", words);
+  svg.setAttribute("aria-label", label);
   return svg;
 }
 
@@ -256,14 +256,14 @@ function choices() {
   const pick = (name, label, options, kind) => options.length < 2 && name !== "class" ? null
     : element("label", { class: kind }, label, (() => {
       const select = element("select", { name, onchange: (event) => choose({ [name]: event.target.value }) },
-        ...options.map(([value, words]) => element("option", { value }, words)));
+        ...options.map(([value, label]) => element("option", { value }, label)));
       select.value = state[name];
       return select;
     })());
   const listed = methods.map((each) => [each.name, each.title]);
   form.replaceChildren(...[
     pick("seed", "Seed (of single pictures)", contents.seeds.map((each) => [String(each), String(each)])),
-    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.words]), "request"),
+    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.label]), "request"),
     pick("a", "Method A", listed, "a"),
     pick("b", "Method B", listed, "b"),
     pick("class", "Class", [["", "all classes"], ...contents.classes.map((each, label) => [String(label), each])]),
@@ -297,7 +297,7 @@ VIEWS.designs = {
     const svg = chart({
       width: widthOf(body), height: 420, marginLeft: 50, marginRight: 30, grid: true,
       x: { label: "test accuracy [%] →", domain: [lowest, Math.min(100, highest)] },
-      y: { label: audited ? "↑ residual share: left of what was forgotten [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
+      y: { label: audited ? "↑ residual share: remaining effect of the forgotten pictures [%]" : "↑ Avg Gap, the distance to the oracle [points]", nice: true },
       r: { range: [4, 16], type: "sqrt" }, symbol: { legend: false },
       marks: [
         Plot.ruleX(bars, { x: "TA", y1: "low", y2: "high", stroke: colorOf, strokeOpacity: 0.6 }),
@@ -316,8 +316,8 @@ VIEWS.designs = {
       const nearest = d3.least(clickable, (each) => Math.hypot(svg.scale("x").apply(each.TA) - px, svg.scale("y").apply(each[y]) - py));
       if (nearest) choose({ [body.dataset.side ?? "a"]: nearest.name }, `${nearest.title} is chosen. ${chosenSystems()}`);
     });
-    const sideButton = (name, words) => element("button", { type: "button", class: name, "aria-pressed": String(side === name),
-      onclick: () => { body.dataset.side = name; redraw("designs"); } }, words);
+    const sideButton = (name, label) => element("button", { type: "button", class: name, "aria-pressed": String(side === name),
+      onclick: () => { body.dataset.side = name; redraw("designs"); } }, label);
     const heads = ["Design", "", "TA [%]", "RA [%]", "FA [%]", "MIA [%]", "Avg Gap", "residual share [%]", "Seconds", "Must be stored"];
     const rows = lines.map((each) => ({
       kind: each.name === state.a ? "a" : each.name === state.b ? "b" : "",
@@ -328,10 +328,10 @@ VIEWS.designs = {
     body.replaceChildren(
       element("p", { class: "advice" }, ...coded(contents.advice), contents.requests.length > 1 ? ` These numbers are for the ${100 * contents.requests[0].rate} % request.` : ""),
       element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
-      element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindWords}`))),
+      element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindLabel}`))),
       element("div", { class: "wide" }, svg),
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}; larger marks: slower unlearning; bars: ± one standard deviation`
-        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on forget sets of its own." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
+        + (audited ? "; upright: the 95 % interval of the share, which an audit measured on its own forget sets." : wasAudited ? ". An audit ran, but could not measure how much is left: the table says why." : ". No audit ran, so we do not know how much remains; run "),
         ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
       tableOf(heads, rows, "Designs: the numbers of the main table", "cards"),
       element("p", { class: "note" }, rowsLeftOut(lines)),
@@ -388,9 +388,9 @@ function drawColumns(body, list) {
   ];
   const oracleOfB = systems.get(state.b)?.oracle;
   if (oracleOfB !== systems.get(state.a)?.oracle) series.push(["oracle of B", oracleOfB, "dash", "var(--b)"]);
-  const drawn = series.map(([words, name, symbol, color]) => {
+  const drawn = series.map(([label, name, symbol, color]) => {
     const answers = answersOf(name);
-    return { words, name, symbol, color, values: answers ? list.map(({ i }, rank) => ({ rank: rank + 1, p: (100 * answers.p[i]) / FINEST })) : null };
+    return { label, name, symbol, color, values: answers ? list.map(({ i }, rank) => ({ rank: rank + 1, p: (100 * answers.p[i]) / FINEST })) : null };
   });
   const half = Math.min(0.45, Math.max(0.3, list.length / 400));
   const marks = drawn.filter((each) => each.values).map((each) => each.symbol === "dash"
@@ -398,7 +398,7 @@ function drawColumns(body, list) {
     : Plot.dot(each.values, { x: "rank", y: "p", symbol: each.symbol, r: 3.2, fill: each.name === systems.get(state.a)?.original ? "none" : each.color, stroke: each.color }));
   // One tooltip for each column: the answers of all systems.
   const columns = list.map(({ i }, rank) => ({ rank: rank + 1, p: 100, words: [`${nameOf(i)}, class ${className(samples.labels[i])}`,
-    ...drawn.filter((each) => each.values).map((each) => `${each.words}: ${percent(each.values[rank].p)}`)].join("\n") }));
+    ...drawn.filter((each) => each.values).map((each) => `${each.label}: ${percent(each.values[rank].p)}`)].join("\n") }));
   marks.push(Plot.tip(columns, Plot.pointerX({ x: "rank", y: "p", title: "words", anchor: "top", ...TIP })));
   // The axis stays where it is when the columns are scrolled.
   const height = 320;
@@ -433,7 +433,7 @@ function drawColumns(body, list) {
   const best = list.slice(0, 10).filter(({ kept }) => kept >= 0.05).map(({ i, kept }) => sampleButton(samples.ids[i], [`A keeps ${points(kept)}`]));
   body.replaceChildren(
     element("ul", { class: "legend" }, ...drawn.map((each, place) => element("li", {}, each.symbol === "dash" ? dash(each.color) : place ? colored(each.symbol, each.color) : hollow(each.color),
-      ` ${each.words}${each.values ? "" : " (no answers)"}`))),
+      ` ${each.label}${each.values ? "" : " (no answers)"}`))),
     element("div", { class: "wide columns" }, axis, svg),
     list.length ? range : element("p", {}, "No forgotten picture is among those chosen: choose another class, or clear the area of the map."),
     element("p", { class: "note" }, `n = ${list.length} forgotten pictures of seed ${state.seed}. ${means.join(" ")} What A keeps of a picture: its probability after A minus that of A's oracle, in points. Two training runs also differ by chance, so a gap need not be memory.`),
@@ -488,7 +488,7 @@ function oneSample(i) {
     };
   });
   const rests = ["a", "b"].flatMap((side) => {
-    const count = systems.get(state[side])?.restsOn;
+    const count = systems.get(state[side])?.neighborCount;
     const memory = `${state.seed}/${state.request}`;
     if (!count || !nearOf(memory)) return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) uses no neighbors: its answer rests on ${isExact(state[side]) ? "all keys together" : "its weights"}.`)];
     return [element("p", { class: "note" }, `${side.toUpperCase()} (${title(state[side])}) answers from ${count} neighbors${count > nearOf(memory).depth ? `, the first ${nearOf(memory).depth} of which are shown` : ""}:`), stoodIn(i, count)];
@@ -558,7 +558,7 @@ VIEWS.map = {
 
 function wrongMenu() {
   const options = [["", "not marked"], ["before", "before forgetting"], ["a", `after A (${title(state.a)})`], ["b", `after B (${title(state.b)})`]];
-  const select = element("select", { onchange: (event) => choose({ wrong: event.target.value }) }, ...options.map(([value, words]) => element("option", { value }, words)));
+  const select = element("select", { onchange: (event) => choose({ wrong: event.target.value }) }, ...options.map(([value, label]) => element("option", { value }, label)));
   select.value = state.wrong;
   return element("label", { class: "wrong" }, "Crossed: answered wrongly", select);
 }
@@ -690,8 +690,8 @@ function neighborRows(i, memory) {
   if (!contents.is_experiment) return [element("h3", {}, "This sample"), chosen, element("h3", {}, "Its nearest others in the memory"), buttons(before, () => ["", ""])];
   const isForgotten = (id) => forgotten.has(positionOf.get(id));
   const after = neighborsOf(memory, i);
-  // What a method that answers from neighbors reads: its first few, before and after.
-  const counts = contents.systems.map((each) => each.restsOn).filter((count) => count && count <= nearOf("full").depth);
+  // A method that predicts from neighbors reads the first few, before and after forgetting.
+  const counts = contents.systems.map((each) => each.neighborCount).filter((count) => count && count <= nearOf("full").depth);
   const first = counts.length ? Math.min(...counts) : nearOf("full").depth;
   const firstBefore = new Set(before.slice(0, first).map(({ id }) => id));
   const wordsOf = (id) => {
@@ -699,12 +699,12 @@ function neighborRows(i, memory) {
     if (rank >= first) return ["", ""];
     return firstBefore.has(id) ? ["", "as before"] : ["new", `▲ moved up into the first ${first}`];
   };
-  const users = contents.systems.filter((each) => each.role === "method" && each.restsOn).map((each) => `${each.title} answers from the first ${each.restsOn}`);
+  const users = contents.systems.filter((each) => each.role === "method" && each.neighborCount).map((each) => `${each.title} predicts from the first ${each.neighborCount}`);
   return [
     element("h3", {}, "This picture"), chosen,
     element("h3", {}, "Before: nearest in the whole memory"), buttons(before, (id) => isForgotten(id) ? ["forgotten", id === samples.ids[i] ? "itself, forgotten" : "forgotten"] : ["", ""]),
     element("h3", {}, "After: nearest in what remains"), buttons(after, wordsOf),
-    element("p", { class: "note" }, `${users.join("; ") || "No method of this run answers from neighbors"}. Similarity: cosine between the two keys (1 = identical).`),
+    element("p", { class: "note" }, `${users.join("; ") || "No method of this run predicts from neighbors"}. Similarity: cosine between the two keys (1 = identical).`),
   ];
 }
 
@@ -737,7 +737,7 @@ VIEWS.requests = {
     const heads = ["Request", "", "TA [%]", "FA [%]", "MIA [%]", "Avg Gap", "Seconds"];
     const rows = contents.requests.flatMap((request) => ["a", "b"].map((side) => {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
-      return { kind: side, cells: [request.words, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
+      return { kind: side, cells: [request.label, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
     parts.push(element("h3", {}, "Kinds of requests, each on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run", "cards"));
     if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, ...coded(`Only random requests were run. To forget a class, look-alikes and the hardest pictures, run \`${contents.commands.scenarios}\`.`)));
@@ -749,7 +749,7 @@ VIEWS.requests = {
 
 const bodies = Object.fromEntries(Object.keys(VIEWS).map((name) => [name, document.querySelector(`#${name} > .body`)]).filter(([, body]) => body));
 
-const spent = {}; // milliseconds of each view's last drawing, for who measures
+const spent = {}; // milliseconds of each view's last drawing, for benchmarks
 
 function redraw(name, changed = VIEWS[name].depends) {
   const start = performance.now();
