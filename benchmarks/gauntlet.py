@@ -31,7 +31,7 @@ from munkey.audits.roc import Ranking
 from munkey.audits.verdict import ALPHA, TESTS, run_joint_tests
 from munkey.core.console import progress
 from munkey.core.files import atomic, write_text
-from munkey.report.tables.markup import TitledTable, plus_minus, render
+from munkey.report.tables.markup import TitledTable, format_plus_minus, render
 
 LUCK = 0.18  # sd of a training's luck, in sd of difficulty
 EFFECT = 0.4  # mean of what training adds, likewise
@@ -437,7 +437,7 @@ def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) ->
     for cell in intervals:
         hold[cell.words][cell.head] = "{1:.1f} / {2:.1f}".format(*results[cell])
     of_moved = [(cell.transform, np.array(results[cell].shares)) for cell in moved]
-    lines = [(words, plus_minus(each.mean(), each.std(ddof=1))) for words, each in of_moved]
+    lines = [(words, format_plus_minus(each.mean(), each.std(ddof=1))) for words, each in of_moved]
     return [
         TitledTable(
             "95 % intervals that hold what is left of the pool / of the training set",

@@ -23,7 +23,7 @@ from munkey.experiment.cost.machines import find_machine
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.report.page import glossary
-from munkey.report.tables.comparisons import wilson
+from munkey.report.tables.comparisons import compute_wilson_interval
 from munkey.unlearn.contract import METHODS, Method
 
 
@@ -76,14 +76,14 @@ def power() -> str:
             (row.kept_whole, row.kept_whole_of),
             (row.mean_subtracted, row.mean_subtracted_of),
         ):
-            interval = wilson(100 * times / of, of)
+            interval = compute_wilson_interval(100 * times / of, of)
             cells.append(f"{times}/{of} [{interval.low:.0f}, {interval.high:.0f}]")
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
 
 def columns() -> str:
-    cells = [(", ".join(term.names), term.what, term.good) for term in glossary.terms()]
+    cells = [(", ".join(term.names), term.what, term.good) for term in glossary.read_terms()]
     rows = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells]
     return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
 

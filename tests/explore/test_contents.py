@@ -18,8 +18,8 @@ from munkey.explore.experiment import (
     SUBTITLE,
     compute_true_class_probability,
     describe_scope,
-    make_glossary,
     list_requests,
+    make_glossary,
 )
 from munkey.explore.page import ASSETS, encode_contents, render_page
 from munkey.explore.pictures import choose_page_ids, make_thumbnails

@@ -5,7 +5,7 @@ import pandas as pd
 
 from munkey.core.files import write_text
 from munkey.jobs.tables import ranks
-from munkey.report.tables.summary import Row, with_seed_gaps
+from munkey.report.tables.summary import Row, add_seed_gaps
 from tests.report.inputs import tidy
 
 TITLES = ["CF", "SCRUB", "SSD"]
@@ -18,7 +18,7 @@ ROWS = [
 def test_ranks_are_a_csv_a_table_and_a_figure(tmp_path):
     drawn = np.random.default_rng(0).integers(50, 100, (4, 6, 4)).tolist()
     measured = tidy(dict(zip([row.name for row in ROWS], drawn, strict=True)))
-    write_text(tmp_path / "metrics.csv", with_seed_gaps(measured, ROWS).to_csv(index=False))
+    write_text(tmp_path / "metrics.csv", add_seed_gaps(measured, ROWS).to_csv(index=False))
     csv, markdown, svg = (tmp_path / f"ranks.{end}" for end in ("csv", "md", "svg"))
     ranks(tmp_path / "metrics.csv", ROWS, csv, markdown, svg)
     ranked = pd.read_csv(csv)

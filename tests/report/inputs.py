@@ -3,7 +3,7 @@
 import pandas as pd
 
 from munkey.evaluation.paired import COLUMNS
-from munkey.report.tables.summary import GAP_METRICS, Row, with_differences
+from munkey.report.tables.summary import GAP_METRICS, Row, add_differences
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),
@@ -118,4 +118,4 @@ def pairs(summary, half=1.0):
 
 def compared(summary, half=1.0):
     """A summary with these differences."""
-    return with_differences(summary, pairs(summary, half))
+    return add_differences(summary, pairs(summary, half))

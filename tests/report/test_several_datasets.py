@@ -19,12 +19,12 @@ from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
 from munkey.report.tables import ablations, paper
-from munkey.report.tables.audits import attacks_tables, collect_residue, storage_tables
-from munkey.report.tables.main import all_texts, main_table, main_tables
+from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
+from munkey.report.tables.main import make_main_tables, render_main_table, render_texts
 from munkey.report.tables.markup import ABSENT
-from munkey.report.tables.ranks import LINE, rank_table, ranks_by_title
-from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, summarize, with_seed_gaps
+from munkey.report.tables.ranks import LINE, make_rank_table, rank_methods
+from munkey.report.tables.runtime import make_runtime_table
+from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import cases, pairs
 
@@ -99,7 +99,7 @@ def tidy(dataset: str) -> pd.DataFrame:
 def measured() -> pd.DataFrame:
     """The metrics of all data sets, with the gap of each seed."""
     return pd.concat(
-        [with_seed_gaps(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True
+        [add_seed_gaps(tidy(name), grid.rows) for name, grid in GRIDS.items()], ignore_index=True
     )
 
 
@@ -152,7 +152,7 @@ def test_gaps_are_drawn_where_a_data_set_has_the_rate_and_nowhere_else(width):
 
 @pytest.mark.parametrize("markup", ["markdown", "html"])
 def test_the_main_table_has_a_number_where_something_was_run_and_nothing_elsewhere(markup):
-    tables = main_tables(summary(), ROWS, markup)
+    tables = make_main_tables(summary(), ROWS, markup)
     assert [table.title.partition(":")[0] for table in tables] == list(GRIDS)
     for table, grid in zip(tables, GRIDS.values(), strict=True):
         assert f"n = {len(grid.seeds)} seed" in table.title
@@ -167,10 +167,10 @@ def test_the_main_table_has_a_number_where_something_was_run_and_nothing_elsewhe
 
 
 def test_the_main_table_in_latex_and_in_a_terminal_has_every_number_of_the_others():
-    latex = main_table(summary(), ROWS, "latex")
+    latex = render_main_table(summary(), ROWS, "latex")
     assert re.findall(r"\{c\}\{(\w+) \(", latex) == list(GRIDS)
     assert latex.count(r"\\") == 2 + len(GRIDS) * (1 + len(ROWS))
-    shown = render_plain(main_table(summary(), ROWS, "markdown"))
+    shown = render_plain(render_main_table(summary(), ROWS, "markdown"))
     for dataset, rate in PLACES:
         grid = GRIDS[dataset]
         mean = np.mean([value("FA", ROWS[-1], rate, seed, grid.shift) for seed in grid.seeds])
@@ -188,7 +188,7 @@ def test_what_audits_found_stands_beside_the_data_sets_that_were_audited(tmp_pat
     audit = pd.DataFrame([line | {"share": 2.0, "share_low": 1.0, "share_high": 3.0}])
     residue = collect_residue({tmp_path / "cifar10": audit})
     for table, dataset in zip(
-        main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True
+        make_main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True
     ):
         column = table.frame.set_index("Method")["residual share [%]"]
         assert column["MUNKEY"] == ("2.0 [1.0, 3.0]" if dataset == "cifar10" else ABSENT)
@@ -199,7 +199,7 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
     rows = [row for row in ROWS if row.name in (*TRAINED, "ssd", "munkey")]
     lines = pd.concat([tidy(name) for name in grids], ignore_index=True)
     lines = lines[lines["method"].isin([row.name for row in rows])]
-    texts = all_texts(lines, pairs(summarize(lines, rows)), rows)
+    texts = render_texts(lines, pairs(summarize(lines, rows)), rows)
     assert all(texts.values())
     largest = texts["datasets"]
     # 2 % is never the largest
@@ -211,7 +211,7 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
 
 @pytest.mark.parametrize("markup", MARKUPS)
 def test_run_times_have_a_line_for_each_system_that_was_run(markup):
-    frame = runtime_table(summary(), ROWS, markup).frame
+    frame = make_runtime_table(summary(), ROWS, markup).frame
     lines = [(line["Data set"], line["Forget"], line["Method"]) for _, line in frame.iterrows()]
     expected = [
         (name, f"{100 * rate:g} %", row.title) for name, rate in PLACES for row in GRIDS[name].rows
@@ -255,11 +255,11 @@ def test_ranks_are_of_the_methods_that_every_data_set_has():
     # both have CF, SSD and MUNKEY
     grids = {name: GRIDS[name] for name in ("bloodmnist", "cifar10")}
     lines = measured()
-    ranks = ranks_by_title(lines[lines["dataset"].isin(grids)], ROWS)
+    ranks = rank_methods(lines[lines["dataset"].isin(grids)], ROWS)
     assert ranks.columns.tolist() == ["CF", "SSD", "MUNKEY"]
     assert len(ranks) == sum(len(grid.rates) * len(grid.seeds) for grid in grids.values())
     assert (ranks == [1.0, 2.0, 3.0]).all(axis=None)
-    table = rank_table(ranks)
+    table = make_rank_table(ranks)
     assert (
         table.title.startswith("bloodmnist, cifar10: ")
         and "n = 5 pairs of data set and seed" in table.title
@@ -344,10 +344,10 @@ def test_every_chapter_of_the_page_is_made():
         grids=[pd.DataFrame([{"dataset": name, **grid}]) for name in GRIDS],
         statements=["why"],
         residue={},
-        ranks=[ranks_by_title(ranked, ROWS).reset_index()],
+        ranks=[rank_methods(ranked, ROWS).reset_index()],
         compared=[paper.compare(summary(), case_summary())],
     )
-    counts = {chapter.id: len(chapter.tables) for chapter in page.chapters(results)}
+    counts = {chapter.id: len(chapter.tables) for chapter in page.make_chapters(results)}
     assert counts == {
         **{"main": 4, "ranks": 1, "runtime": 1},
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},
@@ -365,7 +365,7 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
         for method in GRIDS[name].methods
     ]
     rows = [row for row in ROWS if row.name not in TRAINED]
-    titled = attacks_tables(pd.DataFrame(attacked), measured(), rows)
+    titled = make_attack_tables(pd.DataFrame(attacked), measured(), rows)
     assert [table.title for table in titled] == [
         f"{name}, forget rate {100 * rate:g} %: n = {len(GRIDS[name].seeds)} seed{'s' * (len(GRIDS[name].seeds) > 1)}"
         for name, rate in PLACES
@@ -388,7 +388,8 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
         for file in ("original", "unlearned")
     ]
     tables = {
-        table.title.partition(":")[0]: table for table in storage_tables(pd.DataFrame(searched))
+        table.title.partition(":")[0]: table
+        for table in make_storage_tables(pd.DataFrame(searched))
     }
     assert {name: len(table.frame) for name, table in tables.items()} == {
         name: len(grid.rates) for name, grid in GRIDS.items()

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from munkey.data.augment import Augmentation
 from munkey.experiment.params.load import ParamsError, load
 from munkey.models.family import System
-from munkey.report.tables.markup import latex_text
+from munkey.report.tables.markup import escape_latex
 from munkey.settings import DataSettings, FinetuneSettings, Section
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Images, Tuning, TuningSettings, method
@@ -416,7 +416,7 @@ def test_every_method_says_where_it_comes_from(name: str) -> None:
     facts = {"title": entry.title, "description": entry.description, "citation": entry.citation}
     missing = [fact for fact, text in facts.items() if not text]
     assert not missing, f"{entry.run.__module__}: @method({name!r}, ...) lacks {', '.join(missing)}"
-    assert latex_text(entry.title).isascii()
+    assert escape_latex(entry.title).isascii()
     assert entry.run.__module__ == f"munkey.unlearn.methods.{name.replace('-', '_')}"
     page = (PROJECT / "docs" / "methods" / f"{name}.md").read_text()
     assert page.startswith(f"# {entry.title}\n")

@@ -20,7 +20,7 @@ EPSILON = 1e-8  # of P_s (sec. 3.2)
 TOLERANCE = 1e-5  # features and scores of attacks that differ by less differ by rounding alone
 
 
-def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
+def compute_accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
     """Return the top-1 accuracy in percent.
 
     Raises ValueError without samples, and DivergedError for logits that are not finite.
@@ -45,7 +45,7 @@ def compute_attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarra
     return np.stack([loss, entropy, confidence, margin], axis=1)
 
 
-def membership_inference(
+def measure_membership_inference(
     retain: np.ndarray,
     forget: np.ndarray,
     test: np.ndarray,
@@ -66,11 +66,11 @@ def membership_inference(
         The features of the samples, as `compute_attack_features` returns them.
     """
     fits = cross_fit_attacks(retain, test, test_labels, generator)
-    scores = [auroc(score(forget), score(test[rows])) for score, rows in fits]
+    scores = [compute_auroc(score(forget), score(test[rows])) for score, rows in fits]
     return 100 * float(np.mean(scores))
 
 
-def membership_inference_by_class(
+def measure_membership_inference_by_class(
     retain: np.ndarray,
     forget: np.ndarray,
     test: np.ndarray,
@@ -93,7 +93,7 @@ def membership_inference_by_class(
             class_forget_scores = forget_scores[forget_labels == label]
             class_test_scores = test_scores[test_labels[rows] == label]
             if len(class_test_scores):
-                class_scores.append(auroc(class_forget_scores, class_test_scores))
+                class_scores.append(compute_auroc(class_forget_scores, class_test_scores))
                 class_sizes.append(len(class_forget_scores))
         scores.append(np.average(class_scores, weights=class_sizes))
     return 100 * float(np.mean(scores))
@@ -123,7 +123,7 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
     return lambda features: np.asarray(attack.decision_function((features - mean) / scale))
 
 
-def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
+def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     """Return the share of pairs in which the positive scores higher.
 
     A pair whose scores differ by less than TOLERANCE counts half.
@@ -134,7 +134,7 @@ def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     return float(np.mean(lower + not_higher) / (2 * len(sorted_negatives)))
 
 
-def rf_jsd(
+def compute_rf_jsd(
     before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray
 ) -> float:
     """Return RF-JSD in nats, 0 to ln 2, which needs no oracle (Spartalis et al. 2025).
@@ -167,7 +167,7 @@ def _average_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
 
 
-def pathway_sensitivity(image: float, token: float, both: float) -> float:
+def compute_pathway_sensitivity(image: float, token: float, both: float) -> float:
     """Return P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3), from accuracies in percent."""
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
@@ -183,9 +183,9 @@ def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[
     accuracies = {}
     values = {}
     for name, logits in cut.items():
-        accuracies[name] = accuracy(logits, labels)
+        accuracies[name] = compute_accuracy(logits, labels)
         values[f"A_{name}"] = accuracies[name]
-    values["P_s"] = pathway_sensitivity(**accuracies)
+    values["P_s"] = compute_pathway_sensitivity(**accuracies)
     return values
 
 
@@ -225,23 +225,23 @@ def compute_metrics(
     features = compute_attack_features(logits, labels)
     parts = (features[retain], features[forget], features[test])
     metrics = {
-        "TA": accuracy(logits[test], labels[test]),
-        "RA": accuracy(logits[retain], labels[retain]),
-        "FA": accuracy(logits[forget], labels[forget]),
+        "TA": compute_accuracy(logits[test], labels[test]),
+        "RA": compute_accuracy(logits[retain], labels[retain]),
+        "FA": compute_accuracy(logits[forget], labels[forget]),
     }
     if is_random:
-        metrics["MIA"] = membership_inference(*parts, labels[test], generator)
+        metrics["MIA"] = measure_membership_inference(*parts, labels[test], generator)
     else:
-        metrics["MIA"] = membership_inference_by_class(
+        metrics["MIA"] = measure_membership_inference_by_class(
             *parts, labels[forget], labels[test], generator
         )
-    metrics["VA"] = accuracy(logits[val], labels[val])
+    metrics["VA"] = compute_accuracy(logits[val], labels[val])
     metrics["tested"] = float(test.sum())  # the sample size of TA, for its interval
     if not is_random:
         metrics["forgotten"] = float(forget.sum())
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
-        metrics["FM"] = 100 * auroc(-forget_loss, -test_loss)
+        metrics["FM"] = 100 * compute_auroc(-forget_loss, -test_loss)
         is_forgotten = np.isin(labels, find_emptied_classes(labels, forget, retain))  # by class
         if (test & is_forgotten).sum() > 1:
             metrics["probe"] = fit_probe(logits[test], is_forgotten[test], generator)
@@ -251,8 +251,8 @@ def compute_metrics(
         forgotten_test = test & is_forgotten
         other_test = test & ~is_forgotten
         if forgotten_test.any():
-            metrics["FTA"] = accuracy(logits[forgotten_test], labels[forgotten_test])
-            metrics["RTA"] = accuracy(logits[other_test], labels[other_test])
+            metrics["FTA"] = compute_accuracy(logits[forgotten_test], labels[forgotten_test])
+            metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
     if "memory_ids" in predictions:
         cut = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
         metrics |= measure_pathways(cut, predictions["memory_labels"])
@@ -314,7 +314,7 @@ def switch_off_classes(
     return switched_predictions
 
 
-def make_metric_lines(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
+def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """Return a line per metric of a system: key, metric, value.
 
     If a class is forgotten whole, there are also lines of METHOD-off: the same system with the
@@ -357,7 +357,7 @@ def _list_variant_metrics(
     if before is not None:
         unseen = before["splits"] == "test"
         forget = np.isin(predictions["ids"], forget_ids)
-        metrics["RF-JSD"] = rf_jsd(
+        metrics["RF-JSD"] = compute_rf_jsd(
             before["logits"][unseen],
             before["labels"][unseen],
             predictions["logits"][forget],

@@ -29,7 +29,7 @@ from munkey.models.family import FAMILIES
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import ABSENT, cell, find_lowest_gap, two_digits
+from munkey.report.tables.markup import ABSENT, find_lowest_gap, format_cell, format_two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
 
@@ -435,8 +435,8 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
     for column in columns:
         numbers[column.removesuffix("_mean")] = number_or_none(point.get(column, math.nan))
     seconds = number_or_none(point["seconds"])
-    cells = {heading: cell(point, metric, "markdown") for heading, metric in CELLS.items()}
-    cells["Seconds"] = ABSENT if seconds is None else two_digits(seconds)
+    cells = {heading: format_cell(point, metric, "markdown") for heading, metric in CELLS.items()}
+    cells["Seconds"] = ABSENT if seconds is None else format_two_digits(seconds)
     return {
         "request": request,
         "name": point["name"],

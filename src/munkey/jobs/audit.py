@@ -24,7 +24,7 @@ from munkey.report.figures import theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.tables import audits as tables
-from munkey.report.tables.markup import render_or_say
+from munkey.report.tables.markup import render_or_note
 from munkey.report.tables.summary import Row, read_metrics
 from munkey.settings import Sections
 from munkey.unlearn.contract import METHODS
@@ -58,10 +58,10 @@ def audit(
     write_text(table, pd.DataFrame(lines).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
-    audit_table = tables.audit_table(tables.first_rows(verdicts), dataset)
-    write_text(markdown, render_or_say([audit_table], "markdown"))
+    audit_table = tables.make_audit_table(tables.select_main_rows(verdicts), dataset)
+    write_text(markdown, render_or_note([audit_table], "markdown"))
     theme.save(forest_plot(verdicts), svg.with_suffix(""))
-    write_text(strata, render_or_say([tables.strata_table(verdicts, dataset)], "markdown"))
+    write_text(strata, render_or_note([tables.make_strata_table(verdicts, dataset)], "markdown"))
     theme.save(strata_plot(verdicts), strata_svg.with_suffix(""))
 
 
@@ -89,7 +89,7 @@ def audit_grid(
         rows.extend(setting_rows)
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     grid = read_table(table)
-    write_text(markdown, render_or_say([tables.grid_table(grid, dataset)], "markdown"))
+    write_text(markdown, render_or_note([tables.make_grid_table(grid, dataset)], "markdown"))
     theme.save(grid_plot(grid), svg.with_suffix(""))
 
 
@@ -102,8 +102,8 @@ def attacks(
         lines.extend(make_attack_lines(run))
     results = pd.DataFrame(lines)
     write_text(table, results.to_csv(index=False))
-    attack_tables = tables.attacks_tables(results, read_metrics([metrics]), rows)
-    write_text(markdown, render_or_say(attack_tables, "markdown"))
+    attack_tables = tables.make_attack_tables(results, read_metrics([metrics]), rows)
+    write_text(markdown, render_or_note(attack_tables, "markdown"))
 
 
 def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
@@ -112,7 +112,7 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     for files in progress(systems, "system", "systems"):
         lines.extend(make_storage_lines(files))
     write_csv(table, lines, STORAGE_COLUMNS)
-    write_text(markdown, render_or_say(tables.storage_tables(read_table(table)), "markdown"))
+    write_text(markdown, render_or_note(tables.make_storage_tables(read_table(table)), "markdown"))
 
 
 def differencing(
@@ -153,5 +153,5 @@ def differencing(
             warn(f"{method.title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(lines)
     write_text(table, precisions.to_csv(index=False))
-    precision_tables = tables.differencing_tables(precisions, dataset)
-    write_text(markdown, render_or_say(precision_tables, "markdown"))
+    precision_tables = tables.make_differencing_tables(precisions, dataset)
+    write_text(markdown, render_or_note(precision_tables, "markdown"))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from munkey.core.console import progress
 from munkey.core.files import write_csv
-from munkey.evaluation.metrics import make_metric_lines
+from munkey.evaluation.metrics import make_metric_rows
 from munkey.evaluation.paired import COLUMNS, compare_systems
 from munkey.evaluation.records import Evaluation
 
@@ -26,7 +26,7 @@ def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = No
         original = None
         if run.record != run.training:
             original = logits_by_record.get((run.case, run.training))
-        lines += make_metric_lines(run, original)
+        lines += make_metric_rows(run, original)
     if any("why" in line for line in lines):  # only then is there such a column
         for line in lines:
             line.setdefault("why", "")

@@ -15,7 +15,7 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
-from munkey.evaluation.metrics import accuracy
+from munkey.evaluation.metrics import compute_accuracy
 from munkey.evaluation.streams import (
     Stream,
     StreamAnswers,
@@ -317,6 +317,6 @@ def _measure_moment(
     return {
         "done": moment.done,
         "seconds": moment.seconds,
-        "RA": accuracy(moment.logits[is_retained], data.labels[is_retained]),
-        "TA": accuracy(moment.logits[is_test], data.labels[is_test]),
+        "RA": compute_accuracy(moment.logits[is_retained], data.labels[is_retained]),
+        "TA": compute_accuracy(moment.logits[is_test], data.labels[is_test]),
     }

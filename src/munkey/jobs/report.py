@@ -17,12 +17,12 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
-from munkey.report.tables.ablations import read
+from munkey.report.tables.ablations import read_summary
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, render
-from munkey.report.tables.scenarios import scenario_tables
+from munkey.report.tables.scenarios import make_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings
 
@@ -53,10 +53,12 @@ def frontier(
 ) -> None:
     """Compare the designs by residual share, accuracy and time: a sentence, a table, a figure."""
     main = read_main(main_table)
-    points = frontiers.points(main[main["dataset"] == dataset], read_table(audit_table), designs)
+    points = frontiers.make_points(
+        main[main["dataset"] == dataset], read_table(audit_table), designs
+    )
     write_text(csv, points.drop(columns=["method", DIFFERENCES]).to_csv(index=False))
-    introduction = f"{frontiers.sentence(points)}\n\n{frontiers.RULE}\n\n"
-    table = render([frontiers.frontier_table(points, "markdown")], "markdown")
+    introduction = f"{frontiers.describe_frontier(points)}\n\n{frontiers.RULE}\n\n"
+    table = render([frontiers.make_frontier_table(points, "markdown")], "markdown")
     write_text(markdown, introduction + table)
     theme.save(frontier_plot(points), svg.with_suffix(""))
 
@@ -127,16 +129,16 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     scenarios: list[TitledTable] = []
     for path in files.scenarios:
         requests = shown.requests[path.parent.name]
-        scenarios += scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
+        scenarios += make_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
-        cases=list(map(read, files.ablations)),
+        cases=list(map(read_summary, files.ablations)),
         rows=shown.rows,
         case_rows=shown.ablation_rows,
-        grids=list(map(read, files.selections)),
+        grids=list(map(read_summary, files.selections)),
         statements=paper.describe_settings(shown.settings, shown.seeds),
         residue=collect_residue(audits),
-        ranks=list(map(read, files.ranks)),
+        ranks=list(map(read_summary, files.ranks)),
         compared=list(map(paper.read_comparison, files.comparison)),
         scenarios=scenarios,
     )
@@ -146,14 +148,14 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     sentences = []
     for name, part in main.groupby("dataset", sort=False):
         dataset = str(name)
-        points[dataset] = frontiers.points(part, audit_by_dataset.get(dataset), shown.designs)
-        advice.append(f"{dataset}: {frontiers.advice(points[dataset])}")
-        sentences.append(f"{dataset}: {frontiers.sentence(points[dataset])}")
+        points[dataset] = frontiers.make_points(part, audit_by_dataset.get(dataset), shown.designs)
+        advice.append(f"{dataset}: {frontiers.write_advice(points[dataset])}")
+        sentences.append(f"{dataset}: {frontiers.describe_frontier(points[dataset])}")
     frontier_figures = []
     audit_chapters = []
     for folder, audit in audits.items():
-        frontier_figures.append(pages.frontier(folder, points[folder.name]))
-        audit_chapters.append(pages.audit_chapter(folder, audit, tidy, shown.rows))
+        frontier_figures.append(pages.make_frontier_figure(folder, points[folder.name]))
+        audit_chapters.append(pages.make_audit_chapter(folder, audit, tidy, shown.rows))
     tracked_runs = read_json(files.tracking)["runs"]
     text = pages.render_page(
         template,
@@ -162,13 +164,13 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         grid=shown.grid,
         advice=advice,
         said=sentences,
-        story=pages.story(points, main),
+        story=pages.make_story(points, main),
         frontiers=frontier_figures,
         audits=audit_chapters,
-        chapters=pages.chapters(results),
+        chapters=pages.make_chapters(results),
         explored=[path.stem for path in files.explored],
-        figures=[pages.figure(path, main) for path in files.figures],
-        origin=pages.origin(list(map(read_json, files.records)), now()),
+        figures=[pages.make_figure(path, main) for path in files.figures],
+        origin=pages.describe_origin(list(map(read_json, files.records)), now()),
         runs=[run for run in tracked_runs if run["page"]],  # a store that failed has no pages
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )

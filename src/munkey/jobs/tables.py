@@ -17,9 +17,9 @@ from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as relearning_curves
 from munkey.report.tables.audits import collect_residue
-from munkey.report.tables.markup import get_markup, render, render_or_say
-from munkey.report.tables.markup import seeds as seeds_in_words
-from munkey.report.tables.ranks import rank_table, ranks_by_title
+from munkey.report.tables.markup import format_seed_count as seeds_in_words
+from munkey.report.tables.markup import get_markup, render, render_or_note
+from munkey.report.tables.ranks import make_rank_table, rank_methods
 from munkey.report.tables.streams import StreamedSystem
 from munkey.report.tables.summary import Row, read_main, read_metrics
 
@@ -40,7 +40,7 @@ def tables(
         The files of the tables, by their names in `main.all_texts`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
-    texts = main.all_texts(read_metrics(metrics), differences, rows)
+    texts = main.render_texts(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
 
@@ -58,7 +58,7 @@ def main_audited(
     audits = {path.parent: read_table(path) for path in audit_tables}
     residue = collect_residue(audits)
     for path in outputs.values():
-        text = main.main_table(read_main(main_table), rows, get_markup(path), residue)
+        text = main.render_main_table(read_main(main_table), rows, get_markup(path), residue)
         write_text(path, text)
 
 
@@ -77,7 +77,7 @@ def ablation_tables(
     for path in tables:
         markup = get_markup(path)
         titled = list(ablation_summaries.TABLES[path.stem](cases, rows, markup))
-        write_text(path, render_or_say(titled, markup))
+        write_text(path, render_or_note(titled, markup))
 
 
 def scenario_tables(
@@ -97,8 +97,8 @@ def scenario_tables(
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
-    titled = list(scenarios.scenario_tables(numbers, rows, requests, "markdown"))
-    write_text(markdown, render_or_say(titled, "markdown"))
+    titled = list(scenarios.make_tables(numbers, rows, requests, "markdown"))
+    write_text(markdown, render_or_note(titled, "markdown"))
     theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
 
@@ -111,10 +111,10 @@ def stream_tables(
     svg: Path,
 ) -> None:
     """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
-    findings = streams.findings(systems)
+    findings = streams.compute_findings(systems)
     write_text(curves, findings.curves.to_csv(index=False))
     write_text(shares, findings.shares.to_csv(index=False))
-    titled = streams.stream_tables(findings, systems, dataset)
+    titled = streams.make_tables(findings, systems, dataset)
     write_text(markdown, render(titled, "markdown"))
     theme.save(streams_plot(findings.curves, findings.shares), svg.with_suffix(""))
 
@@ -129,14 +129,14 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     """
     grid = read_table(table)
     title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
-    write_text(markdown, render([main.selection_table(grid, title)], "markdown"))
+    write_text(markdown, render([main.make_selection_table(grid, title)], "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
     """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
-    ranks_of_methods = ranks_by_title(read_table(metrics), rows)
+    ranks_of_methods = rank_methods(read_table(metrics), rows)
     write_text(csv, ranks_of_methods.to_csv())
-    write_text(markdown, render([rank_table(ranks_of_methods, rows)], "markdown"))
+    write_text(markdown, render([make_rank_table(ranks_of_methods, rows)], "markdown"))
     theme.save(rank_diagram(ranks_of_methods, PAPERS_METHOD), svg.with_suffix(""))
 
 
@@ -157,10 +157,10 @@ def relearning_table(
         The seeds of each system's curves.
     """
     all_curves = relearning_curves.read_curves(systems, seeds)
-    findings = relearning_curves.findings(all_curves)
+    findings = relearning_curves.summarize_curves(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))
-    titled = [relearning_curves.table(findings, all_curves, dataset)]
+    titled = [relearning_curves.make_table(findings, all_curves, dataset)]
     write_text(markdown, render(titled, "markdown"))
     theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 
@@ -179,7 +179,7 @@ def compare(
     settings
         The settings that are compared with the paper's, by data set.
     """
-    numbers = paper.compare(read_table(main_table), ablation_summaries.read(ablations))
+    numbers = paper.compare(read_table(main_table), ablation_summaries.read_summary(ablations))
     texts = paper.render_texts(numbers, paper.describe_settings(settings, seeds))
     for output, text in texts.items():
         write_text(outputs[output], text)

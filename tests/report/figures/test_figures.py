@@ -30,9 +30,9 @@ from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.figures.relearning import relearning_plot
 from munkey.report.figures.selection import selection_plot
-from munkey.report.figures.shares import forest_plot, limits, strata_plot
-from munkey.report.tables.comparisons import wilson
-from munkey.report.tables.frontier import Design, points
+from munkey.report.figures.shares import compute_limits, forest_plot, strata_plot
+from munkey.report.tables.comparisons import compute_wilson_interval
+from munkey.report.tables.frontier import Design, make_points
 from munkey.report.tables.ranks import compute_ranks
 from munkey.report.tables.summary import Row
 from tests.report.figures.test_relearning import relearned
@@ -148,7 +148,7 @@ def frontier():
         "cf": (-60.0, -90.0, -20.0, {}),
         "ssd": (20.0, 10.0, 30.0, {"flagged": "few"}),
     }
-    return points(summary(), found(**AUDIT | rows), DESIGNS)
+    return make_points(summary(), found(**AUDIT | rows), DESIGNS)
 
 
 def training(seed=0):
@@ -305,7 +305,7 @@ def test_of_fourteen_streams_no_two_look_alike_each_is_named_and_no_mark_is_cut_
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_names_beside_a_panel_are_in_the_order_of_their_lines_and_apart(places):
-    heights = theme.spread(np.array(places), 0.05)
+    heights = theme.spread_heights(np.array(places), 0.05)
     order = np.argsort(places, kind="stable")
     assert (np.diff(heights[order]) >= 0.05 - 1e-9).all()
     assert heights.min() >= 0 and heights.max() <= 1 + 1e-9
@@ -398,7 +398,7 @@ def test_the_front_rises_where_intervals_end_and_marks_say_what_is_over_or_witho
 
 def test_without_a_share_below_0_the_axis_begins_at_0():
     rows = {name: AUDIT[name] for name in ("lda", "munkey", "cf")}
-    (axes,) = frontier_plot(points(summary(), found(**rows), DESIGNS)).axes
+    (axes,) = frontier_plot(make_points(summary(), found(**rows), DESIGNS)).axes
     assert [label.get_text() for label in axes.get_xticklabels()] == [
         "0",
         "1",
@@ -414,11 +414,11 @@ def test_of_one_seed_the_vertical_line_is_the_interval_over_test_samples():
     alone = summary({name: (mean, np.nan) for name, (mean, _) in ACCURACY.items()}).assign(
         n=1, tested_mean=400.0
     )
-    (axes,) = frontier_plot(points(alone, found(**AUDIT), DESIGNS)).axes
+    (axes,) = frontier_plot(make_points(alone, found(**AUDIT), DESIGNS)).axes
     upright = (
         ends for bar in axes.collections for ends in bar.get_segments() if ends[0, 0] == ends[1, 0]
     )
-    assert any(ends[:, 1] == pytest.approx(wilson(96.0, 400)) for ends in upright)
+    assert any(ends[:, 1] == pytest.approx(compute_wilson_interval(96.0, 400)) for ends in upright)
 
 
 def leaders(axes):
@@ -452,7 +452,7 @@ def test_no_two_lines_to_names_cross(seed):
         **{name: (at, at - 5, at + 5, {}) for name, at in zip(names, middles, strict=True)}
     )
     designs = [Design(name, name, "weights", "") for name in names]
-    (axes,) = frontier_plot(points(summary(accuracy), audit, designs)).axes
+    (axes,) = frontier_plot(make_points(summary(accuracy), audit, designs)).axes
     lines = leaders(axes)
     assert len(lines) == count and not crossings(lines)
 
@@ -465,7 +465,7 @@ def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():
         Design(name, f"{name}, long", "exact" if name == "lda" else "weights", "")
         for name in accuracy
     ]
-    (axes,) = frontier_plot(points(summary(accuracy), audit, designs), theme.NARROW).axes
+    (axes,) = frontier_plot(make_points(summary(accuracy), audit, designs), theme.NARROW).axes
     axes.figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in axes.texts]
     assert len(boxes) == 9 and not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
@@ -488,7 +488,7 @@ def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():
 )
 def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low, high, expected):
     rows = pd.DataFrame({"share": [40.0], "share_low": [low], "share_high": [high]})
-    assert limits(rows) == pytest.approx(expected)
+    assert compute_limits(rows) == pytest.approx(expected)
 
 
 def test_every_pair_has_its_numbers_and_panels_in_percent_have_one_scale():

@@ -12,7 +12,7 @@ from munkey.experiment.plan import exhibits
 from munkey.report.page import page
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import summarize_cases
-from munkey.report.tables.frontier import Design, points
+from munkey.report.tables.frontier import Design, make_points
 from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
@@ -70,7 +70,7 @@ def story(results):
     designs = [
         Design(row.name, row.title, "weights", "") for row in results.rows if row.name in measured
     ]
-    return page.story({"digits": points(results.main, None, designs)}, results.main)
+    return page.make_story({"digits": make_points(results.main, None, designs)}, results.main)
 
 
 def in_order(text, parts):
@@ -153,7 +153,7 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
     contents = {
         "said": ["CF is best."],
         "story": story(results),
-        "chapters": page.chapters(results),
+        "chapters": page.make_chapters(results),
         "figures": [gaps],
     }
     drawn = page.Figure("frontier-digits", "Frontier.", PICTURE, "../audit/digits/frontier.svg")
@@ -188,7 +188,7 @@ def test_what_is_left_is_shown_before_all_else():
 def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_their_csv_files(
     results,
 ):
-    chapters = {chapter.id: chapter for chapter in page.chapters(results)}
+    chapters = {chapter.id: chapter for chapter in page.make_chapters(results)}
     # a chapter without a table is left out
     run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]
     assert list(chapters) == ["main", "runtime", *run, "selection"]
@@ -203,7 +203,7 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.chapters(
+    chapters = page.make_chapters(
         results._replace(cases=[], grids=[], compared=[paper.compare(results.main)])
     )
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
@@ -213,7 +213,7 @@ def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
 
 def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(results):
     both = paper.compare(summarize(tidy(dataset="cifar10"), ROWS))
-    chapter = page.chapters(results._replace(compared=[both]))[-1]
+    chapter = page.make_chapters(results._replace(compared=[both]))[-1]
     assert (
         chapter.title == "The paper's numbers"
         and chapter.remarks == ["no comparison"]
@@ -226,7 +226,7 @@ def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link
     measured = MEASURED | {name: [(64, 70, 70, 50)] * 3 for name in ("original-m", "munkey")}
     worse = compared(summarize(tidy(measured), KEYED_ROWS))
     results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
-    text = report(story=story(results), chapters=page.chapters(results))
+    text = report(story=story(results), chapters=page.make_chapters(results))
     assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
     assert (ROOT / "docs/data.md").read_text().count("## Underfitting\n") == 1
@@ -237,14 +237,16 @@ def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
         [["digits"], range(10), [0.1]], names=["dataset", "seed", "rate"]
     )
     ranks = pd.DataFrame({"CF": 1.0, "SSD": 2.0, "AMUN": 3.0}, index=index).reset_index()
-    chapters = {chapter.id: chapter for chapter in page.chapters(results._replace(ranks=[ranks]))}
+    chapters = {
+        chapter.id: chapter for chapter in page.make_chapters(results._replace(ranks=[ranks]))
+    }
     assert "critical difference 1.05" in chapters["ranks"].tables[0].title
     assert "only seeds" in chapters["ranks"].remarks[0]
 
 
 def test_a_figures_caption_names_its_data_set(tmp_path):
     write_text(tmp_path / "selection-digits.svg", "svg")
-    made = page.figure(tmp_path / "selection-digits.svg", pd.DataFrame())
+    made = page.make_figure(tmp_path / "selection-digits.svg", pd.DataFrame())
     assert made.name == "selection-digits"
     assert made.caption.endswith("Data set: digits.")
     assert made.data == "data:image/svg+xml;base64,c3Zn"
@@ -256,7 +258,7 @@ def test_the_figure_of_a_frontier_names_its_data_set_and_has_a_picture_for_a_pho
 ):
     write_text(tmp_path / "digits/frontier.svg", "svg")
     designs = [Design("cf", "CF", "weights", ""), Design("retrain-t", "Retrain (T)", "anew", "")]
-    made = page.frontier(tmp_path / "digits", points(results.main, None, designs))
+    made = page.make_frontier_figure(tmp_path / "digits", make_points(results.main, None, designs))
     assert (made.name, made.file) == ("frontier-digits", "../audit/digits/frontier.svg")
     assert (
         made.caption == f"{page.FRONTIER} digits." and made.data == "data:image/svg+xml;base64,c3Zn"
@@ -276,7 +278,7 @@ def test_the_origin_names_each_value_once_and_the_whole_span():
         }
         for device, start, end, torch in (("CPU b", "02", "05", "2"), ("CPU a", "01", "03", "3"))
     ]
-    assert page.origin(records, "2026-02-01") == {
+    assert page.describe_origin(records, "2026-02-01") == {
         "Report made": "2026-02-01",
         "Jobs ran": "2026-01-01 to 2026-01-05 (UTC)",
         "Machine": "CPU a, CPU b",
@@ -337,7 +339,7 @@ def audit_folder(tmp_path):
 
 
 def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_folder):
-    chapter = page.audit_chapter(audit_folder, pd.DataFrame([LINE]), tidy(), ROWS)
+    chapter = page.make_audit_chapter(audit_folder, pd.DataFrame([LINE]), tidy(), ROWS)
     text = report(audits=[chapter, chapter])
     assert "digits: controls, whose answers are known" in text
     assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text
@@ -366,7 +368,7 @@ def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit
     audit = pd.DataFrame(
         [LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}]
     )
-    table, _strata, storage, _attacks = page.audit_chapter(
+    table, _strata, storage, _attacks = page.make_audit_chapter(
         audit_folder, audit, tidy(), ROWS
     ).chapter.tables
     assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]

@@ -7,7 +7,7 @@ import pytest
 
 from munkey.core.files import write_text
 from munkey.report.tables import ablations, paper
-from munkey.report.tables.markup import render, render_or_say
+from munkey.report.tables.markup import render, render_or_note
 from munkey.report.tables.summary import Row, read_metrics, summarize
 from tests.report.inputs import CASE_ROWS, CASES, cases
 
@@ -33,7 +33,7 @@ def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
 
 def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
     far = CASES | {"inference.fusion/rank": 2.2, "aggregation/rank": 9.0}
-    ((title, frame, _),) = ablations.every_knob(
+    ((title, frame, _),) = ablations.make_knob_tables(
         summary_of("digits", gaps=far), CASE_ROWS, "markdown"
     )
     assert "n = 2 seeds" in title and "10 %" in title
@@ -44,7 +44,7 @@ def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
 
 def test_the_papers_layouts_name_its_strategies():
     summary = summary_of("digits", "other")
-    ((_, short, _),) = ablations.strategies(summary, CASE_ROWS, "latex")
+    ((_, short, _),) = ablations.make_strategy_tables(summary, CASE_ROWS, "latex")
     assert short["Strategy"].tolist() == ["Direct Key", "Ensemble", "Rank"]
     assert list(short.columns) == [
         "Strategy",
@@ -76,7 +76,7 @@ def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_on
 
 
 def test_the_short_table_marks_gaps_but_not_sensitivities():
-    ((_, short, _),) = ablations.strategies(summary_of("digits"), CASE_ROWS, "markdown")
+    ((_, short, _),) = ablations.make_strategy_tables(summary_of("digits"), CASE_ROWS, "markdown")
     assert short["P_s, digits"].tolist() == ["0.150 ± 0.071"] * 3
     marks = short["Avg Gap, digits"].tolist()
     assert [gap[:2] for gap in marks] == ["8.", "**", "5."]
@@ -84,7 +84,7 @@ def test_the_short_table_marks_gaps_but_not_sensitivities():
 
 def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column():
     parts = [summary_of("digits"), summary_of("cifar10", gaps={"aggregation/rank": 5.0})]
-    ((_, short, _),) = ablations.strategies(
+    ((_, short, _),) = ablations.make_strategy_tables(
         pd.concat(parts, ignore_index=True), CASE_ROWS, "markdown"
     )
     short = short.set_index("Strategy")
@@ -94,7 +94,9 @@ def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column
 
 def test_encoders_stand_with_their_oracles_first():
     gaps = {"keys.encoder/resnet18": 5.0, "keys/vit-b16_224": 1.0, "inference.k/8": 0.5}
-    ((_, frame, _),) = ablations.encoders(summary_of("digits", gaps=gaps), CASE_ROWS, "markdown")
+    ((_, frame, _),) = ablations.make_encoder_tables(
+        summary_of("digits", gaps=gaps), CASE_ROWS, "markdown"
+    )
     models = [
         "Retrained (resnet18)",
         "Retrained (vit-b16_224)",
@@ -130,13 +132,13 @@ def test_where_all_are_switched_off_every_table_says_so(tmp_path):
             list(table(empty, CASE_ROWS, "markdown")) for table in ablations.TABLES.values()
         ] == [[]] * 5
         assert paper.compare(main, empty).equals(paper.compare(main))
-    assert render_or_say([], "markdown") == "None of this was run.\n"
+    assert render_or_note([], "markdown") == "None of this was run.\n"
 
 
 def test_values_that_are_all_numbers_are_read_back_as_they_are_named(tmp_path):
     summary = summary_of("cifar10", gaps={"inference.k/8": 1.0, "munkey.token_dim/32": 2.0})
     write_text(tmp_path / "ablations.csv", summary.to_csv(index=False))
-    read = ablations.read(tmp_path / "ablations.csv")
-    (table,) = ablations.every_knob(read, CASE_ROWS, "markdown")
+    read = ablations.read_summary(tmp_path / "ablations.csv")
+    (table,) = ablations.make_knob_tables(read, CASE_ROWS, "markdown")
     assert table.frame["Value"].tolist() == ["8", "32"]
     assert paper.compare(read.iloc[:0], read).empty

@@ -6,14 +6,14 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.comparisons import (
-    accuracy_interval,
-    are_told_apart,
+    are_distinguishable,
     compare_accuracies,
-    difference,
-    differences_by_system,
-    wilson,
+    compute_accuracy_interval,
+    compute_wilson_interval,
+    get_difference,
+    index_differences,
 )
-from munkey.report.tables.summary import with_differences
+from munkey.report.tables.summary import add_differences
 
 
 def line(title, mean, tested=math.nan):
@@ -21,10 +21,14 @@ def line(title, mean, tested=math.nan):
 
 
 def test_of_750_pictures_an_accuracy_of_73_47_is_known_to_about_3_points():
-    assert wilson(73.47, 750) == pytest.approx((70.19, 76.50), abs=0.01)  # 551 of 750
-    assert accuracy_interval(line("LDA", 73.47, tested=750)) == wilson(73.47, 750)
-    assert accuracy_interval(line("LDA", 73.47)) is None
-    assert wilson(100, 10).high == pytest.approx(100)
+    assert compute_wilson_interval(73.47, 750) == pytest.approx(
+        (70.19, 76.50), abs=0.01
+    )  # 551 of 750
+    assert compute_accuracy_interval(line("LDA", 73.47, tested=750)) == compute_wilson_interval(
+        73.47, 750
+    )
+    assert compute_accuracy_interval(line("LDA", 73.47)) is None
+    assert compute_wilson_interval(100, 10).high == pytest.approx(100)
 
 
 def two_systems(value, low, high, seeds=10, tested=10_000):
@@ -33,16 +37,24 @@ def two_systems(value, low, high, seeds=10, tested=10_000):
     summary["title"] = ["LDA", "MUNKEY"]
     pair = {"dataset": "a", "rate": 0.1, "method": "lda", "other": "munkey", "seeds": seeds}
     pair |= {"tested": tested, "difference": value, "low": low, "high": high}
-    return [one for _, one in with_differences(summary, pd.DataFrame([pair])).iterrows()]
+    return [one for _, one in add_differences(summary, pd.DataFrame([pair])).iterrows()]
 
 
 def test_a_difference_is_known_from_both_sides():
     lda, munkey = two_systems(1.25, 0.5, 2.0)
-    assert (difference(lda, munkey).value, *difference(lda, munkey).interval) == (1.25, 0.5, 2.0)
-    assert (difference(munkey, lda).value, *difference(munkey, lda).interval) == (-1.25, -2.0, -0.5)
-    assert difference(lda, munkey).basis == "10 seeds, 10,000 test samples"
-    assert difference(lda, lda) is None
-    assert differences_by_system(pd.DataFrame()) == {}
+    assert (get_difference(lda, munkey).value, *get_difference(lda, munkey).interval) == (
+        1.25,
+        0.5,
+        2.0,
+    )
+    assert (get_difference(munkey, lda).value, *get_difference(munkey, lda).interval) == (
+        -1.25,
+        -2.0,
+        -0.5,
+    )
+    assert get_difference(lda, munkey).basis == "10 seeds, 10,000 test samples"
+    assert get_difference(lda, lda) is None
+    assert index_differences(pd.DataFrame()) == {}
 
 
 @pytest.mark.parametrize(
@@ -66,15 +78,15 @@ def test_no_sentence_says_more_than_its_interval(found, words):
     lda, munkey = two_systems(*found)
     assert compare_accuracies(lda, munkey) == words
     assert (
-        are_told_apart(lda, munkey)
-        == are_told_apart(munkey, lda)
+        are_distinguishable(lda, munkey)
+        == are_distinguishable(munkey, lda)
         == ("not told apart" not in words)
     )
 
 
 def test_what_was_not_compared_is_not_told_apart():
     one, other = line("LDA", 75.4), line("MUNKEY", 14.23)
-    assert not are_told_apart(one, other)
+    assert not are_distinguishable(one, other)
     assert compare_accuracies(one, other) == (
         "LDA and MUNKEY are not compared: their answers to the same test samples are not known"
     )

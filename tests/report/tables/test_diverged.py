@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 
 from munkey.report.figures.ranks import rank_diagram
-from munkey.report.tables.main import all_texts
-from munkey.report.tables.ranks import rank_table, ranks_by_title
-from munkey.report.tables.summary import Row, summarize, with_seed_gaps
+from munkey.report.tables.main import render_texts
+from munkey.report.tables.ranks import make_rank_table, rank_methods
+from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from tests.report.inputs import pairs
 
 ROWS = [
@@ -36,8 +36,8 @@ def tidy(seeds: int = 3, gone: dict[str, int] | None = None) -> pd.DataFrame:
 
 
 def test_a_diverged_seed_costs_its_row_and_all_other_lines_stay_as_they_are():
-    whole = summarize(with_seed_gaps(tidy(), ROWS), ROWS)
-    gone = summarize(with_seed_gaps(tidy(gone={"ssd": 1}), ROWS), ROWS)
+    whole = summarize(add_seed_gaps(tidy(), ROWS), ROWS)
+    gone = summarize(add_seed_gaps(tidy(gone={"ssd": 1}), ROWS), ROWS)
     others = gone[gone["method"] != "ssd"]
     assert others["diverged"].isna().all()
     pd.testing.assert_frame_equal(others.drop(columns="diverged"), whole[whole["method"] != "ssd"])
@@ -47,7 +47,7 @@ def test_a_diverged_seed_costs_its_row_and_all_other_lines_stay_as_they_are():
 
 
 def texts_of(metrics):
-    return all_texts(metrics, pairs(summarize(metrics, ROWS)), ROWS)
+    return render_texts(metrics, pairs(summarize(metrics, ROWS)), ROWS)
 
 
 def test_the_tables_name_method_seed_rate_and_log():
@@ -89,10 +89,10 @@ def test_where_every_system_diverged_there_is_still_a_table(seeds):
 
 
 def test_a_method_without_a_gap_everywhere_is_not_ranked_and_the_others_are():
-    measured = with_seed_gaps(tidy(6, {"ssd": 1}), ROWS)
-    ranks = ranks_by_title(measured, ROWS)
+    measured = add_seed_gaps(tidy(6, {"ssd": 1}), ROWS)
+    ranks = rank_methods(measured, ROWS)
     assert list(ranks.columns) == ["CF", "SCRUB", "EU-k"]
-    table = rank_table(ranks, ROWS)
+    table = make_rank_table(ranks, ROWS)
     assert (
         list(table.frame["Method"])
         and table.remark == "Not ranked, since it lacks a gap somewhere: SSD."
@@ -100,8 +100,8 @@ def test_a_method_without_a_gap_everywhere_is_not_ranked_and_the_others_are():
 
 
 def test_where_too_few_methods_have_a_gap_the_ranks_say_so_and_the_run_goes_on():
-    ranks = ranks_by_title(with_seed_gaps(tidy(5, {"retrain-t": 1}), ROWS), ROWS)
-    assert rank_table(ranks, ROWS).title.startswith(
+    ranks = rank_methods(add_seed_gaps(tidy(5, {"retrain-t": 1}), ROWS), ROWS)
+    assert make_rank_table(ranks, ROWS).title.startswith(
         "Ranks need 5 seeds and 3 methods that have a gap everywhere; here"
     )
     assert rank_diagram(ranks, "MUNKEY").get_size_inches()[0] > 5

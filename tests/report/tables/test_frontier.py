@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from munkey.report.tables.frontier import Design, advice, frontier_table, points, sentence
+from munkey.report.tables.frontier import (
+    Design,
+    describe_frontier,
+    make_frontier_table,
+    make_points,
+    write_advice,
+)
 from munkey.unlearn.contract import METHODS
 from tests.report.inputs import compared
 
@@ -60,7 +66,7 @@ def front(made):
 
 
 def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_unknown():
-    said = sentence(points(summary(), found(**AUDIT), DESIGNS))
+    said = describe_frontier(make_points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
         "Most accurate with a residual share of at most 1 %: LDA (96.00 ± 0.40 %). With at most 5 %: LDA"
         " (96.00 ± 0.40 %), not told apart from MUNKEY. Whatever the share:"
@@ -68,7 +74,7 @@ def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_un
         " (99.00 ± 0.50 %, 20 s). Not audited, or without power: SSD."
     )
     without = [design for design in DESIGNS if design.name != "lda"]
-    said = sentence(points(summary(), found(**AUDIT), without))
+    said = describe_frontier(make_points(summary(), found(**AUDIT), without))
     assert (
         "a residual share of at most 1 %: none is shown to have so small a share. With at most 5 %: MUNKEY"
         in said
@@ -84,16 +90,19 @@ def uncompared(accuracy):
 
 
 def test_nothing_is_told_apart_whose_answers_were_not_compared():
-    said = sentence(points(uncompared(ALONE), found(**AUDIT), DESIGNS))
+    said = describe_frontier(make_points(uncompared(ALONE), found(**AUDIT), DESIGNS))
     assert "CF (98.50 %). Training" in said and "told apart" not in said
-    counted = points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), DESIGNS)
-    assert "CF (98.50 [96.8, 99.3] %), not told apart from SSD. Training" in sentence(counted)
-    exact = [design for design in DESIGNS if design.kind != "weights"]
-    more = points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), exact)
-    assert "With at most 5 %: LDA (96.00 [93.6, 97.5] %), not told apart from MUNKEY." in sentence(
-        more
+    counted = make_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), DESIGNS)
+    assert "CF (98.50 [96.8, 99.3] %), not told apart from SSD. Training" in describe_frontier(
+        counted
     )
-    title, frame, _ = frontier_table(counted, "html")
+    exact = [design for design in DESIGNS if design.kind != "weights"]
+    more = make_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), exact)
+    assert (
+        "With at most 5 %: LDA (96.00 [93.6, 97.5] %), not told apart from MUNKEY."
+        in describe_frontier(more)
+    )
+    title, frame, _ = make_frontier_table(counted, "html")
     assert "test accuracy with its 95 % interval over 400 test samples" in title
     assert frame["Test accuracy"].tolist()[1] == "96.00 [93.6, 97.5]"
 
@@ -103,20 +112,20 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     accuracy = dict.fromkeys(("lda", "knn", "munkey"), (96.0, 0.4))
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn")]
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
-    made = points(summary(accuracy), found(**AUDIT), designs)
-    said = sentence(made)
+    made = make_points(summary(accuracy), found(**AUDIT), designs)
+    said = describe_frontier(made)
     assert (
         "Most accurate with a residual share of at most 1 %: LDA and KNN (96.00 ± 0.40 %)." in said
     )
     assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
     assert front(made) == {"lda", "knn", "munkey"}
-    assert [name for name in frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
-        *("**LDA**", "**KNN**", "**MUNKEY**")
-    ]
+    assert [
+        name for name in make_frontier_table(made, "markdown").frame["Method"] if "**" in name
+    ] == [*("**LDA**", "**KNN**", "**MUNKEY**")]
 
 
 def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
-    said = advice(points(summary(), found(**AUDIT), DESIGNS))
+    said = write_advice(make_points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
         "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
         " (95 % interval of the difference: [1.0, 4.0]), but its residual share is 27.0 [16.0, 38.0] %."
@@ -134,7 +143,7 @@ def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn", "ncm")]
     designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
     few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
-    assert advice(points(summary(equal), found(**few), designs)) == (
+    assert write_advice(make_points(summary(equal), found(**few), designs)) == (
         "Deploy LDA (96.00 ± 0.40 %) or KNN (96.00 ± 0.40 %) or NCM (95.90 ± 0.40 %), which are not told apart in test"
         " accuracy: the most accurate of the 4 designs that are shown to have a residual share of at most 1 %."
     )
@@ -143,14 +152,14 @@ def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
 def test_designs_that_were_not_compared_are_all_advised():
     equal = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
     designs = [Design(name, name.upper(), "exact", "") for name in equal]
-    said = advice(points(uncompared(equal), None, designs))
+    said = write_advice(make_points(uncompared(equal), None, designs))
     assert said.startswith(
         "Deploy LDA (96.00 %) or KNN (50.00 %), which are not told apart in test accuracy: the most"
     )
 
 
 def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
-    said = advice(points(summary(), None, DESIGNS))
+    said = write_advice(make_points(summary(), None, DESIGNS))
     assert said.startswith(
         "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
     )
@@ -177,9 +186,9 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
 def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
     designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
     audit = None if row is None else found(munkey=row)
-    said = advice(points(summary(), audit, designs))
+    said = write_advice(make_points(summary(), audit, designs))
     assert said.startswith("No design can be advised: ") and words in said
-    within = advice(points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
+    within = write_advice(make_points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
     assert (
         within
         == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to have a residual share of at most 5 %."
@@ -198,7 +207,7 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
 def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(
     row, left, bound
 ):
-    made = points(
+    made = make_points(
         summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS
     )
     line = made.set_index("name").loc["munkey"]
@@ -208,15 +217,15 @@ def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_a
 
 
 def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
-    assert points(summary(), None, DESIGNS).set_index("name")["share_text"].to_dict() == {
+    assert make_points(summary(), None, DESIGNS).set_index("name")["share_text"].to_dict() == {
         **{"anew": "0, by definition", "lda": "0, by construction"},
         **dict.fromkeys(["munkey", "cf", "ssd"], "not audited"),
     }
-    audited = points(summary(), found(**AUDIT), DESIGNS).set_index("name")
+    audited = make_points(summary(), found(**AUDIT), DESIGNS).set_index("name")
     assert audited.loc["lda", "share_text"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
-    wrong = points(summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS).set_index(
-        "name"
-    )
+    wrong = make_points(
+        summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS
+    ).set_index("name")
     assert wrong.loc["lda", "share_text"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
 
 
@@ -230,7 +239,9 @@ def test_a_design_is_on_the_front_unless_something_more_accurate_leaves_no_more(
         }
     )
     accuracy = {name: (90.0 + ta, 0.1) for name, (_, ta) in zip(names, drawn, strict=True)}
-    made = points(summary(accuracy), audit, [Design(name, name, "weights", "") for name in names])
+    made = make_points(
+        summary(accuracy), audit, [Design(name, name, "weights", "") for name in names]
+    )
     bounds, accuracies = made["bound"].to_numpy(), made["TA_mean"].to_numpy()
     beaten = [
         ((bounds <= bound) & (accuracies > ta)).any()
@@ -241,7 +252,7 @@ def test_a_design_is_on_the_front_unless_something_more_accurate_leaves_no_more(
 
 def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
     both = pd.concat([summary(), summary(dict.fromkeys(ACCURACY, (1.0, 0.1)), rate=0.02)])
-    title, frame, _ = frontier_table(points(both, found(**AUDIT), DESIGNS), "markdown")
+    title, frame, _ = make_frontier_table(make_points(both, found(**AUDIT), DESIGNS), "markdown")
     assert title.startswith("digits, 10 % forgotten: mean ± sd over n = 3 seeds")
     assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
     assert frame.iloc[2].tolist() == [

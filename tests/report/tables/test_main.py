@@ -6,15 +6,20 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.audits import ABOUT_SHARE
-from munkey.report.tables.main import all_texts, main_table, main_tables, selection_table
-from munkey.report.tables.summary import Row, damage_sentences, summarize, with_seed_gaps
+from munkey.report.tables.main import (
+    make_main_tables,
+    make_selection_table,
+    render_main_table,
+    render_texts,
+)
+from munkey.report.tables.summary import Row, add_seed_gaps, describe_damage, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tidy
 
 
 def marked(measured, markup):
     """What stands before and after each row's last cell."""
-    text = main_table(summarize(tidy(measured), ROWS), ROWS, markup)
+    text = render_main_table(summarize(tidy(measured), ROWS), ROWS, markup)
     lines = [one for one in text.splitlines() if any(row.title in one for row in ROWS)]
     split = [
         [cell.strip() for cell in one.rstrip("\\ ").strip("|").split("|&"[markup == "latex"])]
@@ -53,25 +58,25 @@ def test_a_single_seed_has_means_and_a_gap_but_no_deviation():
     assert (cf["n"], cf["TA_mean"], cf["gap_mean"]) == (1, 78, (2 + 1 + 10 + 10) / 4)
     assert math.isnan(cf["TA_sd"])
     assert math.isnan(cf["gap_sd"])
-    text = main_table(summary, ROWS, "markdown")
+    text = render_main_table(summary, ROWS, "markdown")
     assert text.startswith("### digits: n = 1 seed, percent; nothing is bold with one seed\n")
     assert "±" not in text and "**" not in text
-    assert "pm" not in main_table(summary, ROWS, "latex") and "($n = 1$ seed)" in main_table(
+    assert "pm" not in render_main_table(
         summary, ROWS, "latex"
-    )
+    ) and "($n = 1$ seed)" in render_main_table(summary, ROWS, "latex")
 
 
 def test_the_fewest_seeds_are_told():
     fewer = MEASURED | {"knn": MEASURED["knn"][:2]}
     summary = summarize(tidy(fewer), ROWS)
-    assert "n = 2 seeds" in main_table(summary, ROWS, "markdown")
-    assert "($n = 2$ seeds)" in main_table(summary, ROWS, "latex")
+    assert "n = 2 seeds" in render_main_table(summary, ROWS, "markdown")
+    assert "($n = 2$ seeds)" in render_main_table(summary, ROWS, "latex")
 
 
 def test_a_rate_that_was_not_run_is_shown_as_missing():
     other = tidy({"retrain-t": MEASURED["retrain-t"]}, rate=0.02, dataset="other")
     summary = pd.concat([summarize(tidy(), ROWS), summarize(other, ROWS[1:2])])
-    last = main_table(summary, ROWS, "markdown").split("### other")[1]
+    last = render_main_table(summary, ROWS, "markdown").split("### other")[1]
     cells = [
         cell.strip()
         for cell in next(one for one in last.splitlines() if "CF" in one).strip("|").split("|")
@@ -82,7 +87,7 @@ def test_a_rate_that_was_not_run_is_shown_as_missing():
 def test_marks_are_per_rate_and_the_larger_rate_stands_first():
     swapped = MEASURED | {"cf": MEASURED["scrub"], "scrub": MEASURED["cf"]}
     summary = summarize(pd.concat([tidy(swapped, rate=0.02), tidy()]), ROWS)
-    ((_, frame, _),) = main_tables(summary, ROWS, "markdown")
+    ((_, frame, _),) = make_main_tables(summary, ROWS, "markdown")
     metrics = ("TA", "RA", "FA", "MIA", "Avg Gap")
     assert list(frame.columns[1:]) == [f"{name} @{rate} %" for rate in (10, 2) for name in metrics]
     gaps = frame.set_index("Method")[["Avg Gap @10 %", "Avg Gap @2 %"]]
@@ -95,7 +100,7 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
     metrics = pd.concat(
         [tidy(), tidy(rate=0.02), tidy(dataset="my_own"), tidy(rate=0.02, dataset="my_own")]
     )
-    lines = main_table(summarize(metrics, rows), rows, "latex").splitlines()
+    lines = render_main_table(summarize(metrics, rows), rows, "latex").splitlines()
     assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]
     assert lines[3:6] == [
         r" & \multicolumn{5}{c}{Random forget (10\,\%)} & \multicolumn{5}{c}{Random forget (2\,\%)} \\",
@@ -115,7 +120,7 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
     # not by the alphabet
     summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "cells")])
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
-    tables = main_tables(summary, ROWS, "html", left)
+    tables = make_main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
     assert tables[0].title.endswith(f"; {ABOUT_SHARE}")
     assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10 %"]
@@ -127,7 +132,7 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
         "no power",
     ]
     assert set(other["residual share [%]"]) == {"–"}
-    without = main_tables(summary, ROWS, "html")[0].frame
+    without = make_main_tables(summary, ROWS, "html")[0].frame
     pd.testing.assert_frame_equal(audited.drop(columns="residual share [%]"), without)
 
 
@@ -145,14 +150,14 @@ def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_i
     measured = [trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]
     both = compared(summarize(pd.concat(measured), KEYED_ROWS), half=1.1)
     below = "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, 450 test samples). It may be"
-    assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
-    assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
+    assert below in render_main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
+    assert below in render_main_table(both, KEYED_ROWS, "html").splitlines()[-1]
     assert below in next(
         line
-        for line in main_table(both, KEYED_ROWS, "latex").splitlines()
+        for line in render_main_table(both, KEYED_ROWS, "latex").splitlines()
         if line.startswith("% digits")
     )
-    assert below in " ".join(render_plain(main_table(both, KEYED_ROWS, "markdown")).split())
+    assert below in " ".join(render_plain(render_main_table(both, KEYED_ROWS, "markdown")).split())
 
 
 @pytest.mark.parametrize(
@@ -162,7 +167,7 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
     measured = trained_and_untrained(trained, untrained, lda=80 - (named == "KNN")).dropna()
     (told,) = {
         table.remark
-        for table in main_tables(
+        for table in make_main_tables(
             compared(summarize(measured, KEYED_ROWS), half=1.1), KEYED_ROWS, "markdown"
         )
     }
@@ -179,7 +184,9 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
     measured = trained_and_untrained(64, 80, lda=80)
     (told,) = {
         table.remark
-        for table in main_tables(compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown")
+        for table in make_main_tables(
+            compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown"
+        )
     }
     assert "KNN or LDA is more accurate than MUNKEY by 16.0 points" in told
 
@@ -187,14 +194,14 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
 def test_munkey_is_compared_with_what_has_lost_the_same_rows():
     """Before deletion MUNKEY has 85 %, more than LDA; but LDA's 80 % are after deletion, as MUNKEY's 64."""
     summary = compared(summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS))
-    (told,) = {table.remark for table in main_tables(summary, KEYED_ROWS, "markdown")}
+    (told,) = {table.remark for table in make_main_tables(summary, KEYED_ROWS, "markdown")}
     assert "LDA is more accurate than MUNKEY by 16.0 points" in told
 
 
 def told_below(measured, seeds=3):
     few = tidy({name: values[:seeds] for name, values in (MEASURED | measured).items()})
     summary = compared(summarize(few, ROWS), half=2.5)
-    (told,) = {table.remark for table in main_tables(summary, ROWS, "markdown")}
+    (told,) = {table.remark for table in make_main_tables(summary, ROWS, "markdown")}
     return told
 
 
@@ -217,7 +224,7 @@ def test_an_attack_below_chance_is_named_where_its_interval_is():
 def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
     summary = summarize(tidy(MEASURED | {"cf": [(60, 99, 80, 60)] * 3}), ROWS)
     summary.loc[summary["method"] == "retrain-t", ["TA_mean", "MIA_mean"]] = math.nan
-    sentences = damage_sentences(compared(summary, half=1.5), ROWS)
+    sentences = describe_damage(compared(summary, half=1.5), ROWS)
     assert "CF @10 % 20.0 [18.5, 21.5] (its oracle diverged)" in sentences
 
 
@@ -228,7 +235,7 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
             own = part[(part["method"] == "cf") & (part["metric"] == "TA")]
             parts.append(own.assign(metric=name, value=value))
     both = summarize(pd.concat(parts), ROWS)
-    assert main_table(both, ROWS, "markdown").splitlines()[-1] == (
+    assert render_main_table(both, ROWS, "markdown").splitlines()[-1] == (
         "CF @10 % is certified with epsilon 1, delta 1e-05, each model alone; its weights are so near their optimum"
         " that epsilon 0.25 would do (mean of 3 seeds)."
         " CF @2 % is certified with epsilon 1, delta 1e-05, each model alone; its weights are so near their optimum"
@@ -242,7 +249,7 @@ def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
     }
     (told,) = {
         t.remark
-        for t in main_tables(
+        for t in make_main_tables(
             compared(summarize(tidy(MEASURED | values), KEYED_ROWS)), KEYED_ROWS, "markdown"
         )
     }
@@ -256,27 +263,27 @@ def test_nothing_is_told_of_a_model_that_is_better_or_of_a_system_that_was_not_r
     trained, untrained
 ):
     summary = summarize(trained_and_untrained(trained, untrained).dropna(), KEYED_ROWS)
-    assert not any(table.remark for table in main_tables(summary, KEYED_ROWS, "markdown"))
+    assert not any(table.remark for table in make_main_tables(summary, KEYED_ROWS, "markdown"))
 
 
 def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
     metrics = pd.concat([tidy(), tidy(rate=0.02), tidy(dataset="other", rate=0.02)])
     summary = summarize(metrics, ROWS)
     differences = pairs(summary)
-    texts = all_texts(metrics, differences, ROWS)
+    texts = render_texts(metrics, differences, ROWS)
     assert texts["differences"] == differences.to_csv(index=False)
-    assert texts["tidy"] == with_seed_gaps(metrics, ROWS).to_csv(index=False)
+    assert texts["tidy"] == add_seed_gaps(metrics, ROWS).to_csv(index=False)
     assert texts["csv"] == summary.to_csv(index=False)
     summary = compared(summary)
-    assert texts["markdown"] == main_table(summary, ROWS, "markdown") and texts["html"].startswith(
-        "<!doctype html><meta charset='utf-8'><style>"
-    )
-    assert texts["latex"] == main_table(summary, ROWS, "latex")
+    assert texts["markdown"] == render_main_table(summary, ROWS, "markdown") and texts[
+        "html"
+    ].startswith("<!doctype html><meta charset='utf-8'><style>")
+    assert texts["latex"] == render_main_table(summary, ROWS, "latex")
     assert texts["runtime"].startswith("| Method") and texts["runtime_latex"].startswith(
         "% \n\\begin{tabular}{lllllllll}"
     )
     largest = summary[(summary["dataset"] == "other") | (summary["rate"] == 0.1)]
-    assert texts["datasets"] == main_table(largest, ROWS, "markdown") != texts["markdown"]
+    assert texts["datasets"] == render_main_table(largest, ROWS, "markdown") != texts["markdown"]
     assert "datasets_latex" not in texts
 
 
@@ -285,9 +292,9 @@ def test_systems_with_an_output_off_stand_in_the_metrics_alone():
     metrics = tidy()
     off = metrics.assign(method=metrics["method"] + "-off")
     differences = pairs(summarize(metrics, ROWS))
-    texts = all_texts(pd.concat([metrics, off]), differences, ROWS)
+    texts = render_texts(pd.concat([metrics, off]), differences, ROWS)
     assert "-off" in texts.pop("tidy")
-    expected = all_texts(metrics, differences, ROWS)
+    expected = render_texts(metrics, differences, ROWS)
     assert texts == {name: expected[name] for name in texts}
 
 
@@ -302,7 +309,7 @@ def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
         }
         | {"reason": ["too far", "chosen: smallest gap"]}
     )
-    title, frame, _ = selection_table(grid, "digits")
+    title, frame, _ = make_selection_table(grid, "digits")
     assert title == "digits"
     assert frame.to_dict("records") == [
         {

@@ -8,16 +8,16 @@ import pytest
 
 from munkey.report.tables.markup import (
     TitledTable,
-    cell,
-    emphasized,
+    describe_bold_rule,
+    describe_statistic,
+    emphasize,
+    escape_latex,
+    find_lowest_gap,
+    format_cell,
+    format_two_digits,
     get_markup,
     latex_table,
-    latex_text,
-    lowest,
-    marked,
-    over_seeds,
     render,
-    two_digits,
 )
 
 MEASURED = pd.Series(
@@ -38,19 +38,19 @@ MEASURED = pd.Series(
     ],
 )
 def test_a_cell_shows_mean_and_deviation_where_there_are_any(metric, markup, expected):
-    assert cell(MEASURED, metric, markup) == expected
+    assert format_cell(MEASURED, metric, markup) == expected
 
 
 def test_a_cell_has_the_digits_that_are_asked_for():
-    assert cell(MEASURED, "TA", "markdown", digits=4) == "81.0060 ± 3.6049"
-    assert cell(MEASURED, "TA", "latex", digits=3) == r"$81.006_{\pm \text{\tiny 3.605}}$"
+    assert format_cell(MEASURED, "TA", "markdown", digits=4) == "81.0060 ± 3.6049"
+    assert format_cell(MEASURED, "TA", "latex", digits=3) == r"$81.006_{\pm \text{\tiny 3.605}}$"
 
 
 @pytest.mark.parametrize(
     ("markup", "bold"), [("markdown", "**1**"), ("html", "<b>1</b>"), ("latex", r"\boldmath{1}")]
 )
 def test_the_best_is_bold(markup, bold):
-    assert emphasized("1", markup) == bold
+    assert emphasize("1", markup) == bold
 
 
 def gaps(**lines):
@@ -58,30 +58,35 @@ def gaps(**lines):
 
 
 def test_only_a_gap_that_is_told_apart_is_the_lowest():
-    assert lowest(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(2.1, 0.5))) == "b"
-    assert lowest(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(1.9, 0.5))) is None
-    assert lowest(gaps(a=(1.0, 0.1), b=(5.0, 4.5))) is None  # the other's own ± reaches it
-    assert lowest(gaps(a=(1.0, 0.1), b=(1.2, 0.1))) is None  # as printed, they touch
+    assert find_lowest_gap(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(2.1, 0.5))) == "b"
+    assert find_lowest_gap(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(1.9, 0.5))) is None
+    assert find_lowest_gap(gaps(a=(1.0, 0.1), b=(5.0, 4.5))) is None  # the other's own ± reaches it
+    assert find_lowest_gap(gaps(a=(1.0, 0.1), b=(1.2, 0.1))) is None  # as printed, they touch
 
 
 def test_nothing_is_the_lowest_of_one_seed_or_of_one_line():
-    assert lowest(gaps(a=(1.0, math.nan), b=(9.0, math.nan))) is None
-    assert lowest(gaps(a=(1.0, 0.1))) is None
-    assert lowest(gaps(a=(1.0, 0.1), b=(math.nan, math.nan))) is None
-    assert lowest(gaps()) is None
+    assert find_lowest_gap(gaps(a=(1.0, math.nan), b=(9.0, math.nan))) is None
+    assert find_lowest_gap(gaps(a=(1.0, 0.1))) is None
+    assert find_lowest_gap(gaps(a=(1.0, 0.1), b=(math.nan, math.nan))) is None
+    assert find_lowest_gap(gaps()) is None
 
 
 def test_what_has_no_gap_does_not_count():
-    assert lowest(gaps(a=(math.nan, math.nan), b=(1.0, 0.1), c=(2.0, 0.1))) == "b"
+    assert find_lowest_gap(gaps(a=(math.nan, math.nan), b=(1.0, 0.1), c=(2.0, 0.1))) == "b"
 
 
 def test_one_seed_is_said_and_has_no_deviation():
-    assert over_seeds(3) == "mean ± sd over n = 3 seeds" and "no other" in marked(3)
-    assert over_seeds(1) == "n = 1 seed" and marked(1) == "nothing is bold with one seed"
+    assert describe_statistic(
+        3
+    ) == "mean ± sd over n = 3 seeds" and "no other" in describe_bold_rule(3)
+    assert (
+        describe_statistic(1) == "n = 1 seed"
+        and describe_bold_rule(1) == "nothing is bold with one seed"
+    )
 
 
 def test_two_digits_count():
-    assert [two_digits(value) for value in (0.01687, 7.28, 124.9, 20.0)] == [
+    assert [format_two_digits(value) for value in (0.01687, 7.28, 124.9, 20.0)] == [
         "0.017",
         "7.3",
         "120",
@@ -97,12 +102,12 @@ def test_a_files_ending_tells_its_markup(path, markup):
 
 
 def test_text_is_escaped_for_latex_and_formulas_are_kept():
-    assert latex_text("P_s & 10 % # 5") == r"P\_s \& 10 \% \# 5"
-    assert latex_text("–") == "--" and latex_text("1 ± 2") == r"1 $\pm$ 2"
-    assert latex_text(r"$\ell_1$-sparse") == r"$\ell_1$-sparse"
-    assert latex_text(r"\underline{$7_{\pm 1}$}") == r"\underline{$7_{\pm 1}$}"
-    assert latex_text("ℓ₁-sparse, 1 → 2, < 0.001") == r"$\ell_1$-sparse, 1 $\to$ 2, $<$ 0.001"
-    assert latex_text(4) == "4"
+    assert escape_latex("P_s & 10 % # 5") == r"P\_s \& 10 \% \# 5"
+    assert escape_latex("–") == "--" and escape_latex("1 ± 2") == r"1 $\pm$ 2"
+    assert escape_latex(r"$\ell_1$-sparse") == r"$\ell_1$-sparse"
+    assert escape_latex(r"\underline{$7_{\pm 1}$}") == r"\underline{$7_{\pm 1}$}"
+    assert escape_latex("ℓ₁-sparse, 1 → 2, < 0.001") == r"$\ell_1$-sparse, 1 $\to$ 2, $<$ 0.001"
+    assert escape_latex(4) == "4"
 
 
 FRAME = pd.DataFrame({"P_s": ["<b>1</b>", "a_b"], "Gap": ["$2_{3}$", "–"]})

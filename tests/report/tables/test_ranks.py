@@ -11,15 +11,15 @@ from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.ranks import (
     FEWEST_BLOCKS,
     LINE,
-    by_seed,
+    compare_ranks,
+    compute_critical_difference,
     compute_ranks,
-    critical_difference,
     has_enough_blocks,
-    rank_table,
-    ranking,
-    ranks_by_title,
+    make_rank_table,
+    rank_by_seed,
+    rank_methods,
 )
-from munkey.report.tables.summary import with_seed_gaps
+from munkey.report.tables.summary import add_seed_gaps
 from tests.report.inputs import ROWS, tidy
 
 # Table 6 of Demšar (2006): AUC of four versions of C4.5 on 14 data sets, larger is better.
@@ -57,7 +57,7 @@ def gaps(seeds=6, **columns):
 
 
 def test_demsars_example_comes_out_as_published():
-    found = ranking(compute_ranks(-DEMSAR))
+    found = compare_ranks(compute_ranks(-DEMSAR))
     assert found.mean.round(3).to_dict() == {
         "C4.5+m+cf": 1.964,
         "C4.5+m": 2.000,
@@ -83,7 +83,7 @@ def test_demsars_example_comes_out_as_published():
 def test_critical_differences_are_those_of_published_tables():
     # q at 5 %, from Demšar's table 5, for 2, 5 and 10 methods
     for methods, q in {2: 1.960, 5: 2.728, 10: 3.164}.items():
-        assert critical_difference(methods, 10) == pytest.approx(
+        assert compute_critical_difference(methods, 10) == pytest.approx(
             q * math.sqrt(methods * (methods + 1) / 60), rel=1e-3
         )
 
@@ -103,8 +103,8 @@ def test_a_block_is_a_seed_whose_rates_are_averaged_and_ranked_again():
         [[1, 2, 3], [2, 1, 3], [3, 2, 1], [3, 1, 2]], columns=NAMES, index=lines(2)
     )
     # means 1.5 1.5 3 and 3 1.5 1.5
-    assert by_seed(ranks).to_numpy().tolist() == [[1.5, 1.5, 3], [3, 1.5, 1.5]]
-    assert by_seed(ranks).index.tolist() == [("digits", 0), ("digits", 1)]
+    assert rank_by_seed(ranks).to_numpy().tolist() == [[1.5, 1.5, 3], [3, 1.5, 1.5]]
+    assert rank_by_seed(ranks).index.tolist() == [("digits", 0), ("digits", 1)]
 
 
 def test_repeating_a_run_at_another_rate_makes_nothing_more_certain():
@@ -112,7 +112,7 @@ def test_repeating_a_run_at_another_rate_makes_nothing_more_certain():
         np.random.default_rng(0).random((6, 3)), columns=NAMES, index=lines(6, (0.1,))
     )
     both = pd.concat([one, one.rename({0.1: 0.02})])
-    once, twice = (ranking(by_seed(compute_ranks(each))) for each in (one, both))
+    once, twice = (compare_ranks(rank_by_seed(compute_ranks(each))) for each in (one, both))
     assert (once.p, once.difference, once.blocks) == (twice.p, twice.difference, twice.blocks)
     pd.testing.assert_frame_equal(once.pairs, twice.pairs)
 
@@ -126,11 +126,11 @@ def test_too_little_to_rank_is_refused_with_what_to_add(seeds, columns):
         ValueError,
         match=rf"{FEWEST_BLOCKS} seeds and 3 methods.*here are {seeds} and {len(columns)}",
     ):
-        ranking(by_seed(compute_ranks(gaps(seeds))[columns]))
+        compare_ranks(rank_by_seed(compute_ranks(gaps(seeds))[columns]))
 
 
 def test_methods_that_never_differ_are_not_told_apart():
-    found = ranking(by_seed(compute_ranks(gaps(20, b=1.0, c=1.0))))
+    found = compare_ranks(rank_by_seed(compute_ranks(gaps(20, b=1.0, c=1.0))))
     assert found.mean.tolist() == [2, 2, 2] and (found.pairs == 1).all(axis=None) and found.p == 1
 
 
@@ -138,13 +138,13 @@ def test_nobody_is_told_apart_where_friedmans_test_finds_no_difference():
     ranks = pd.DataFrame(np.random.default_rng(145).random((10, 10))).rank(axis="columns")
     # Nemenyi's alone would tell two apart
     assert posthoc_nemenyi_friedman(ranks).min(axis=None) < 0.02
-    found = ranking(ranks)
+    found = compare_ranks(ranks)
     assert found.p == pytest.approx(0.073, abs=5e-4) and (found.pairs == 1).all(axis=None)
 
 
 def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
     metrics = pd.concat([tidy(), tidy(rate=0.02)])
-    ranks = ranks_by_title(with_seed_gaps(metrics, ROWS), ROWS)
+    ranks = rank_methods(add_seed_gaps(metrics, ROWS), ROWS)
     assert ranks.columns.tolist() == ["CF", "SCRUB"]  # not the original, nor what has no oracle
     assert ranks.index.names == ["dataset", "seed", "rate"] and len(ranks) == 6
     # MEASURED: gaps of 5.75, 5.5, 5.5 against 1.25, 0.5, 2.5
@@ -154,7 +154,7 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     index = lines(10)
     swapped = {"b": np.where(index.get_level_values("rate") == 0.02, 0.5, 2.0)}
-    title, frame, _ = rank_table(compute_ranks(gaps(10, **swapped)))
+    title, frame, _ = make_rank_table(compute_ranks(gaps(10, **swapped)))
     # a: 1 at 10 %, 2 at 2 %; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
     assert frame.to_dict("records") == [
         {
@@ -194,7 +194,7 @@ def test_the_blocks_of_several_data_sets_are_pairs():
     )
     assert (
         ": mean ranks of 3 methods by Avg Gap, n = 10 pairs of data set and seed;"
-        in rank_table(ranks).title
+        in make_rank_table(ranks).title
     )
     (axes,) = rank_diagram(ranks, "b").axes
     assert "n = 10 pairs of data set and seed" in texts(axes)[3]
@@ -236,9 +236,9 @@ def test_the_axis_of_the_figure_has_all_ranks_also_those_that_no_method_reaches(
     low, high = axes.get_xlim()
     (joined,) = [line.get_xdata() for line in axes.lines if line.get_linewidth() == 2.5]
     # in one order, so that the same run gives the same bytes
-    assert list(joined) == sorted(by_seed(ranks).mean())
+    assert list(joined) == sorted(rank_by_seed(ranks).mean())
     assert (
-        by_seed(ranks).mean().max() < 8
+        rank_by_seed(ranks).mean().max() < 8
         and low <= 1
         and high >= 9
         and set(axes.get_xticks()) == set(range(1, 10))

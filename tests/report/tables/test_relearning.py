@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_csv
-from munkey.report.tables.relearning import findings, read_curves, table
+from munkey.report.tables.relearning import make_table, read_curves, summarize_curves
 
 FA = {  # of (name, title, role), by seed: at steps 0, 1 and 4
     ("original-t", "Original (T)", "nothing"): [[98, 98, 98], [97, 97, 97]],
@@ -43,7 +43,7 @@ def test_curves_carry_their_system_and_seed(curves):
 
 
 def test_a_line_says_how_far_a_system_is_above_its_oracle(curves):
-    found = findings(curves).set_index("name")
+    found = summarize_curves(curves).set_index("name")
     assert found.index.tolist() == [name for name, _, _ in FA] and (found["n"] == 2).all()
     cf = found.loc["cf"]
     assert (cf["FA_first"], cf["FA_last"], cf["TA_last"]) == (89, 93, 99)
@@ -55,7 +55,7 @@ def test_a_line_says_how_far_a_system_is_above_its_oracle(curves):
 
 
 def test_the_table_shows_means_with_sd_and_of_the_oracle_its_own_curve(curves):
-    titled = table(findings(curves), curves, "digits")
+    titled = make_table(summarize_curves(curves), curves, "digits")
     assert titled.title == "digits: 4 steps on the retain set, above the oracle, n = 2 seeds"
     rows = titled.frame.set_index("Model, and what was done")
     assert rows.index.tolist() == ["Original (T)", "Retrain (T)", "CF"]

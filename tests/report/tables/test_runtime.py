@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.runtime import make_runtime_table
 from munkey.report.tables.summary import summarize
 from tests.report.inputs import ROWS, extra, tidy
 
@@ -28,7 +28,7 @@ def measured():
 
 
 def lines():
-    frame = runtime_table(measured(), ROWS, "markdown").frame
+    frame = make_runtime_table(measured(), ROWS, "markdown").frame
     return {line.pop("Method"): line for line in frame.to_dict("records")}
 
 
@@ -55,5 +55,5 @@ def test_the_speed_up_is_that_of_its_own_rate():
     other = summarize(
         pd.concat([tidy(rate=0.02), extra([(0, "cf", "unlearn_s", 1.0)], rate=0.02)]), ROWS
     )
-    frame = runtime_table(pd.concat([measured(), other]), ROWS, "markdown").frame
+    frame = make_runtime_table(pd.concat([measured(), other]), ROWS, "markdown").frame
     assert frame[frame["Method"] == "CF"]["Speed-up"].tolist() == ["20", "–"]

@@ -9,8 +9,8 @@ from munkey.report.tables.streams import (
     EVERY,
     StreamedSystem,
     StreamFindings,
-    findings,
-    stream_tables,
+    compute_findings,
+    make_tables,
 )
 
 PAIRS, REQUESTS, EACH, TEST = 3, 2, 60, 400  # samples of a request, and of test
@@ -75,7 +75,7 @@ def systems(tmp_path_factory: pytest.TempPathFactory) -> list[StreamedSystem]:
 
 @pytest.fixture(scope="module")
 def found(systems: list[StreamedSystem]) -> StreamFindings:
-    return findings(systems)
+    return compute_findings(systems)
 
 
 def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: StreamFindings):
@@ -93,7 +93,7 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: S
 
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):
-    summary, triangle = stream_tables(found, systems, "digits")
+    summary, triangle = make_tables(found, systems, "digits")
     assert (
         summary.title
         == "digits: 2 requests one after another; mean over 6 models, [95 % over 3 pairs]"

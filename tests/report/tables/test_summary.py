@@ -8,9 +8,9 @@ import pytest
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
+    add_seed_gaps,
     round_short,
     summarize,
-    with_seed_gaps,
 )
 from tests.conftest import ROOT
 from tests.report.inputs import MEASURED, ROWS, line, tidy
@@ -35,7 +35,7 @@ def test_the_gap_compares_means_over_seeds_with_the_oracles():
 
 def test_each_seeds_own_gap_is_kept_because_means_over_seeds_hide_one_that_failed():
     measured = MEASURED | {"cf": [(82, 100, 70, 50), (72, 100, 72, 52), (92, 100, 74, 48)]}
-    gaps = with_seed_gaps(tidy(measured), ROWS)
+    gaps = add_seed_gaps(tidy(measured), ROWS)
     of_cf = gaps[(gaps["method"] == "cf") & (gaps["metric"] == "gap")].set_index("seed")["value"]
     assert of_cf.to_dict() == {0: 2 / 4, 1: 10 / 4, 2: 8 / 4}
     assert line(summarize(gaps, ROWS), "cf")["gap_mean"] == 0
@@ -43,7 +43,7 @@ def test_each_seeds_own_gap_is_kept_because_means_over_seeds_hide_one_that_faile
 
 def test_seed_gaps_are_added_and_nothing_else_changes():
     metrics = tidy()
-    gaps = with_seed_gaps(metrics, ROWS)
+    gaps = add_seed_gaps(metrics, ROWS)
     pd.testing.assert_frame_equal(gaps[gaps["metric"] != "gap"].reset_index(drop=True), metrics)
     assert set(gaps.loc[gaps["metric"] == "gap", "method"]) == {"original-t", "cf", "scrub"}
 
@@ -60,7 +60,7 @@ def test_a_gap_is_measured_within_its_own_data_set_and_rate():
     assert gaps[("digits", 0.02, "cf")] == gaps[("other", 0.1, "cf")] == 0
 
 
-@pytest.mark.parametrize("make", [summarize, with_seed_gaps])
+@pytest.mark.parametrize("make", [summarize, add_seed_gaps])
 @pytest.mark.parametrize("missing", ["retrain-t", "cf"])
 def test_a_missing_oracle_or_method_is_an_error(make, missing):
     with pytest.raises(KeyError, match=missing):
@@ -69,14 +69,14 @@ def test_a_missing_oracle_or_method_is_an_error(make, missing):
 
 def test_a_seed_without_its_oracle_is_an_error():
     with pytest.raises(KeyError, match="retrain-t"):
-        with_seed_gaps(tidy(MEASURED | {"retrain-t": MEASURED["retrain-t"][:2]}), ROWS)
+        add_seed_gaps(tidy(MEASURED | {"retrain-t": MEASURED["retrain-t"][:2]}), ROWS)
 
 
 def test_one_missing_metric_is_an_error():
     metrics = tidy()
     lost = (metrics["method"] == "cf") & (metrics["seed"] == 1) & (metrics["metric"] == "MIA")
     with pytest.raises(KeyError, match="cf and its oracle retrain-t differ"):
-        with_seed_gaps(metrics[~lost], ROWS)
+        add_seed_gaps(metrics[~lost], ROWS)
 
 
 def test_rows_stand_in_their_given_order_with_the_larger_rate_first():

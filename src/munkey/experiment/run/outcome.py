@@ -172,8 +172,8 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
         audit = None
         if path.exists() and path.stat().st_mtime >= metrics_time:
             audit = read_table(path)
-        points = frontier.points(part, audit, all_designs)
-        sentences.append(f"{dataset}: {frontier.advice(points)}")
+        points = frontier.make_points(part, audit, all_designs)
+        sentences.append(f"{dataset}: {frontier.write_advice(points)}")
     return sentences
 
 

@@ -9,8 +9,8 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
-from munkey.report.figures.shares import CROWDED, limits
-from munkey.report.tables.audits import RESIDUE, deployed_rows, list_knobs
+from munkey.report.figures.shares import CROWDED, compute_limits
+from munkey.report.tables.audits import RESIDUE, list_knobs, select_deployed_rows
 from munkey.settings import knob_text, short_names
 
 COLUMNS_FONT = "DejaVu Sans Mono"
@@ -41,7 +41,7 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
         if grid.empty:
             return theme.text_figure("Every setting diverged.")
     theme.check_frame(grid, list(PANELS), "kept")
-    rows = deployed_rows(grid)
+    rows = select_deployed_rows(grid)
     image_rows = grid[grid["path"] == "image"].set_index("setting")
     image = image_rows["share"].reindex(rows["setting"]).to_numpy()
     figure = theme.canvas(theme.DOUBLE, 1.6 + 0.17 * len(rows))
@@ -83,7 +83,7 @@ def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
 def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     """Draw the band of chance, the intervals, the shares as deployed and those by the image alone."""
     places = np.arange(len(rows))
-    ends = limits(rows)
+    ends = compute_limits(rows)
     low = rows["share_low"].clip(*ends)
     high = rows["share_high"].clip(*ends)
     band = 1.96 * rows["chance"]

@@ -56,7 +56,7 @@ class ChartKind:
         each seed.
     """
 
-    caption: str
+    get_caption: str
     inputs: Callable[[Layout], dict[str, str]]
     draw: Callable[[ChartSource], "Figure"]
 
@@ -169,7 +169,7 @@ CAPTIONS = {  # of all figures, those included that rules of their own draw
 }
 
 
-def caption(figure: str) -> str:
+def get_caption(figure: str) -> str:
     """Return the caption of a figure, by its name: KIND or KIND-DATASET."""
     kind, _, dataset = figure.partition("-")
     if not dataset:

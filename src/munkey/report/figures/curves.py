@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
-from munkey.report.figures.theme import DASHES, check_frame, mean_curve
+from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
 from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.summary import Row
 
@@ -55,7 +55,7 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
         axes.set(xlabel="K, neighbors per query", ylabel=title)
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
-    figure.supxlabel(theme.over_seeds(frame["n"]), fontsize=8)
+    figure.supxlabel(theme.describe_statistic(frame["n"]), fontsize=8)
     return theme.freeze(figure)
 
 
@@ -79,7 +79,7 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     grid = figure.subplots(len(datasets), 2, squeeze=False)
     for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
         epochs = frame[frame["dataset"] == dataset].groupby("epoch")
-        mean_curve(
+        draw_mean_curve(
             sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
         )
         words = f"ξ = {threshold}, not selected above"
@@ -91,13 +91,15 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
             text.set_parse_math(True)
         for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # one more kind of dashes
             title, color = PATHWAYS[column]
-            mean_curve(
+            draw_mean_curve(
                 accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
             )
         accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
         accuracy.legend(loc="best")
         sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
-    figure.supxlabel(theme.over_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
+    figure.supxlabel(
+        theme.describe_statistic(frame.groupby("dataset")["seed"].nunique()), fontsize=8
+    )
     return theme.freeze(figure)
 
 
@@ -144,11 +146,11 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
             elinewidth=0.8,
             **look,
         )
-    theme.name_lines(axes, [row.title for row in drawn_rows])
+    theme.label_rows(axes, [row.title for row in drawn_rows])
     lowest = (frame["ToW"] - frame["ToW_sd"].fillna(0)).min()
     axes.set(
         xlim=(max(lowest - 0.05, -0.02), 1.02),
-        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.over_seeds(frame['n'])}",
+        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.describe_statistic(frame['n'])}",
     )
     figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)
@@ -168,7 +170,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     Parameters
     ----------
     curves, shares
-        The results of `munkey.report.tables.streams.findings`.
+        The results of `munkey.report.tables.streams.compute_findings`.
     """
     if shares.empty:
         return theme.text_figure("No method has an answer to every request: models diverged.")
@@ -216,7 +218,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     residue.set_ylabel(RESIDUE)
     for axes in panels:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        theme.name_ends(axes, methods)
+        theme.label_line_ends(axes, methods)
     residue.set_xlabel("requests")
     if retrained:
         figure.legend(loc="outside lower center", ncols=4)

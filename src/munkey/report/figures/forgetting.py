@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter
 
 from munkey.report.figures import theme
-from munkey.report.tables.markup import percent
+from munkey.report.tables.markup import format_percent
 
 TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
 APART = 0.3  # of a line: the points of one rate from those of the next
@@ -57,7 +57,7 @@ def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE
         _draw_panels(gaps, seconds, part, rates, width, emphasized)
     handles = []
     for number, rate in enumerate(rates):
-        label = f"{percent(rate)} forgotten"
+        label = f"{format_percent(rate)} forgotten"
         handles.append(Line2D([], [], linestyle="none", label=label, **theme.point_style(number)))
     figure.legend(handles=handles, loc="outside upper center", ncols=len(rates))
     return theme.freeze(figure)
@@ -95,7 +95,7 @@ def _draw_panels(
         }
         gaps.errorbar(at_rate["gap_mean"], places, linestyle="none", zorder=3, **bars, **style)
         seconds.plot(at_rate["unlearn_s_mean"], places, linestyle="none", zorder=3, **style)
-    theme.name_lines(gaps, names, emphasized)
+    theme.label_rows(gaps, names, emphasized)
     seconds.set(xscale="log", xlabel="time to unlearn [s]")
     seconds.margins(x=0.08)
     seconds.xaxis.set_major_locator(LogLocator(numticks=10))
@@ -118,6 +118,6 @@ def _draw_panels(
         axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
         axes.set_axisbelow(True)
     gaps.set_title(
-        f"{part['dataset'].iloc[0]}, {theme.seed_count(part['n'])}: further left is better",
+        f"{part['dataset'].iloc[0]}, {theme.format_seed_range(part['n'])}: further left is better",
         loc="left",
     )

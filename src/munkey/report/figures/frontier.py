@@ -11,9 +11,9 @@ from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.comparisons import accuracy_interval
+from munkey.report.tables.comparisons import compute_accuracy_interval
 from munkey.report.tables.frontier import KINDS
-from munkey.report.tables.markup import two_digits
+from munkey.report.tables.markup import format_two_digits
 
 WIDTH = 5.4  # inches: read without zooming in a README, on a phone too
 TICKS = (0, 1, 5, 20, 50, 100)  # percent
@@ -133,7 +133,7 @@ def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
 
     That is ± one deviation over seeds; with one seed, the interval over test samples.
     """
-    interval = accuracy_interval(line)
+    interval = compute_accuracy_interval(line)
     if line["n"] > 1 or interval is None:
         return float(line["TA_sd"])
     return [[line["TA_mean"] - interval.low], [interval.high - line["TA_mean"]]]
@@ -164,12 +164,12 @@ def _name_marks(axes: Axes, points: pd.DataFrame) -> None:
     marks = axes.transLimits.transform(
         np.stack([points["share"].map(axis_position), points["TA_mean"]], axis=1)
     )
-    heights = theme.spread(marks[:, 1], 1 / LINES)
+    heights = theme.spread_heights(marks[:, 1], 1 / LINES)
     heights = heights[assign_heights(marks, heights)]
     for (_, line), height in zip(points.iterrows(), heights, strict=True):
         words = line["title"]
         if pd.notna(line["seconds"]):
-            words += f" {two_digits(line['seconds'])} s"
+            words += f" {format_two_digits(line['seconds'])} s"
         axes.annotate(
             words,
             (axis_position(line["share"]), line["TA_mean"]),

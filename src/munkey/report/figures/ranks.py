@@ -5,7 +5,13 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from munkey.report.figures import theme
-from munkey.report.tables.ranks import LEVEL, blocks_in_words, by_seed, ranking, too_few
+from munkey.report.tables.ranks import (
+    LEVEL,
+    compare_ranks,
+    describe_blocks,
+    describe_shortage,
+    rank_by_seed,
+)
 
 
 @matplotlib.rc_context(theme.THEME)
@@ -18,16 +24,16 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     Parameters
     ----------
     ranks
-        The result of `munkey.report.tables.ranks.ranks_by_title`.
+        The result of `munkey.report.tables.ranks.rank_methods`.
     emphasized
         Title of the method that stands out.
     """
     from scikit_posthocs import critical_difference_diagram
 
-    missing = too_few(by_seed(ranks))
+    missing = describe_shortage(rank_by_seed(ranks))
     if missing:
         return theme.text_figure(missing)
-    test = ranking(by_seed(ranks))
+    test = compare_ranks(rank_by_seed(ranks))
     methods = len(test.mean)
     figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
     axes = figure.subplots()
@@ -59,7 +65,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     )
     axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
     axes.autoscale_view()
-    words = f"  critical difference {test.difference:.2f}, n = {blocks_in_words(ranks)}\n  {test.friedman}"
+    words = f"  critical difference {test.difference:.2f}, n = {describe_blocks(ranks)}\n  {test.friedman}"
     if test.p >= LEVEL:
         words += ": none are told apart"
     axes.text(1 + test.difference, 2, words, va="center")

@@ -48,7 +48,7 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
             part = family_curves[family_curves["role"] == role]
             if role == "method":
                 part = method
-            theme.mean_curve(
+            theme.draw_mean_curve(
                 axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=words
             )
         axes.set_title(str(method["title"].iloc[0]))
@@ -62,6 +62,6 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     first.set_ylim(top=min(first.get_ylim()[1], 100.5))
     figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=len(STYLES))
     figure.supylabel("forget accuracy [%]", fontsize=8)
-    seeds = theme.over_seeds(frame.groupby("name")["seed"].nunique())
+    seeds = theme.describe_statistic(frame.groupby("name")["seed"].nunique())
     figure.supxlabel(f"steps on the retain set alone; {seeds}", fontsize=8)
     return theme.freeze(figure)

@@ -19,9 +19,9 @@ from munkey.report.tables.audits import (
     ALONE,
     RESIDUE,
     STRATA,
-    audited_name,
-    first_rows,
-    flagged_alone,
+    is_flagged_only_by_attack,
+    name_audited_row,
+    select_main_rows,
 )
 
 NARROWEST = (-25.0, 110.0)  # percent
@@ -57,7 +57,7 @@ LOOKS = {
 }
 
 
-def limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
+def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
     """Return the ends of an axis of shares in percent.
 
     The axis holds all intervals as far as they lie within WIDEST, and at least NARROWEST.
@@ -98,10 +98,10 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.text_figure("Nothing was audited: models diverged.", width)
     audit = audit[audit["verdict"] != DIVERGED]
-    rows = first_rows(theme.check_frame(audit, ["share"], "forest"))
+    rows = select_main_rows(theme.check_frame(audit, ["share"], "forest"))
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
-    ends = limits(rows)
+    ends = compute_limits(rows)
     for place, (_, line) in enumerate(rows.iterrows()):
         style = _style(line)
         band = 1.96 * line["chance"]  # 95 % of a normal distribution
@@ -132,7 +132,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
         axes.annotate(theme.wrap_words(words, width, 8), (value, -0.7), **beside)
-    theme.name_lines(axes, [_name_line(line, width) for _, line in rows.iterrows()])
+    theme.label_rows(axes, [_name_line(line, width) for _, line in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
     _legend(figure, rows)
     return theme.freeze(figure)
@@ -171,7 +171,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         )
     figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
-    ends = limits(rows, names)
+    ends = compute_limits(rows, names)
     for place, (_, line) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
             color, marker = LOOKS[name]
@@ -194,7 +194,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
             )
     for value in MARKS:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-    theme.name_lines(axes, [theme.wrap_words(str(title), width, 22) for title in rows["title"]])
+    theme.label_rows(axes, [theme.wrap_words(str(title), width, 22) for title in rows["title"]])
     axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
     legend_columns = 4
     if width < theme.DOUBLE:
@@ -218,8 +218,8 @@ def _name_line(line: pd.Series, width: float) -> str:
     """
     if str(line["role"]).startswith("control"):
         line = line.replace(line["title"], REMEMBERS)
-    name = theme.wrap_words(audited_name(line), width, 22)
-    if flagged_alone(line):
+    name = theme.wrap_words(name_audited_row(line), width, 22)
+    if is_flagged_only_by_attack(line):
         name += f" {ALONE}"
     return name
 
@@ -239,7 +239,7 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> None:
             look: Any = {"marker": style.marker, "color": style.color, "label": style.words}
             handles.append(Line2D([], [], linestyle="none", **look))
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
-    if rows.apply(flagged_alone, axis=1).any():
+    if rows.apply(is_flagged_only_by_attack, axis=1).any():
         handles.append(
             Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone")
         )

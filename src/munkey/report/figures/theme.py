@@ -88,7 +88,7 @@ def line_style(number: int) -> dict[str, Any]:
     }
 
 
-def spread(places: np.ndarray, step: float) -> np.ndarray:
+def spread_heights(places: np.ndarray, step: float) -> np.ndarray:
     """Return heights near `places`, all in [0, 1], in the same order, and at least `step` apart where there is room."""
     order = np.argsort(places, kind="stable")
     # Heights are at least `step` apart if heights less multiples of `step` do not decrease. So we
@@ -105,7 +105,7 @@ def spread(places: np.ndarray, step: float) -> np.ndarray:
     return heights
 
 
-def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
+def label_line_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
     """Write the names of lines beside a panel, near their last points; a thin line in its color leads to each."""
     lines = axes.get_lines()[: len(names)]
     last_points = []
@@ -113,7 +113,7 @@ def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
         last_points.append(np.asarray(line.get_xydata(), dtype=float)[-1])
     # From data to widths and heights of the panel, where (1, 1) is its upper right corner.
     ends = axes.transLimits.transform(axes.transScale.transform(last_points))
-    heights = spread(ends[:, 1].clip(0, 1), step)
+    heights = spread_heights(ends[:, 1].clip(0, 1), step)
     for line, name, (end_x, end_y), height in zip(lines, names, ends, heights, strict=True):
         axes.annotate(
             name,
@@ -150,7 +150,7 @@ def save(figure: Figure, stem: Path) -> list[Path]:
     return [svg, png]
 
 
-def data_url(svg: Figure | Path) -> str:
+def make_data_url(svg: Figure | Path) -> str:
     """Return an SVG, drawn or in a file, as a data URL."""
     if isinstance(svg, Path):
         content = read_bytes(svg)
@@ -234,7 +234,7 @@ def check_frame(frame: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.
     return frame.reset_index(drop=True)
 
 
-def seed_count(counts: "pd.Series[int]") -> str:
+def format_seed_range(counts: "pd.Series[int]") -> str:
     """Return the number of seeds in words: `n = 3`, or `n = 2 to 3` if the counts differ."""
     low = int(counts.min())
     high = int(counts.max())
@@ -243,14 +243,14 @@ def seed_count(counts: "pd.Series[int]") -> str:
     return f"n = {low} to {high}"
 
 
-def over_seeds(counts: "pd.Series[int]") -> str:
+def describe_statistic(counts: "pd.Series[int]") -> str:
     """Return in words which statistic a figure shows, given the number of seeds of each value."""
     if counts.max() > 1:
-        return f"mean ± standard deviation over {seed_count(counts)} seeds"
+        return f"mean ± standard deviation over {format_seed_range(counts)} seeds"
     return "one seed, n = 1"
 
 
-def mean_curve(
+def draw_mean_curve(
     axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any
 ) -> None:
     """Draw a line at the means of `groups` over their keys, in a band of one standard deviation.
@@ -271,7 +271,7 @@ def mean_curve(
     axes.fill_between(values.index, low, high, color=color, alpha=alpha, linewidth=0)
 
 
-def name_lines(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:
+def label_rows(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:
     """Write the names of the lines of a panel, the first at the top, the emphasized one in bold."""
     axes.set_yticks(range(len(names)), names)
     axes.set_ylim(len(names) - 0.4, -0.6)

@@ -34,7 +34,7 @@ class Term(NamedTuple):
 
 
 @cache
-def terms() -> list[Term]:
+def read_terms() -> list[Term]:
     """Return all terms, in the order in which they are shown."""
     listed = []
     with TERMS.open(newline="") as lines:
@@ -59,12 +59,12 @@ def select_terms(tables: Iterable[TitledTable]) -> list[Term]:
             words.add(ABSENT)
         if "±" in "".join(cells):
             words.add("±")
-    return [term for term in terms() if _is_among(term, words)]
+    return [term for term in read_terms() if _is_among(term, words)]
 
 
 def find_meaning(column: str) -> str:
     """Return the meaning of a column; empty if its name says it."""
-    for term in terms():
+    for term in read_terms():
         if _is_among(term, [column]):
             return term.what
     return ""

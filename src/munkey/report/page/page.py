@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as DrawnFigure
 from munkey.core import templates
 from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
-from munkey.report.figures.charts import PAPERS_METHOD, caption
+from munkey.report.figures.charts import PAPERS_METHOD, get_caption
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
@@ -22,16 +22,16 @@ from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import (
     Residue,
-    attacks_tables,
-    audit_table,
-    first_rows,
-    storage_tables,
-    strata_table,
+    make_attack_tables,
+    make_audit_table,
+    make_storage_tables,
+    make_strata_table,
+    select_main_rows,
 )
 from munkey.report.tables.markup import TitledTable, html_table
-from munkey.report.tables.ranks import LINE, REMARK, rank_table
-from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, underfit_sentence
+from munkey.report.tables.ranks import LINE, REMARK, make_rank_table
+from munkey.report.tables.runtime import make_runtime_table
+from munkey.report.tables.summary import Row, describe_underfit
 
 LONG = 36  # letters of a cell that may break into lines: a sentence, no number with its interval
 MAIN = "../tables/main.csv"  # from the page
@@ -64,7 +64,7 @@ class Figure(NamedTuple):
     """
 
     name: str
-    caption: str
+    get_caption: str
     data: str
     file: str
     narrow: str = ""
@@ -101,7 +101,7 @@ class AuditChapter(NamedTuple):
         In words, by family.
     """
 
-    figure: Figure
+    make_figure: Figure
     strata: Figure
     controls: Mapping[str, Sequence[str]]
     chapter: Chapter
@@ -173,7 +173,7 @@ def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
     return markupsafe.Markup(html)
 
 
-def audit_chapter(
+def make_audit_chapter(
     folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> AuditChapter:
     """Return an audit with its controls, strata, search of files, and attacks on one model.
@@ -188,13 +188,13 @@ def audit_chapter(
         The metrics of all systems; the attacks need MIA.
     """
     dataset = folder.name
-    shown_rows = first_rows(audit)
+    shown_rows = select_main_rows(audit)
     titled = [
-        audit_table(shown_rows, dataset),
-        strata_table(shown_rows, dataset),
-        *storage_tables(read_table(folder / "storage.csv")),
+        make_audit_table(shown_rows, dataset),
+        make_strata_table(shown_rows, dataset),
+        *make_storage_tables(read_table(folder / "storage.csv")),
     ]
-    for attacks in attacks_tables(read_table(folder / "attacks.csv"), tidy, rows):
+    for attacks in make_attack_tables(read_table(folder / "attacks.csv"), tidy, rows):
         titled.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
     chapter = Chapter(dataset, dataset, titled, files=files)
@@ -211,12 +211,12 @@ def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> F
     words
         Its caption.
     """
-    data = theme.data_url(folder / f"{name}.svg")
+    data = theme.make_data_url(folder / f"{name}.svg")
     file = f"../audit/{folder.name}/{name}.svg"
-    return Figure("", words, data, file, theme.data_url(narrow))
+    return Figure("", words, data, file, theme.make_data_url(narrow))
 
 
-def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
+def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     """Return the frontier's table for each data set.
 
     Parameters
@@ -228,21 +228,21 @@ def story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
     """
     titled = []
     for dataset, part in points.items():
-        remark = underfit_sentence(main[main["dataset"] == dataset])
-        titled.append(frontiers.frontier_table(part, "html")._replace(remark=remark))
+        remark = describe_underfit(main[main["dataset"] == dataset])
+        titled.append(frontiers.make_frontier_table(part, "html")._replace(remark=remark))
     return Chapter("story", "Which design?", titled, [frontiers.RULE], [MAIN])
 
 
-def chapters(results: PageResults) -> list[Chapter]:
+def make_chapters(results: PageResults) -> list[Chapter]:
     """Return the tables of the page in its order. Chapters without a table are left out."""
-    main = tables.main_tables(results.main, results.rows, "html", results.residue)
+    main = tables.make_main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
-        ranked = rank_table(ranks.set_index(LINE), results.rows)
+        ranked = make_rank_table(ranks.set_index(LINE), results.rows)
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     remark = "Other requests than random ones: docs/scenarios.md."
     parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
-    runtime = runtime_table(results.main, results.rows, "html")
+    runtime = make_runtime_table(results.main, results.rows, "html")
     parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
     for cases in results.cases:
         for name, title in ABLATIONS.items():
@@ -252,7 +252,7 @@ def chapters(results: PageResults) -> list[Chapter]:
     files = []
     for grid in results.grids:
         dataset = grid["dataset"][0]
-        selections.append(tables.selection_table(grid, dataset))
+        selections.append(tables.make_selection_table(grid, dataset))
         files.append(f"../selection/{dataset}/table.csv")
     title = "Selection of p_image and p_token"
     parts.append(Chapter("selection", title, selections, files=files))
@@ -263,7 +263,7 @@ def chapters(results: PageResults) -> list[Chapter]:
     return [chapter for chapter in parts if chapter.tables]
 
 
-def figure(path: Path, main: pd.DataFrame) -> Figure:
+def make_figure(path: Path, main: pd.DataFrame) -> Figure:
     """Return a figure with its caption.
 
     Parameters
@@ -275,12 +275,12 @@ def figure(path: Path, main: pd.DataFrame) -> Figure:
     """
     narrow = ""
     if path.stem == "forgetting":
-        narrow = theme.data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
-    data = theme.data_url(path)
-    return Figure(path.stem, caption(path.stem), data, f"../figures/{path.name}", narrow)
+        narrow = theme.make_data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
+    data = theme.make_data_url(path)
+    return Figure(path.stem, get_caption(path.stem), data, f"../figures/{path.name}", narrow)
 
 
-def frontier(folder: Path, points: pd.DataFrame) -> Figure:
+def make_frontier_figure(folder: Path, points: pd.DataFrame) -> Figure:
     """Return the figure of the frontier.
 
     Parameters
@@ -295,7 +295,7 @@ def frontier(folder: Path, points: pd.DataFrame) -> Figure:
     return drawn._replace(name=f"frontier-{folder.name}")
 
 
-def origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
+def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
     """Return the commits, versions, machines and times of the jobs in words, each value once.
 
     Parameters

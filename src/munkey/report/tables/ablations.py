@@ -14,15 +14,15 @@ from munkey.core.files import read_table
 from munkey.report.tables.markup import (
     Markup,
     TitledTable,
-    cell,
-    digits,
-    emphasized,
-    lowest,
-    marked,
-    over_seeds,
-    percent,
+    count_decimals,
+    describe_bold_rule,
+    describe_statistic,
+    emphasize,
+    find_lowest_gap,
+    format_cell,
+    format_percent,
 )
-from munkey.report.tables.summary import Row, diverged_sentence, summarize
+from munkey.report.tables.summary import Row, describe_diverged, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
@@ -63,7 +63,7 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return _with_knobs(pd.concat(parts, ignore_index=True))
 
 
-def read(path: str | Path) -> pd.DataFrame:
+def read_summary(path: str | Path) -> pd.DataFrame:
     """Return a table from its CSV file.
 
     In a summary of cases (`summarize_cases`), the values of the knobs are text, also where they
@@ -81,12 +81,14 @@ def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
     return summary.assign(knob=named.str[0], value=named.str[1])
 
 
-def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
+def make_knob_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
     """Yield all ablations of each data set: a line per knob and value, the best value of a knob in bold."""
     for dataset, part in _select_system(rows[-1].name, summary).groupby("dataset", sort=False):
         lines = []
         for knob, values in part.groupby("knob", sort=False):
-            best = lowest(values)
+            best = find_lowest_gap(values)
             for index, line in values.iterrows():
                 cells = _format_cells(line, METRICS, markup, bold=index == best)
                 lines.append([knob, line["value"], *cells])
@@ -94,11 +96,11 @@ def every_knob(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
         yield TitledTable(
             _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            describe_diverged(part),
         )
 
 
-def _oracles_first(
+def _make_oracle_first_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
     """Yield a table per data set in the paper's layout of app. D.1: the oracle's lines, then those after unlearning.
@@ -112,7 +114,7 @@ def _oracles_first(
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
-        best = lowest(_select_system(unlearned.name, part))
+        best = find_lowest_gap(_select_system(unlearned.name, part))
         in_order = part.sort_values("case", key=lambda case: case.map(order.index))
         lines = []
         for system, category in categories.items():
@@ -123,11 +125,13 @@ def _oracles_first(
         yield TitledTable(
             _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            describe_diverged(part),
         )
 
 
-def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
+def make_strategy_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
     """Yield the paper's table 3: P_s and Avg Gap of each strategy, data sets side by side.
 
     If no strategy was run, there is no table.
@@ -140,7 +144,7 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     columns = {"Strategy": [STRATEGIES[case] for case in present]}
     for dataset, cases in part.groupby("dataset", sort=False):
         lines = cases.set_index("case")
-        best = lowest(lines)
+        best = find_lowest_gap(lines)
         sensitivities = []
         gaps = []
         # reindex: a case that only another data set has is a line without numbers
@@ -153,17 +157,19 @@ def strategies(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> It
     yield TitledTable(
         _make_title("P_s and Avg Gap (lower is better)", part),
         pd.DataFrame(columns),
-        diverged_sentence(part),
+        describe_diverged(part),
     )
 
 
-def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iterator[TitledTable]:
+def make_encoder_tables(
+    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+) -> Iterator[TitledTable]:
     """Yield a table per data set as in the paper's app. D.2: all key encoders, oracles first."""
     unlearned = rows[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
     for dataset, part in cases.groupby("dataset", sort=False):
-        best = lowest(_select_system(unlearned.name, part))
+        best = find_lowest_gap(_select_system(unlearned.name, part))
         lines = []
         for system, model in models.items():
             for index, line in _select_system(system, part).iterrows():
@@ -173,17 +179,17 @@ def encoders(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> Iter
         yield TitledTable(
             _make_title(str(dataset), part),
             pd.DataFrame(lines, columns=columns),
-            diverged_sentence(part),
+            describe_diverged(part),
         )
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[TitledTable]]] = {
-    "ablations": every_knob,
-    "aggregation": partial(_oracles_first, names=STRATEGIES),
-    "strategies": strategies,
+    "ablations": make_knob_tables,
+    "aggregation": partial(_make_oracle_first_tables, names=STRATEGIES),
+    "strategies": make_strategy_tables,
     # P_s retrieves nothing, so it is the same for all of them
-    "fusion": partial(_oracles_first, names=FUSIONS),
-    "encoders": encoders,
+    "fusion": partial(_make_oracle_first_tables, names=FUSIONS),
+    "encoders": make_encoder_tables,
 }
 
 
@@ -195,14 +201,14 @@ def _format_cells(
     line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
 ) -> list[str]:
     """Return the cells of the metrics of a line of a summary, then that of its gap, bold if it is the best."""
-    cells = [cell(line, name, markup, digits(name)) for name in metrics]
-    gap = cell(line, "gap", markup)
+    cells = [format_cell(line, name, markup, count_decimals(name)) for name in metrics]
+    gap = format_cell(line, "gap", markup)
     if bold:
-        gap = emphasized(gap, markup)
+        gap = emphasize(gap, markup)
     return [*cells, gap]
 
 
 def _make_title(subject: str, part: pd.DataFrame) -> str:
-    rates = ", ".join(map(percent, part["rate"].unique()))
+    rates = ", ".join(map(format_percent, part["rate"].unique()))
     n = int(part["n"].min())
-    return f"{subject}: {over_seeds(n)}, forget rate {rates}; {marked(n)}"
+    return f"{subject}: {describe_statistic(n)}, forget rate {rates}; {describe_bold_rule(n)}"

@@ -13,9 +13,9 @@ from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
     diverged_remark,
-    number_cell,
-    percent,
-    seeds,
+    format_number,
+    format_percent,
+    format_seed_count,
 )
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
@@ -44,7 +44,7 @@ ABOUT_SHARE = (
 Residue = Mapping[str, Mapping[str, str]]
 
 
-def audited_name(line: pd.Series) -> str:
+def name_audited_row(line: pd.Series) -> str:
     """Return the name of an audit's row: the method or control, and the pathway on which it was queried."""
     role = str(line["role"])
     path = PATHS[str(line["path"])]
@@ -58,7 +58,7 @@ def audited_name(line: pd.Series) -> str:
     return name
 
 
-def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
+def make_audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """Return a table with a line for each system and path, in the order of the audit."""
     lines = []
     for _, line in audit.iterrows():
@@ -67,16 +67,16 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
             verdict = str(line["words"])
         lines.append(
             {
-                "Model, and what was done": audited_name(line),
-                RESIDUE: share_text(line),
-                "of the tenth that keeps most": interval(line, "tenth"),
+                "Model, and what was done": name_audited_row(line),
+                RESIDUE: format_share(line),
+                "of the tenth that keeps most": format_estimate(line, "tenth"),
                 "verdict": verdict,
-                "LiRA AUROC": interval(line, "u-lira_auroc"),
-                "TPR @ 1 %": interval(line, "u-lira_tpr_1"),
-                "RMIA AUROC": interval(line, "rmia_auroc"),
+                "LiRA AUROC": format_estimate(line, "u-lira_auroc"),
+                "TPR @ 1 %": format_estimate(line, "u-lira_tpr_1"),
+                "RMIA AUROC": format_estimate(line, "rmia_auroc"),
                 "p": _format_p_value(line.get("p")),
                 "spread of test margins": _format_percent(line.get("unit")),
-                "distance / floor": number_cell(line.get("js_ratio"), 2),
+                "distance / floor": format_number(line.get("js_ratio"), 2),
             }
         )
     counts = audit["pairs"]
@@ -92,7 +92,7 @@ def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
 def _format_p_value(p: float | None) -> str:
     if p is not None and p < 0.0005:
         return "< 0.001"
-    return number_cell(p, 3)
+    return format_number(p, 3)
 
 
 def _format_percent(share: float | None) -> str:
@@ -101,15 +101,15 @@ def _format_percent(share: float | None) -> str:
     return f"{100 * share:.0f} %"
 
 
-def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
+def make_strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """Return residual shares by how much a sample was memorized, a line per method, and a remark on the top tenth."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     lines = []
     for _, line in methods.iterrows():
-        cells = {"Method": str(line["title"]), RESIDUE: share_text(line)}
+        cells = {"Method": str(line["title"]), RESIDUE: format_share(line)}
         for name, words in STRATA.items():
-            cells[f"{RESIDUE}, {words}"] = interval(line, f"share_of_{name}")
-        put_there = [number_cell(line.get(f"put_{name}"), 2) for name in STRATA]
+            cells[f"{RESIDUE}, {words}"] = format_estimate(line, f"share_of_{name}")
+        put_there = [format_number(line.get(f"put_{name}"), 2) for name in STRATA]
         cells["put there [scores]"] = " / ".join(put_there)
         lines.append(cells)
     title = f"{dataset}: residual share by how much a sample was memorized, percent"
@@ -128,12 +128,14 @@ def _describe_strata(methods: pd.DataFrame) -> str:
     keeps_more = methods["share_of_top_low"] > methods["share_high"].clip(lower=0)
     keepers = []
     for _, line in methods[keeps_more].iterrows():
-        keepers.append(f"{line['title']} {interval(line, 'share_of_top')}")
+        keepers.append(f"{line['title']} {format_estimate(line, 'share_of_top')}")
     hidden = []
     for _, line in methods[methods["verdict"] == "none found"].iterrows():
         for name, words in STRATA.items():
             if line[f"share_of_{name}_low"] > 0:
-                hidden.append(f"{line['title']}, {words} {interval(line, f'share_of_{name}')}")
+                hidden.append(
+                    f"{line['title']}, {words} {format_estimate(line, f'share_of_{name}')}"
+                )
     text = "Shown to keep more of the most memorized tenth than on average: "
     text += f"{'; '.join(keepers) or 'no method'}."
     if hidden:
@@ -141,7 +143,7 @@ def _describe_strata(methods: pd.DataFrame) -> str:
     return f"{text} These intervals are not corrected for their number."
 
 
-def first_rows(audit: pd.DataFrame) -> pd.DataFrame:
+def select_main_rows(audit: pd.DataFrame) -> pd.DataFrame:
     """Return the rows to look at first: those of the deployed path, and of methods those of all paths."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
@@ -162,7 +164,7 @@ def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         texts = {}
         for _, line in deployed.iterrows():
-            text = share_text(line)
+            text = format_share(line)
             if line["verdict"] in ("no power", DIVERGED):
                 text = line["verdict"]
             texts[str(line["name"])] = text
@@ -170,20 +172,20 @@ def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     return residue
 
 
-def share_text(line: pd.Series) -> str:
+def format_share(line: pd.Series) -> str:
     """Return the share with its interval, marked where an attack alone found a residue."""
-    text = interval(line, "share")
-    if flagged_alone(line):
+    text = format_estimate(line, "share")
+    if is_flagged_only_by_attack(line):
         text += f" {ALONE}"
     return text
 
 
-def flagged_alone(line: pd.Series) -> bool:
+def is_flagged_only_by_attack(line: pd.Series) -> bool:
     """Return whether a method's row is flagged, but not by its share."""
     return line.get("verdict") == "residue" and "share" not in str(line["flagged"]).split()
 
 
-def interval(line: pd.Series, name: str) -> str:
+def format_estimate(line: pd.Series, name: str) -> str:
     """Return `value [low, high]` for an estimate and its interval, or – if it is missing."""
     if pd.isna(line.get(name)):
         return ABSENT
@@ -192,24 +194,24 @@ def interval(line: pd.Series, name: str) -> str:
     bounds = "unbounded"
     if math.isfinite(high - low):
         bounds = f"{_bound(low)}, {_bound(high)}"
-    return f"{decimal(line[name])} [{bounds}]"
+    return f"{format_decimal(line[name])} [{bounds}]"
 
 
 def _bound(value: float) -> str:
     """Return a bound with one decimal, or `> 999` if it is so far away that its digits mean nothing."""
     if abs(value) < 1000:
-        return decimal(value)
+        return format_decimal(value)
     if value < 0:
         return "< -999"
     return "> 999"
 
 
-def decimal(value: float) -> str:
+def format_decimal(value: float) -> str:
     """Return a number with one decimal, and without a sign where it is 0."""
     return f"{round(value, 1) + 0.0:.1f}"  # -0.0 + 0.0 is 0.0
 
 
-def attacks_tables(
+def make_attack_tables(
     attacks: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> list[TitledTable]:
     """Return attacks on one model beside the paper's MIA, a table for each data set and rate.
@@ -241,14 +243,16 @@ def attacks_tables(
                 lines.append({"Method": row.title, "MIA": DIVERGED})
                 continue
             # the mean of no values is NaN
-            line = {"Method": row.title, "MIA": number_cell(mia_values.mean(), 1)}
+            line = {"Method": row.title, "MIA": format_number(mia_values.mean(), 1)}
             for name, attack_title in attack_titles.items():
                 results = on_system[on_system["attack"] == name]
                 line[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
                 line[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
             lines.append(line)
         n = part["seed"].nunique()
-        title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {seeds(n)}"
+        title = (
+            f"{dataset}, forget rate {format_percent(part['rate'].iloc[0])}: {format_seed_count(n)}"
+        )
         titled.append(TitledTable(title, pd.DataFrame(lines).fillna(ABSENT)))
     return titled
 
@@ -268,7 +272,7 @@ def _format_over_seeds(lines: pd.DataFrame, name: str) -> str:
     return f"{lines[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
-def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
+def make_storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
     """Return how many traces of deleted samples are in files before and after deletion, a table per data set.
 
     Numbers are sums over seeds.
@@ -287,7 +291,7 @@ def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
             after = files[files["file"] == "unlearned"]
             line = {
                 "Method": str(title),
-                "Forget": percent(rate),
+                "Forget": format_percent(rate),
                 "keys and tokens, before": _format_traces(before, "rows"),
                 "keys and tokens, after": _format_traces(after, "rows"),
                 "ids, before": _format_traces(before, "ids"),
@@ -297,7 +301,7 @@ def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
                 deletion = files["deletion"].iloc[0]
                 line["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
             lines.append(line)
-        over = seeds(part["seed"].nunique())
+        over = format_seed_count(part["seed"].nunique())
         title = f"{dataset}: traces of deleted samples in the system's file, {over}"
         remark = f"Searched for: {AUDITS['storage'].definition}; no other form."
         if "deletion" in part:
@@ -316,7 +320,7 @@ def _format_traces(lines: pd.DataFrame, name: str) -> str:
     return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
 
 
-def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
+def make_differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
     """Return how many deleted samples two versions of a model give away; no table without an attack.
 
     There is a line for each method and number of samples deleted together.
@@ -338,7 +342,7 @@ def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable
             "deletions": f"{first['deletions']}",
         }
         for attacker in ("answers", "margins", "weights"):
-            line[attacker] = number_cell(precisions.get(attacker), 0)
+            line[attacker] = format_number(precisions.get(attacker), 0)
         line["chance"] = f"{first['chance']:.2g}"
         lines.append(line)
     title = f"{dataset}: deleted samples that two versions give away among all training samples, percent"
@@ -352,7 +356,7 @@ def list_knobs(grid: pd.DataFrame) -> list[str]:
     return list(knobs.columns[knobs.astype(str).nunique() > 1])
 
 
-def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
+def select_deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
     """Return a row for each setting of a grid, as it is deployed, in the order of its knobs."""
     rows = grid[grid["path"] == DEPLOYED]
     knobs = list_knobs(grid)
@@ -361,13 +365,13 @@ def deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(knobs, kind="stable").reset_index(drop=True)
 
 
-def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
+def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
     """Return how much the weights keep, by how they are trained, a line for each setting of the grid.
 
     A line has the shares by path, what training had put there, P_s before deletion, and accuracies.
     """
     names = short_names(list_knobs(grid))
-    rows = deployed_rows(grid)
+    rows = select_deployed_rows(grid)
     lines = []
     reasons: list[str] = []
     for _, line in rows.iterrows():
@@ -378,13 +382,13 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
             reasons.append(f"{line['setting']}, {line[DIVERGED]}")
             continue
         shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
-        cells[RESIDUE] = interval(line, "share")
+        cells[RESIDUE] = format_estimate(line, "share")
         for path, words in PATHS.items():
             if path == DEPLOYED:
                 continue
             cells[f"{RESIDUE}, {words}"] = ABSENT
             if path in shares:
-                cells[f"{RESIDUE}, {words}"] = decimal(shares[path])
+                cells[f"{RESIDUE}, {words}"] = format_decimal(shares[path])
         cells["put there [scores]"] = f"{line['nothing']:.2f}"
         cells["P_s"] = f"{line['P_s']:.3f}"
         cells["VA before"] = f"{line['val_before']:.1f}"
@@ -393,7 +397,7 @@ def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
         if "alone_after" in grid:
             cells[HEAD] = ABSENT
             if pd.notna(line["alone_after"]):
-                cells[HEAD] = decimal(line["alone_after"])
+                cells[HEAD] = format_decimal(line["alone_after"])
         lines.append(cells)
     pairs = grid["pairs"].max()
     correlation = math.nan

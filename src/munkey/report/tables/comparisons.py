@@ -36,12 +36,12 @@ class Difference(NamedTuple):
     basis: str
 
     @property
-    def told_apart(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the interval lies on one side of 0."""
         return self.interval.low > 0 or self.interval.high < 0
 
 
-def wilson(percent: float, tested: int) -> Interval:
+def compute_wilson_interval(percent: float, tested: int) -> Interval:
     """Return the 95 % interval of a share of `tested` samples, percent (Wilson 1927)."""
     from scipy.stats import binomtest
 
@@ -49,7 +49,7 @@ def wilson(percent: float, tested: int) -> Interval:
     return Interval(100 * ends.low, 100 * ends.high)
 
 
-def accuracy_interval(line: pd.Series) -> Interval | None:
+def compute_accuracy_interval(line: pd.Series) -> Interval | None:
     """Return the interval of a test accuracy over test samples, percent; None if their number is unknown.
 
     Parameters
@@ -61,10 +61,10 @@ def accuracy_interval(line: pd.Series) -> Interval | None:
     mean = line["TA_mean"]
     if pd.isna(tested) or pd.isna(mean):
         return None
-    return wilson(float(mean), int(tested))
+    return compute_wilson_interval(float(mean), int(tested))
 
 
-def difference(one: pd.Series, other: pd.Series) -> Difference | None:
+def get_difference(one: pd.Series, other: pd.Series) -> Difference | None:
     """Return one system's test accuracy less the other's.
 
     None if it was not measured: one of them diverged, or the summary has no differences
@@ -81,7 +81,7 @@ def difference(one: pd.Series, other: pd.Series) -> Difference | None:
     return by_system.get(other["method"])
 
 
-def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
+def index_differences(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[str, Difference]]:
     """Return all differences from a system to others, by (dataset, rate, method), then by the other's name.
 
     Parameters
@@ -101,7 +101,7 @@ def differences_by_system(lines: pd.DataFrame) -> dict[tuple[object, ...], dict[
     return by_system
 
 
-def seed_interval(line: pd.Series, metric: str) -> Interval | None:
+def compute_seed_interval(line: pd.Series, metric: str) -> Interval | None:
     """Return Student's 95 % interval of a mean over seeds; None for one seed."""
     from scipy.stats import t
 
@@ -113,10 +113,10 @@ def seed_interval(line: pd.Series, metric: str) -> Interval | None:
     return Interval(mean - half_width, mean + half_width)
 
 
-def are_told_apart(one: pd.Series, other: pd.Series) -> bool:
+def are_distinguishable(one: pd.Series, other: pd.Series) -> bool:
     """Return whether two test accuracies differ by more than the interval of their difference allows."""
-    distance = difference(one, other)
-    return distance is not None and distance.told_apart
+    distance = get_difference(one, other)
+    return distance is not None and distance.excludes_zero
 
 
 def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
@@ -126,10 +126,10 @@ def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
     """
     title = one["title"]
     other_title = other["title"]
-    distance = difference(one, other)
+    distance = get_difference(one, other)
     if distance is None:
         return f"{title} and {other_title} are not compared: their answers to the same test samples are not known"
-    if not distance.told_apart:
+    if not distance.excludes_zero:
         points = _format_points(distance)
         return f"{title} and {other_title} are not told apart in test accuracy: {points}"
     if distance.value > 0:
@@ -140,10 +140,10 @@ def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
 
 
 def _format_points(distance: Difference) -> str:
-    return f"{distance.value:.1f} points {ends(distance.interval)} ({distance.basis})"
+    return f"{distance.value:.1f} points {format_interval(distance.interval)} ({distance.basis})"
 
 
-def ends(interval: Interval) -> str:
+def format_interval(interval: Interval) -> str:
     """Return an interval as `[low, high]` with one decimal."""
     low, high = np.round(interval, 1) + 0.0  # + 0.0: no minus before a zero
     return f"[{low:.1f}, {high:.1f}]"

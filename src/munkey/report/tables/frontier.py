@@ -9,18 +9,28 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, flagged_alone, share_text
-from munkey.report.tables.comparisons import TESTED, accuracy_interval, difference, ends
+from munkey.report.tables.audits import (
+    ABOUT_SHARE,
+    RESIDUE,
+    format_share,
+    is_flagged_only_by_attack,
+)
+from munkey.report.tables.comparisons import (
+    TESTED,
+    compute_accuracy_interval,
+    format_interval,
+    get_difference,
+)
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    emphasized,
-    over_seeds,
-    percent,
-    plus_minus,
-    two_digits,
+    describe_statistic,
+    emphasize,
+    format_cell,
+    format_percent,
+    format_plus_minus,
+    format_two_digits,
 )
 
 MOST = {
@@ -69,7 +79,7 @@ class Design:
     stored: str
 
 
-def points(
+def make_points(
     summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]
 ) -> pd.DataFrame:
     """Return a line for each design of one data set, at its largest forget rate, the smallest bound first.
@@ -140,12 +150,12 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     if audited["verdict"] in (NO_POWER, DIVERGED):
         return unknown | {"share_text": audited["verdict"]}
     bound = math.inf
-    if not flagged_alone(audited):
+    if not is_flagged_only_by_attack(audited):
         bound = max(abs(audited["share_low"]), abs(audited["share_high"]))
-    return {**audited[list(SHARES)], "share_text": share_text(audited), "bound": bound}
+    return {**audited[list(SHARES)], "share_text": format_share(audited), "bound": bound}
 
 
-def advice(points: pd.DataFrame) -> str:
+def write_advice(points: pd.DataFrame) -> str:
     """Return one sentence that says which design to deploy, and why.
 
     It names the most accurate of the designs that are shown to leave little, and all designs that
@@ -197,8 +207,8 @@ def _title_and_accuracy(line: pd.Series) -> str:
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
     """Return whether one's accuracy is above the other's by more than the interval of their difference allows."""
-    distance = difference(one, other)
-    return distance is not None and distance.told_apart and distance.value > 0
+    distance = get_difference(one, other)
+    return distance is not None and distance.excludes_zero and distance.value > 0
 
 
 def _name_more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
@@ -208,9 +218,9 @@ def _name_more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
     """
     for _, rival in _sort_by_accuracy(others).iterrows():
         if _is_shown_better(rival, best):
-            distance = difference(rival, best)
+            distance = get_difference(rival, best)
             assert distance is not None
-            interval = f"95 % interval of the difference: {ends(distance.interval)}"
+            interval = f"95 % interval of the difference: {format_interval(distance.interval)}"
             points = f"{distance.value:.1f} points ({interval})"
             return (
                 f"; {rival['title']} is more accurate by {points}, but {_explain_not_shown(rival)}"
@@ -237,7 +247,7 @@ def _explain_no_advice(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
     return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
 
 
-def sentence(points: pd.DataFrame) -> str:
+def describe_frontier(points: pd.DataFrame) -> str:
     """Return sentences on the most accurate designs: of those that leave little, and of all.
 
     They also say which designs are not told apart from it, and which are unknown.
@@ -286,8 +296,8 @@ def _name_best(allowed: pd.DataFrame) -> str:
     best = allowed[is_best]
     similar = []
     for _, line in _sort_by_accuracy(allowed[~is_best]).iterrows():
-        distance = difference(best.iloc[0], line)
-        if distance is not None and not distance.told_apart:
+        distance = get_difference(best.iloc[0], line)
+        if distance is not None and not distance.excludes_zero:
             similar.append(line["title"])
     clause = ""
     if similar:
@@ -297,25 +307,25 @@ def _name_best(allowed: pd.DataFrame) -> str:
 
 def _format_accuracy(line: pd.Series) -> str:
     """Return a test accuracy in percent, ± over seeds; that of one seed with its interval over test samples."""
-    interval = accuracy_interval(line)
+    interval = compute_accuracy_interval(line)
     if line["n"] > 1 or interval is None:
-        return plus_minus(line["TA_mean"], line["TA_sd"])
+        return format_plus_minus(line["TA_mean"], line["TA_sd"])
     return f"{line['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
 
 
 def _format_seconds(line: pd.Series) -> str:
     if pd.isna(line["seconds"]):
         return ABSENT
-    return two_digits(line["seconds"])
+    return format_two_digits(line["seconds"])
 
 
-def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
+def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
     """Return a table with a line for each of `points`, the front in bold."""
     lines = []
     for _, line in points.iterrows():
         title = line["title"]
         if line["front"]:
-            title = emphasized(title, markup)
+            title = emphasize(title, markup)
         lines.append(
             {
                 "Method": title,
@@ -323,12 +333,12 @@ def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
                 "Test accuracy": _format_accuracy(line),
                 "Seconds": _format_seconds(line),
                 "Must be stored": line["stored"],
-                "Avg Gap": cell(line, "gap", markup),
+                "Avg Gap": format_cell(line, "gap", markup),
             }
         )
     first = points.iloc[0]
-    seeds = over_seeds(int(points["n"].min()))
-    if int(points["n"].min()) == 1 and accuracy_interval(first) is not None:
+    seeds = describe_statistic(int(points["n"].min()))
+    if int(points["n"].min()) == 1 and compute_accuracy_interval(first) is not None:
         seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-    about = f"{percent(first['rate'])} forgotten: {seeds}, percent; {ABOUT_SHARE}"
+    about = f"{format_percent(first['rate'])} forgotten: {seeds}, percent; {ABOUT_SHARE}"
     return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(lines))

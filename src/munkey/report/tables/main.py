@@ -9,29 +9,29 @@ from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    emphasized,
+    describe_bold_rule,
+    describe_statistic,
+    emphasize,
+    escape_latex,
+    find_lowest_gap,
+    format_cell,
+    format_number,
+    format_percent,
+    format_seed_count,
     latex_table,
-    latex_text,
-    lowest,
-    marked,
-    number_cell,
-    over_seeds,
-    percent,
     render,
-    seeds,
 )
-from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.runtime import make_runtime_table
 from munkey.report.tables.summary import (
     GAP_METRICS,
     Row,
-    certified_sentences,
-    damage_sentences,
-    diverged_sentence,
+    add_differences,
+    add_seed_gaps,
+    describe_certificates,
+    describe_damage,
+    describe_diverged,
+    describe_underfit,
     summarize,
-    underfit_sentence,
-    with_differences,
-    with_seed_gaps,
 )
 
 COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
@@ -42,7 +42,9 @@ CSS = (
 )
 
 
-def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]) -> dict[str, str]:
+def render_texts(
+    tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
+) -> dict[str, str]:
     """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
 
     `datasets` shows each data set at its largest rate only.
@@ -55,24 +57,24 @@ def all_texts(tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
     differences
         Between systems, as `munkey.evaluation.paired.compare_systems` makes them.
     """
-    tidy = with_seed_gaps(tidy, rows)
+    tidy = add_seed_gaps(tidy, rows)
     numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)
-    summary = with_differences(numbers, differences)
+    summary = add_differences(numbers, differences)
     largest = summary[summary["rate"] == summary.groupby("dataset")["rate"].transform("max")]
     return {
         "tidy": tidy.to_csv(index=False),
         "csv": numbers.to_csv(index=False),
         "differences": differences.to_csv(index=False),
-        "markdown": main_table(summary, rows, "markdown"),
-        "html": main_table(summary, rows, "html"),
-        "latex": main_table(summary, rows, "latex"),
-        "runtime": render([runtime_table(summary, rows, "markdown")], "markdown"),
-        "runtime_latex": render([runtime_table(summary, rows, "latex")], "latex"),
-        "datasets": main_table(largest, rows, "markdown"),
+        "markdown": render_main_table(summary, rows, "markdown"),
+        "html": render_main_table(summary, rows, "html"),
+        "latex": render_main_table(summary, rows, "latex"),
+        "runtime": render([make_runtime_table(summary, rows, "markdown")], "markdown"),
+        "runtime_latex": render([make_runtime_table(summary, rows, "latex")], "latex"),
+        "datasets": render_main_table(largest, rows, "markdown"),
     }
 
 
-def main_table(
+def render_main_table(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> str:
     """Return the paper's main table as text, forget rates side by side.
@@ -86,13 +88,13 @@ def main_table(
     """
     if markup == "latex":
         return _render_latex(summary, rows)
-    text = render(main_tables(summary, rows, markup, residue), markup)
+    text = render(make_main_tables(summary, rows, markup, residue), markup)
     if markup == "html":
         return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}"
     return text
 
 
-def main_tables(
+def make_main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[TitledTable]:
     """Return the main table as one table per data set, whose columns name both metric and rate."""
@@ -103,19 +105,19 @@ def main_tables(
         columns.append(RESIDUE)
         about_share = f"; {ABOUT_SHARE}"
     for rate in rates:
-        columns += [f"{name} @{percent(rate)}" for name in COLUMNS]
+        columns += [f"{name} @{format_percent(rate)}" for name in COLUMNS]
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n = int(part["n"].min())
         lines = _make_lines(part, rates, rows, markup, residue or {})
-        title = f"{dataset}: {over_seeds(n)}, percent; {marked(n)}{about_share}"
+        title = f"{dataset}: {describe_statistic(n)}, percent; {describe_bold_rule(n)}{about_share}"
         titled.append(
             TitledTable(title, pd.DataFrame(lines, columns=columns), _make_remark(part, rows))
         )
     return titled
 
 
-def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
+def make_selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
     """Return the grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
 
     Parameters
@@ -129,8 +131,8 @@ def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
             {
                 "p_image": f"{line['p_image']:g}",
                 "p_token": f"{line['p_token']:g}",
-                "P_s": number_cell(line["P_s"], 3),
-                "Validation gap": number_cell(line["gap"], 2),
+                "P_s": format_number(line["P_s"], 3),
+                "Validation gap": format_number(line["gap"], 2),
                 "Why": line["reason"],
             }
         )
@@ -160,7 +162,7 @@ def _make_lines(
             cells.append(shares.get(name, ABSENT))
     for rate in rates:
         at_rate = part[part["rate"] == rate].set_index("method")
-        best = lowest(at_rate[at_rate.index.isin(ranked)])
+        best = find_lowest_gap(at_rate[at_rate.index.isin(ranked)])
         summary_lines = dict(at_rate.iterrows())
         for name, cells in lines.items():
             if name not in summary_lines:
@@ -168,10 +170,10 @@ def _make_lines(
                 continue
             numbers = summary_lines[name]
             for metric in GAP_METRICS:
-                cells.append(cell(numbers, metric, markup))
-            gap = cell(numbers, "gap", markup)
+                cells.append(format_cell(numbers, metric, markup))
+            gap = format_cell(numbers, "gap", markup)
             if name == best:
-                gap = emphasized(gap, markup)
+                gap = emphasize(gap, markup)
             cells.append(gap)
     return list(lines.values())
 
@@ -179,10 +181,10 @@ def _make_lines(
 def _make_remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return all sentences that stand below the table of one data set; empty if there are none."""
     sentences = [
-        underfit_sentence(part),
-        damage_sentences(part, rows),
-        certified_sentences(part),
-        diverged_sentence(part),
+        describe_underfit(part),
+        describe_damage(part, rows),
+        describe_certificates(part),
+        describe_diverged(part),
     ]
     return " ".join(filter(None, sentences))
 
@@ -202,9 +204,9 @@ def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
         if remark:
             remarks += f"% {dataset}: {remark}\n"
         dataset_lines = _make_lines(part, rates, rows, "latex", {})
-        n = seeds(int(part["n"].min())).replace(" seed", "$ seed")
-        name = rf"\multicolumn{{{width}}}{{c}}{{{latex_text(dataset)} (${n})}} \\"
-        first_cell = "\n".join([name, r"\midrule", latex_text(dataset_lines[0][0])])
+        n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
+        name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
+        first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_lines[0][0])])
         if lines:
             first_cell = "\\midrule\n" + first_cell
         dataset_lines[0][0] = first_cell

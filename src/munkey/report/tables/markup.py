@@ -53,33 +53,33 @@ def get_markup(path: str | Path) -> Markup:
     return MARKUP_BY_SUFFIX[Path(path).suffix]
 
 
-def number_cell(value: float | None, digits: int) -> str:
+def format_number(value: float | None, digits: int) -> str:
     """Format a number with this many decimals, or as – if it is missing."""
     if value is None or pd.isna(value):
         return ABSENT
     return f"{value:.{digits}f}"
 
 
-def plus_minus(mean: float, sd: float, digits: int = 2) -> str:
+def format_plus_minus(mean: float, sd: float, digits: int = 2) -> str:
     """Return `mean ± sd` in plain text; `mean` alone without a standard deviation."""
     if pd.isna(sd):
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
-def digits(metric: str) -> int:
+def count_decimals(metric: str) -> int:
     """Return how many decimals the paper prints of a metric."""
     if metric == "P_s":
         return 3
     return 2
 
 
-def two_digits(seconds: float) -> str:
+def format_two_digits(seconds: float) -> str:
     """Return a number with two digits that count: 0.017, 120."""
     return f"{float(f'{seconds:.2g}'):g}"
 
 
-def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
+def format_cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
     """Return `mean ± sd` of a metric; – where a summary has none.
 
     If that is since the system diverged, the metrics in DIVERGED_IN say so.
@@ -91,13 +91,13 @@ def cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
             return DIVERGED
         return ABSENT
     if markup != "latex":
-        return plus_minus(mean, sd, digits)
+        return format_plus_minus(mean, sd, digits)
     if pd.isna(sd):
         return f"${mean:.{digits}f}$"
     return rf"${mean:.{digits}f}_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$"
 
 
-def lowest(lines: pd.DataFrame) -> Hashable | None:
+def find_lowest_gap(lines: pd.DataFrame) -> Hashable | None:
     """Return the index of the lowest gap if its mean ± sd overlaps no other's, else None.
 
     The result is None for one seed, which has no sd, and for a single line, which has no rival.
@@ -118,31 +118,31 @@ def lowest(lines: pd.DataFrame) -> Hashable | None:
     return gaps.index[0]
 
 
-def emphasized(cell: str, markup: Markup) -> str:
+def emphasize(cell: str, markup: Markup) -> str:
     """Return a cell in bold."""
     return EMPHASIS[markup].format(cell)
 
 
-def seeds(n: int) -> str:
+def format_seed_count(n: int) -> str:
     """Return the number of seeds in words: `n = 3 seeds`, `n = 1 seed`."""
     return f"n = {pluralize(n, 'seed')}"
 
 
-def over_seeds(n: int) -> str:
+def describe_statistic(n: int) -> str:
     """Return in words which statistic a table over n seeds shows; one seed has no deviation."""
     if n == 1:
-        return seeds(n)
-    return f"mean ± sd over {seeds(n)}"
+        return format_seed_count(n)
+    return f"mean ± sd over {format_seed_count(n)}"
 
 
-def marked(n: int) -> str:
+def describe_bold_rule(n: int) -> str:
     """Return the rule for bold cells in a table over n seeds, for its title."""
     if n == 1:
         return "nothing is bold with one seed"
     return "bold where the lowest Avg Gap ± sd overlaps no other"
 
 
-def percent(rate: float) -> str:
+def format_percent(rate: float) -> str:
     """Return a share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
     return f"{100 * rate:g} %"
 
@@ -159,7 +159,7 @@ def render(tables: Sequence[TitledTable], markup: Markup) -> str:
     return RENDERERS[markup](tables)
 
 
-def render_or_say(tables: Sequence[TitledTable], markup: Markup) -> str:
+def render_or_note(tables: Sequence[TitledTable], markup: Markup) -> str:
     """Return tables as text, in order, or a sentence that there are none."""
     if not tables:
         return NOTHING[markup]
@@ -219,11 +219,11 @@ def latex_table(frame: pd.DataFrame, columns: str) -> str:
         The alignment of the columns, as LaTeX wants it.
     """
     styler = frame.style.hide(axis="index")
-    styler = styler.format(latex_text).format_index(latex_text, axis="columns")
+    styler = styler.format(escape_latex).format_index(escape_latex, axis="columns")
     return styler.to_latex(hrules=True, column_format=columns, multicol_align="c")
 
 
-def latex_text(cell: object) -> str:
+def escape_latex(cell: object) -> str:
     """Return a cell as LaTeX, with its special characters escaped.
 
     Text with a formula between $ is assumed to be LaTeX already.

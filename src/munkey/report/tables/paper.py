@@ -14,7 +14,14 @@ import pandas as pd
 
 from munkey.core.files import read_table
 from munkey.report.tables import setting
-from munkey.report.tables.markup import ABSENT, TitledTable, digits, percent, plus_minus, render
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    count_decimals,
+    format_percent,
+    format_plus_minus,
+    render,
+)
 from munkey.report.tables.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
@@ -161,7 +168,7 @@ def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> Tit
     for _, counts in count_agreement(comparison, printed).iterrows():
         rate = ""
         if pd.notna(counts["rate"]):
-            rate = percent(counts["rate"])
+            rate = format_percent(counts["rate"])
         share = ABSENT
         if counts["Compared"]:
             share = f"{100 * counts['Within'] / counts['Compared']:.0f} %"
@@ -186,9 +193,9 @@ def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
     """
     cells = []
     for _, row in comparison.iterrows():
-        decimals = digits(row["metric"])
-        ours = plus_minus(row["ours_mean"], row["ours_sd"], decimals)
-        papers = plus_minus(row["mean"], row["sd"], decimals)
+        decimals = count_decimals(row["metric"])
+        ours = format_plus_minus(row["ours_mean"], row["ours_sd"], decimals)
+        papers = format_plus_minus(row["mean"], row["sd"], decimals)
         cells.append(f"{ours} ({papers}) {_choose_label(row['within'], '✓', '✗')}")
     with_cells = comparison.assign(System=_name_systems(comparison), cell=cells)
     tables = []
@@ -196,7 +203,7 @@ def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
         wide = part.pivot(index="System", columns="metric", values="cell")
         in_paper_order = wide.loc[part["System"].unique(), part["metric"].unique()]
         frame = in_paper_order.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        title = f"{table}, {dataset}, {percent(rate)}: ours (the paper's)"
+        title = f"{table}, {dataset}, {format_percent(rate)}: ours (the paper's)"
         tables.append(TitledTable(title, frame))
     return tables
 
@@ -221,7 +228,7 @@ def make_tables(comparison: pd.DataFrame) -> list[TitledTable]:
         return []
     rows = []
     for (_, row), system in zip(comparison.iterrows(), _name_systems(comparison), strict=True):
-        decimals = digits(row["metric"])
+        decimals = count_decimals(row["metric"])
         difference = "not comparable"
         if row["comparable"]:
             difference = f"{row['difference']:+.2f}"
@@ -229,11 +236,11 @@ def make_tables(comparison: pd.DataFrame) -> list[TitledTable]:
             {
                 "Table": row["table"],
                 "Data set": row["dataset"],
-                "Forget": percent(row["rate"]),
+                "Forget": format_percent(row["rate"]),
                 "System": system,
                 "Metric": row["metric"],
-                "Ours": plus_minus(row["ours_mean"], row["ours_sd"], decimals),
-                "Paper": plus_minus(row["mean"], row["sd"], decimals),
+                "Ours": format_plus_minus(row["ours_mean"], row["ours_sd"], decimals),
+                "Paper": format_plus_minus(row["mean"], row["sd"], decimals),
                 "Difference": difference,
                 "Within ±": _choose_label(row["within"], "yes", "no"),
                 "Slip in the paper": row["slip"],

@@ -70,7 +70,7 @@ def has_enough_blocks(blocks: int, methods: int) -> bool:
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
 
-def too_few(blocks: "pd.DataFrame") -> str:
+def describe_shortage(blocks: "pd.DataFrame") -> str:
     """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough.
 
     Parameters
@@ -99,7 +99,7 @@ def compute_ranks(gaps: "pd.DataFrame") -> "pd.DataFrame":
     return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
 
 
-def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
+def rank_methods(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
     """Return a line of ranks for each data set, seed and rate, a column for each method, named by its title.
 
     Originals and oracles are not ranked. Its CSV file is read with `set_index(LINE)`.
@@ -116,7 +116,7 @@ def ranks_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame
     return compute_ranks(ordered.rename_axis(columns=None))
 
 
-def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
+def rank_by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     """Return the blocks: ranks of each data set and seed, from the mean over its rates.
 
     Parameters
@@ -127,7 +127,7 @@ def by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
     return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
 
 
-def blocks_in_words(ranks: "pd.DataFrame") -> str:
+def describe_blocks(ranks: "pd.DataFrame") -> str:
     """Return how many blocks ranks have, in words.
 
     Parameters
@@ -135,13 +135,13 @@ def blocks_in_words(ranks: "pd.DataFrame") -> str:
     ranks
         From `compute_ranks`.
     """
-    blocks = by_seed(ranks).index
+    blocks = rank_by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
         return f"{len(blocks)} pairs of data set and seed"
     return f"{len(blocks)} seeds"
 
 
-def ranking(blocks: "pd.DataFrame") -> RankTest:
+def compare_ranks(blocks: "pd.DataFrame") -> RankTest:
     """Test whether methods differ over blocks (B, M) of ranks, and which two do.
 
     Raises ValueError where there are too few blocks or methods.
@@ -150,8 +150,8 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
     from scipy.stats import friedmanchisquare
 
     count, methods = blocks.shape
-    if too_few(blocks):
-        raise ValueError(too_few(blocks))
+    if describe_shortage(blocks):
+        raise ValueError(describe_shortage(blocks))
     # Where all ranks are equal, Friedman's statistic is 0 / 0, and no methods differ.
     p = 1.0
     if (blocks.nunique(axis="columns") > 1).any():
@@ -160,10 +160,10 @@ def ranking(blocks: "pd.DataFrame") -> RankTest:
     pairs = posthoc_nemenyi_friedman(blocks.reset_index(drop=True))
     if p >= LEVEL:
         pairs[:] = 1.0
-    return RankTest(mean, count, float(p), critical_difference(methods, count), pairs)
+    return RankTest(mean, count, float(p), compute_critical_difference(methods, count), pairs)
 
 
-def critical_difference(methods: int, blocks: int) -> float:
+def compute_critical_difference(methods: int, blocks: int) -> float:
     """Return the smallest difference of two mean ranks that is significant in Nemenyi's test at 5 %."""
     from scipy.stats import studentized_range
 
@@ -171,7 +171,7 @@ def critical_difference(methods: int, blocks: int) -> float:
     return quantile * math.sqrt(methods * (methods + 1) / blocks / 12)
 
 
-def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
+def make_rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
     """Return a line for each method, the best first, with its mean ranks and the methods that it differs from.
 
     Mean ranks are by seed, by seed and rate, and at each rate. If there are too few seeds or
@@ -186,19 +186,19 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTabl
     """
     import pandas as pd
 
-    from munkey.report.tables.markup import ABSENT, TitledTable, percent
+    from munkey.report.tables.markup import ABSENT, TitledTable, format_percent
 
     titles = [row.title for row in rows if row.is_ranked]
     unranked = [title for title in titles if title not in ranks.columns]
     remark = ""
     if unranked:
         remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}."
-    missing = too_few(by_seed(ranks))
+    missing = describe_shortage(rank_by_seed(ranks))
     if missing:
         return TitledTable(
             missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark
         )
-    test = ranking(by_seed(ranks))
+    test = compare_ranks(rank_by_seed(ranks))
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     rates = list(map(float, by_rate.index))
     lines = []
@@ -209,15 +209,15 @@ def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTabl
             "by seed and rate": f"{ranks[title].mean():.2f}",
         }
         for rate, rank in zip(rates, by_rate[str(title)], strict=True):
-            cells[f"at {percent(rate)}"] = f"{rank:.2f}"
+            cells[f"at {format_percent(rate)}"] = f"{rank:.2f}"
         p_values = test.pairs[title].reindex(test.mean.index)
         others = p_values.index[p_values < LEVEL]
         cells["told apart from"] = ", ".join(map(str, others)) or ABSENT
         lines.append(cells)
     datasets = ", ".join(dict.fromkeys(ranks.index.get_level_values("dataset")))
-    if_independent = critical_difference(len(ranks.columns), len(ranks))
+    if_independent = compute_critical_difference(len(ranks.columns), len(ranks))
     title = (
-        f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {blocks_in_words(ranks)};"
+        f"{datasets}: mean ranks of {len(ranks.columns)} methods by Avg Gap, n = {describe_blocks(ranks)};"
         f" {test.friedman}; critical difference {test.difference:.2f} by seed ({if_independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )

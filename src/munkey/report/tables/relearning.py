@@ -10,8 +10,14 @@ from munkey.audits.evidence import Curves
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
-from munkey.report.tables.audits import audited_name
-from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, plus_minus, seeds
+from munkey.report.tables.audits import name_audited_row
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    diverged_remark,
+    format_plus_minus,
+    format_seed_count,
+)
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
 DIGITS = {"FA": 1, "margin": 2}
@@ -37,7 +43,7 @@ def read_curves(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.
     return pd.concat(parts, ignore_index=True)
 
 
-def findings(curves: pd.DataFrame) -> pd.DataFrame:
+def summarize_curves(curves: pd.DataFrame) -> pd.DataFrame:
     """Return a line for each system with the number of seeds n, its accuracies, and how far it is above its oracle.
 
     The accuracies are mean FA and TA at the first and the last step. How far it is above its oracle
@@ -76,7 +82,7 @@ def findings(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
+def make_table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
     """Return a table with a line for each system, in the order of the results; an oracle shows its own curve alone.
 
     Parameters
@@ -89,13 +95,13 @@ def table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTa
     steps = "steps"
     if "step" in curves:
         steps = f"{curves['step'].max():g} steps"
-    title = f"{dataset}: {steps} on the retain set, above the oracle, {seeds(results['n'].max())}"
+    title = f"{dataset}: {steps} on the retain set, above the oracle, {format_seed_count(results['n'].max())}"
     lines = []
     reasons = []
     for _, line in results.assign(path=DEPLOYED).iterrows():
         lines.append(_format_line(line))
         if pd.notna(line.get(DIVERGED)):
-            reasons.append(f"{audited_name(line)}, {line[DIVERGED]}")
+            reasons.append(f"{name_audited_row(line)}, {line[DIVERGED]}")
     return TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
 
 
@@ -110,9 +116,9 @@ def _read_reasons(curves: pd.DataFrame) -> "pd.Series[str]":
 def _format_line(line: pd.Series) -> dict[str, str]:
     """Return the cells of a system by their columns."""
     if pd.notna(line.get(DIVERGED)):
-        return {"Model, and what was done": audited_name(line), "FA [%]": DIVERGED}
+        return {"Model, and what was done": name_audited_row(line), "FA [%]": DIVERGED}
     cells = {
-        "Model, and what was done": audited_name(line),
+        "Model, and what was done": name_audited_row(line),
         "FA [%]": f"{line['FA_first']:.1f} → {line['FA_last']:.1f}",
         "TA [%]": f"{line['TA_first']:.1f} → {line['TA_last']:.1f}",
     }
@@ -123,6 +129,6 @@ def _format_line(line: pd.Series) -> dict[str, str]:
             text = ABSENT
             if line["role"] != "oracle":
                 mean = line[f"{metric}_{measure}_mean"]
-                text = plus_minus(mean, line[f"{metric}_{measure}_sd"], digits)
+                text = format_plus_minus(mean, line[f"{metric}_{measure}_sd"], digits)
             cells[f"{titles[metric]}: {words}"] = text
     return cells

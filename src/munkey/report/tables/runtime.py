@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from munkey.report.tables.markup import ABSENT, Markup, TitledTable, cell, percent
+from munkey.report.tables.markup import ABSENT, Markup, TitledTable, format_cell, format_percent
 from munkey.report.tables.summary import Key, Row
 
 RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s": "P_s"}
@@ -45,7 +45,7 @@ class TimedLine(NamedTuple):
         return f"{times:.1f}"
 
 
-def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
+def list_runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
     """Yield the lines of a summary in their order, each with the time of its oracle at its data set and rate."""
     oracle_names = {row.name: row.oracle for row in rows}
     lines = {}
@@ -63,24 +63,24 @@ def runtimes(summary: pd.DataFrame, rows: Sequence[Row]) -> Iterator[TimedLine]:
         yield TimedLine(line, metric, float(retrained))
 
 
-def runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> TitledTable:
+def make_runtime_table(summary: pd.DataFrame, rows: Sequence[Row], markup: Markup) -> TitledTable:
     """Return a table of the seconds to unlearn, and how many times faster that is than retraining.
 
     It also has the CPU seconds of the whole job, the seconds to search for settings (all
     candidates), those of a training epoch of the base model, and P_s.
     """
     lines = []
-    for times in runtimes(summary, rows):
+    for times in list_runtimes(summary, rows):
         line = times.line
         cells = {
             "Method": line["title"],
             "Data set": line["dataset"],
-            "Forget": percent(line["rate"]),
-            "Unlearn [s]": cell(line, times.metric, markup, digits=4),
+            "Forget": format_percent(line["rate"]),
+            "Unlearn [s]": format_cell(line, times.metric, markup, digits=4),
             "Speed-up": times.speed_up,
-            "CPU [s]": cell(line, "cpu_s", markup),
+            "CPU [s]": format_cell(line, "cpu_s", markup),
         }
         for name, column in RUN_TIMES.items():
-            cells[column] = cell(line, name, markup, digits=4)
+            cells[column] = format_cell(line, name, markup, digits=4)
         lines.append(cells)
     return TitledTable("", pd.DataFrame(lines))

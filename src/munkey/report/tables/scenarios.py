@@ -9,15 +9,15 @@ from munkey.report.tables.markup import (
     ABSENT,
     Markup,
     TitledTable,
-    cell,
-    marked,
-    number_cell,
-    over_seeds,
-    percent,
-    plus_minus,
-    two_digits,
+    describe_bold_rule,
+    describe_statistic,
+    format_cell,
+    format_number,
+    format_percent,
+    format_plus_minus,
+    format_two_digits,
 )
-from munkey.report.tables.summary import Row, diverged_sentence, summarize
+from munkey.report.tables.summary import Row, describe_diverged, summarize
 
 OF_GROUPS = ("RTA", "FTA", "probe")  # of classes that are forgotten whole, and of units
 AFTER_OTHERS = ("FM_mean", "forgotten_mean")
@@ -85,7 +85,7 @@ def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[
     return (1 - (systems - oracles).abs() / 100).prod(axis=1, skipna=False)
 
 
-def scenario_tables(
+def make_tables(
     summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
 ) -> Iterator[TitledTable]:
     """Yield a table for each scenario, with a line for each system.
@@ -105,12 +105,12 @@ def scenario_tables(
             for _, line in part[part["method"] == row.name].iterrows():
                 cells = {"Method": row.title}
                 for name in (*metrics, "RA", "FA", "MIA"):
-                    cells[name] = cell(line, name, markup)
-                cells["Avg Gap"] = cell(line, "gap", markup)
-                cells["Mark [%]"] = number_cell(line["mark"], 0)
+                    cells[name] = format_cell(line, name, markup)
+                cells["Avg Gap"] = format_cell(line, "gap", markup)
+                cells["Mark [%]"] = format_number(line["mark"], 0)
                 cells["ToW"] = ABSENT
                 if pd.notna(line["ToW"]):
-                    cells["ToW"] = plus_minus(line["ToW"], line["ToW_sd"], 3)
+                    cells["ToW"] = format_plus_minus(line["ToW"], line["ToW_sd"], 3)
                 cells["Unlearn [s]"] = _format_seconds(row, line)
                 lines.append(cells)
         n = int(part["n"].min())
@@ -118,11 +118,11 @@ def scenario_tables(
         forgotten = part["forgotten_mean"].dropna()
         request = f"{str(case).partition('/')[2]}: {requests[str(case)]}"
         if rate:
-            request += f", {percent(rate)}"
+            request += f", {format_percent(rate)}"
         if len(forgotten):
             request += f", {forgotten.iloc[0]:.0f} samples"
-        title = f"{part['dataset'].iloc[0]}, {request}; {over_seeds(n)}; {marked(n)}"
-        yield TitledTable(title, pd.DataFrame(lines), diverged_sentence(part.drop(columns="case")))
+        title = f"{part['dataset'].iloc[0]}, {request}; {describe_statistic(n)}; {describe_bold_rule(n)}"
+        yield TitledTable(title, pd.DataFrame(lines), describe_diverged(part.drop(columns="case")))
 
 
 def _format_seconds(row: Row, line: pd.Series) -> str:
@@ -132,4 +132,4 @@ def _format_seconds(row: Row, line: pd.Series) -> str:
         seconds = line.get("train_s_mean")
     if pd.isna(seconds):
         return ABSENT
-    return two_digits(seconds)
+    return format_two_digits(seconds)

@@ -17,7 +17,13 @@ from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz
 from munkey.report.tables.audits import RESIDUE
-from munkey.report.tables.markup import ABSENT, TitledTable, diverged_remark, plus_minus, two_digits
+from munkey.report.tables.markup import (
+    ABSENT,
+    TitledTable,
+    diverged_remark,
+    format_plus_minus,
+    format_two_digits,
+)
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
@@ -59,7 +65,7 @@ class StreamFindings(NamedTuple):
     diverged: Mapping[str, str] = {}
 
 
-def findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
+def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
     """Read the files of all systems, and compute their residual shares.
 
     An oracle never saw the deleted samples, so it has no shares. A system with a diverged model has
@@ -134,7 +140,7 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
             }
 
 
-def stream_tables(
+def make_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
 ) -> list[TitledTable]:
     """Return the summary of all systems, and for each method its residual shares.
@@ -161,8 +167,8 @@ def stream_tables(
         for done in milestones:
             cells[f"TA after {done}"] = _format_mean(curve, "TA", done)
         cells[f"RA after {last}"] = _format_mean(curve, "RA", last)
-        cells["Request [s]"] = two_digits(seconds.median().mean())
-        cells["In all [s]"] = two_digits(seconds.sum().mean())
+        cells["Request [s]"] = format_two_digits(seconds.median().mean())
+        cells["In all [s]"] = format_two_digits(seconds.sum().mean())
         if shares.empty:
             cells["In all [s]"] = ABSENT
         cells[RESIDUE] = _format_share(shares, last, EVERY)
@@ -195,7 +201,7 @@ def _format_mean(curve: pd.DataFrame, metric: str, done: int) -> str:
     values = curve.loc[curve["done"] == done, metric]
     if values.empty:
         return ABSENT
-    return plus_minus(values.mean(), values.std())
+    return format_plus_minus(values.mean(), values.std())
 
 
 def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:

@@ -18,14 +18,14 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
     DIFFERENCES,
-    are_told_apart,
+    are_distinguishable,
     compare_accuracies,
-    difference,
-    differences_by_system,
-    ends,
-    seed_interval,
+    compute_seed_interval,
+    format_interval,
+    get_difference,
+    index_differences,
 )
-from munkey.report.tables.markup import diverged_remark, percent
+from munkey.report.tables.markup import diverged_remark, format_percent
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
@@ -83,10 +83,10 @@ def read_main(path: str | Path) -> pd.DataFrame:
     """Return the summary in the main table's CSV, with the differences between its systems from the file beside it."""
     path = Path(path)
     summary = read_table(path)
-    return with_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
+    return add_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
 
 
-def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
+def add_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame:
     """Return a summary whose column `differences` holds each system's differences to others, by their names.
 
     Parameters
@@ -94,13 +94,13 @@ def with_differences(summary: pd.DataFrame, lines: pd.DataFrame) -> pd.DataFrame
     lines
         The result of `munkey.evaluation.paired.compare_systems`.
     """
-    by_system = differences_by_system(lines)
+    by_system = index_differences(lines)
     keys = summary[list(Key._fields)].itertuples(index=False, name=None)
     by_line = [by_system.get(key, {}) for key in keys]
     return summary.assign(**{DIFFERENCES: pd.Series(by_line, index=summary.index, dtype=object)})
 
 
-def with_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
+def add_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return tidy metrics plus the gap of each seed on its own, as the metric `gap`.
 
     The paper's gap compares means over seeds and so hides a seed that failed; this one does not.
@@ -174,7 +174,7 @@ def summarize(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return table.drop(columns="place").reset_index(drop=True)
 
 
-def diverged_sentence(part: pd.DataFrame) -> str:
+def describe_diverged(part: pd.DataFrame) -> str:
     """Return a sentence that names what diverged, and what cannot be compared without it; else empty.
 
     Parameters
@@ -189,7 +189,7 @@ def diverged_sentence(part: pd.DataFrame) -> str:
     # serves as a set that keeps its order.
     titles_by_reason: dict[str, dict[str, None]] = {}
     for _, line in lines.iterrows():
-        title = f"{line['title']} @{percent(line['rate'])}"
+        title = f"{line['title']} @{format_percent(line['rate'])}"
         if "case" in line:
             title += f" ({line['case']})"
         for reason in str(line[DIVERGED]).split(BETWEEN):
@@ -201,7 +201,7 @@ def diverged_sentence(part: pd.DataFrame) -> str:
     return diverged_remark(phrases)
 
 
-def underfit_sentence(part: pd.DataFrame) -> str:
+def describe_underfit(part: pd.DataFrame) -> str:
     """Return a sentence if trained MUNKEY is no more accurate than the best classifier fitted to the same keys.
 
     Else, it is empty. Both are compared after deletion, so on the same rows, and at the smallest
@@ -222,7 +222,7 @@ def underfit_sentence(part: pd.DataFrame) -> str:
     best["title"] = " or ".join(fitted.loc[fitted["TA_mean"] == best["TA_mean"], "title"])
     if not trained["TA_mean"] <= best["TA_mean"]:
         return ""
-    is_worse = are_told_apart(best, trained)
+    is_worse = are_distinguishable(best, trained)
     verdict = "Training MUNKEY is not shown to pay off here"
     if is_worse:
         verdict = "Training MUNKEY does not pay off here"
@@ -238,7 +238,7 @@ def underfit_sentence(part: pd.DataFrame) -> str:
     return f"{verdict}. After deletion, on the same keys, {comparison}. {advice}"
 
 
-def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
+def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return sentences that name methods that lost much test accuracy, or whose attack falls below chance.
 
     A loss is counted from the original, beside the oracle's own. An attack counts as below 50 % if
@@ -260,7 +260,7 @@ def damage_sentences(part: pd.DataFrame, rows: Sequence[Row]) -> str:
                 continue
             line = at_rate[row.name]
             oracle = at_rate[str(row.oracle)]
-            name = f"{row.title} @{percent(rate)}"
+            name = f"{row.title} @{format_percent(rate)}"
             original = at_rate.get(originals.get(row.oracle, ""))
             if original is not None and original["TA_mean"] - line["TA_mean"] > WORSE:
                 loss = _format_loss(original, line)
@@ -284,30 +284,30 @@ def _format_loss(original: pd.Series, line: pd.Series) -> str:
     if pd.isna(line["TA_mean"]):
         return DIVERGED
     loss = f"{original['TA_mean'] - line['TA_mean']:.1f}"
-    distance = difference(original, line)
+    distance = get_difference(original, line)
     if distance is None:
         return loss
-    return f"{loss} {ends(distance.interval)}"
+    return f"{loss} {format_interval(distance.interval)}"
 
 
 def _format_attack(line: pd.Series) -> str:
     """Return the MIA of a system with its interval over seeds."""
     if pd.isna(line["MIA_mean"]):
         return DIVERGED
-    interval = seed_interval(line, "MIA")
+    interval = compute_seed_interval(line, "MIA")
     value = f"{line['MIA_mean']:.1f}"
     if interval is None:
         return f"{value} %, one seed"
-    return f"{value} {ends(interval)} %"
+    return f"{value} {format_interval(interval)} %"
 
 
 def _is_below_chance(line: pd.Series) -> bool:
     """Return whether the whole interval of an attack lies below chance; one seed has no interval."""
-    interval = seed_interval(line, "MIA")
+    interval = compute_seed_interval(line, "MIA")
     return interval is not None and interval.high < CHANCE
 
 
-def certified_sentences(part: pd.DataFrame) -> str:
+def describe_certificates(part: pd.DataFrame) -> str:
     """Return a sentence for each certified removal, to stand beside an audit's finding; else empty.
 
     Parameters
@@ -320,7 +320,7 @@ def certified_sentences(part: pd.DataFrame) -> str:
     sentences = list[str]()
     for _, line in part.dropna(subset="budget_mean").iterrows():
         sentences.append(
-            f"{line['title']} @{percent(line['rate'])} is certified with epsilon {line['budget_mean']:g}, delta"
+            f"{line['title']} @{format_percent(line['rate'])} is certified with epsilon {line['budget_mean']:g}, delta"
             f" {line['delta_mean']:g}, each model alone; its weights are so near their optimum that epsilon"
             f" {line['epsilon_mean']:.2g} would do (mean of {pluralize(int(line['n']), 'seed')})."
         )
