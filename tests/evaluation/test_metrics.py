@@ -169,7 +169,7 @@ def test_halves_and_members_depend_on_the_generator_alone(attacks):
 
 def test_the_scores_of_both_halves_are_averaged(monkeypatch):
     scores = iter([0.2, 0.6])
-    monkeypatch.setattr(metrics, "auroc", lambda *_: next(scores))
+    monkeypatch.setattr(metrics, "compute_auroc", lambda *_: next(scores))
     assert attacked(normal(0, 40, 0), normal(0, 20, 1), normal(0, 40, 2)) == pytest.approx(40)
 
 

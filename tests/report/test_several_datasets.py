@@ -22,7 +22,7 @@ from munkey.report.tables import ablations, paper
 from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
 from munkey.report.tables.main import make_main_tables, render_main_table, render_texts
 from munkey.report.tables.markup import ABSENT
-from munkey.report.tables.ranks import LINE, make_rank_table, rank_methods
+from munkey.report.tables.ranks import INDEX, make_rank_table, rank_methods
 from munkey.report.tables.runtime import make_runtime_table
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
@@ -353,7 +353,7 @@ def test_every_chapter_of_the_page_is_made():
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},
         **{"selection": 4, "paper": 2},
     }
-    assert list(results.ranks[0].columns[:3]) == LINE
+    assert list(results.ranks[0].columns[:3]) == INDEX
 
 
 def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_where_nothing_was_attacked():

@@ -338,11 +338,11 @@ def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[
         reason = {"metric": DIVERGED, "value": 1.0, "why": why}
         return [run.key | {"method": name} | reason for name in variants]
     before = read_npz(original) if original else None
-    lines = []
+    rows = []
     for name, variant in variants.items():
-        for line in _list_variant_metrics(run, variant, forget_ids, before):
-            lines.append(line | {"method": name})
-    return lines
+        for row in _list_variant_metrics(run, variant, forget_ids, before):
+            rows.append(row | {"method": name})
+    return rows
 
 
 def _list_variant_metrics(

@@ -41,15 +41,15 @@ def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
     for (dataset, rate, method), flags in flags_by_system.items():
         if (dataset, rate, method) not in diverged_systems:
             right_by_request.setdefault((dataset, rate), {})[method] = np.stack(flags)
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for (dataset, rate), right_by_method in right_by_request.items():
         names = list(right_by_method)
         for first, method in enumerate(names):
             for other in names[first + 1 :]:
                 gains = right_by_method[method].astype(float) - right_by_method[other]
                 pair = {"dataset": dataset, "rate": rate, "method": method, "other": other}
-                lines.append(pair | compare_pair(gains))
-    return lines
+                rows.append(pair | compare_pair(gains))
+    return rows
 
 
 def compare_pair(gains: np.ndarray) -> dict[str, object]:

@@ -117,12 +117,12 @@ def make_search_result(
     """
     table: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
-        line = {"settings": record["settings"]["method"]}
+        row = {"settings": record["settings"]["method"]}
         if candidate is None:
-            line[DIVERGED] = record[DIVERGED]
+            row[DIVERGED] = record[DIVERGED]
         else:
-            line |= {"gap": candidate.gap, "unlearn_s": record["unlearn_s"]} | asdict(candidate)
-        table.append(line)
+            row |= {"gap": candidate.gap, "unlearn_s": record["unlearn_s"]} | asdict(candidate)
+        table.append(row)
     print(f"chosen: {table[chosen]}")
     return SearchResult(
         chosen=chosen,

@@ -169,24 +169,24 @@ def make_table(
     cases
         The cases of the verdicts, in their order.
     """
-    lines = []
+    rows = []
     for verdict, case in zip(verdicts, cases, strict=True):
         after = _pivot_by_seed(tidy, case, systems.after)
-        line = {"dataset": dataset, **asdict(verdict.pair)}
-        line |= {"chosen": verdict.chosen, "reason": verdict.reason}
+        row = {"dataset": dataset, **asdict(verdict.pair)}
+        row |= {"chosen": verdict.chosen, "reason": verdict.reason}
         for name in SHOWN:
-            line[name] = after[name].mean(skipna=False)
-        line["n"] = len(after)
-        lines.append(line)
-    return lines
+            row[name] = after[name].mean(skipna=False)
+        row["n"] = len(after)
+        rows.append(row)
+    return rows
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
     """Return the metrics of a system with a line per seed and a column per metric, NaN for a diverged seed."""
-    lines = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
-    if lines.empty:
+    rows = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
+    if rows.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")
-    by_seed = lines.pivot_table(index="seed", columns="metric", values="value")
+    by_seed = rows.pivot_table(index="seed", columns="metric", values="value")
     if DIVERGED in by_seed:
         return by_seed.reindex(columns=by_seed.columns.union(["P_s", *SHOWN]))
     return by_seed

@@ -40,5 +40,5 @@ class Trace:
         """
         columns = {}
         for name in self.lines[0]:
-            columns[name] = np.array([line[name] for line in self.lines])
+            columns[name] = np.array([row[name] for row in self.lines])
         return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}

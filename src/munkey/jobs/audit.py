@@ -50,12 +50,12 @@ def audit(
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:
-        lines.extend(audit.make_lines())
+        rows.extend(audit.make_lines())
         control_texts[audit.family] = [control.words for control in audit.controls]
-    write_text(table, pd.DataFrame(lines).to_csv(index=False))
+    write_text(table, pd.DataFrame(rows).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
     audit_table = tables.make_audit_table(tables.select_main_rows(verdicts), dataset)
@@ -108,10 +108,10 @@ def attacks(
 
 def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     """Look for traces of deleted samples in the files of unlearned systems and of their originals."""
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
-        lines.extend(make_storage_lines(files))
-    write_csv(table, lines, STORAGE_COLUMNS)
+        rows.extend(make_storage_lines(files))
+    write_csv(table, rows, STORAGE_COLUMNS)
     write_text(markdown, render_or_note(tables.make_storage_tables(read_table(table)), "markdown"))
 
 
@@ -142,16 +142,16 @@ def differencing(
     near = neighbor_files.read(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
     attacker = Attacker(data, members, near, public, stage, device)
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     originals_and_methods = list(zip(originals, settings, strict=True))
     for original, name in progress(originals_and_methods, "system", "systems"):
         method = METHODS[name]
         try:
             system = systems.load(original, device=device)
-            lines += list(attacker.make_lines(method, system, settings[name]))
+            rows += list(attacker.make_lines(method, system, settings[name]))
         except DivergedError as error:
             warn(f"{method.title} is left out, since it or its original diverged: {error}")
-    precisions = pd.DataFrame(lines)
+    precisions = pd.DataFrame(rows)
     write_text(table, precisions.to_csv(index=False))
     precision_tables = tables.make_differencing_tables(precisions, dataset)
     write_text(markdown, render_or_note(precision_tables, "markdown"))

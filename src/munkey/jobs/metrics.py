@@ -21,15 +21,15 @@ def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = No
     for run in runs:
         if run.record == run.training:
             logits_by_record[run.case, run.record] = run.logits
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
         original = None
         if run.record != run.training:
             original = logits_by_record.get((run.case, run.training))
-        lines += make_metric_rows(run, original)
-    if any("why" in line for line in lines):  # only then is there such a column
-        for line in lines:
-            line.setdefault("why", "")
-    write_csv(metrics, lines)
+        rows += make_metric_rows(run, original)
+    if any("why" in row for row in rows):  # only then is there such a column
+        for row in rows:
+            row.setdefault("why", "")
+    write_csv(metrics, rows)
     if differences is not None:
         write_csv(differences, compare_systems(runs), COLUMNS)

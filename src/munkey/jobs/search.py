@@ -101,8 +101,8 @@ def select(
     verdicts = selection.decide_pairs(measured_pairs, settings, required)
     best = selection.get_chosen_pair(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
-    lines = selection.make_table(dataset, verdicts, tidy, pairs, systems)
-    write_csv(table, lines)
+    rows = selection.make_table(dataset, verdicts, tidy, pairs, systems)
+    write_csv(table, rows)
     knobs = None
     if best is not None:
         knobs = {"p_image": best.p_image, "p_token": best.p_token}

@@ -90,7 +90,7 @@ def test_the_main_run_and_the_audits_end_with_what_to_deploy(
     lines = outcome.outcome({f"results/default/{asked}"}, LAYOUT, "make ui", DESIGNS)
     text = " ".join("\n".join(lines).split())
     assert (
-        "digits: Deploy LDA (96.00 ± 0.10 %): it alone deletes exactly; CF is more accurate by 2.0 points"
+        "digits: Deploy LDA (96.00 ± 0.10 %): the only design that deletes exactly; CF is more accurate by 2.0 points"
         f" (95 % interval of the difference: [1.8, 2.2]), but {known}." in text
     )
 

@@ -201,7 +201,7 @@ def test_the_forest_marks_what_an_attack_alone_has_flagged(audit):
     figure = forest_plot(audit)
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert [name for name in names if "†" in name] == ["MUNKEY †"]
-    assert "† flagged by an attack alone" in [
+    assert "† flagged only by an attack" in [
         text.get_text() for text in figure.legends[0].get_texts()
     ]
 

@@ -88,5 +88,5 @@ def test_what_was_not_compared_is_not_told_apart():
     one, other = line("LDA", 75.4), line("MUNKEY", 14.23)
     assert not are_distinguishable(one, other)
     assert compare_accuracies(one, other) == (
-        "LDA and MUNKEY are not compared: their answers to the same test samples are not known"
+        "LDA and MUNKEY are not compared: predictions for the same test samples are missing"
     )

@@ -70,7 +70,7 @@ def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_un
     assert said == (
         "Most accurate with a residual share of at most 1 %: LDA (96.00 ± 0.40 %). With at most 5 %: LDA"
         " (96.00 ± 0.40 %), not told apart from MUNKEY. Whatever the share:"
-        " CF (98.50 ± 0.30 %), not told apart from SSD. Training anew leaves nothing by definition: ANEW"
+        " CF (98.50 ± 0.30 %), not told apart from SSD. Retraining leaves nothing by definition: ANEW"
         " (99.00 ± 0.50 %, 20 s). Not audited, or without power: SSD."
     )
     without = [design for design in DESIGNS if design.name != "lda"]
@@ -127,7 +127,7 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
 def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
     said = write_advice(make_points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
-        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
+        "Deploy LDA (96.00 ± 0.40 %): the only design that deletes exactly; CF is more accurate by 2.5 points"
         " (95 % interval of the difference: [1.0, 4.0]), but its residual share is 27.0 [16.0, 38.0] %."
     )
 
@@ -161,7 +161,7 @@ def test_designs_that_were_not_compared_are_all_advised():
 def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
     said = write_advice(make_points(summary(), None, DESIGNS))
     assert said.startswith(
-        "Deploy LDA (96.00 ± 0.40 %): it alone deletes exactly; CF is more accurate by 2.5 points"
+        "Deploy LDA (96.00 ± 0.40 %): the only design that deletes exactly; CF is more accurate by 2.5 points"
     )
     assert said.endswith("but it has not been audited (run `make audits`).")
 
@@ -171,15 +171,15 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
     [
         (
             (0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}),
-            "none is shown to have a residual share of at most 5 %; train anew",
+            "none is shown to have a residual share of at most 5 %; retrain",
         ),
         (
             (0.1, -0.2, 0.3, {"flagged": "few"}),
-            "none is shown to have a residual share of at most 5 %; train anew to be sure: ANEW.",
+            "none is shown to have a residual share of at most 5 %; retrain to be sure: ANEW.",
         ),
         (
             None,
-            "none deletes exactly, and none was audited (run `make audits`); train anew to be sure: ANEW.",
+            "none deletes exactly, and none was audited (run `make audits`); retrain to be sure: ANEW.",
         ),
     ],
 )
@@ -187,11 +187,11 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
     designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
     audit = None if row is None else found(munkey=row)
     said = write_advice(make_points(summary(), audit, designs))
-    assert said.startswith("No design can be advised: ") and words in said
+    assert said.startswith("No design can be recommended: ") and words in said
     within = write_advice(make_points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
     assert (
         within
-        == "Deploy MUNKEY (95.00 ± 0.80 %): it alone is shown to have a residual share of at most 5 %."
+        == "Deploy MUNKEY (95.00 ± 0.80 %): the only design that is shown to have a residual share of at most 5 %."
     )
 
 

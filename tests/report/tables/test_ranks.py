@@ -10,7 +10,7 @@ from scikit_posthocs import posthoc_nemenyi_friedman
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.ranks import (
     FEWEST_BLOCKS,
-    LINE,
+    INDEX,
     compare_ranks,
     compute_critical_difference,
     compute_ranks,
@@ -47,7 +47,7 @@ NAMES = ["a", "b", "c"]
 
 def lines(seeds, rates=(0.1, 0.02), dataset="digits"):
     """The index of gaps."""
-    return pd.MultiIndex.from_product([[dataset], range(seeds), rates], names=LINE)
+    return pd.MultiIndex.from_product([[dataset], range(seeds), rates], names=INDEX)
 
 
 def gaps(seeds=6, **columns):

@@ -59,14 +59,14 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
 def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
     """Write the values of each setting's knobs beside its line, in columns under the names of the knobs."""
     names = short_names(map(str, knobs)).values()
-    lines = []
+    rows = []
     for values in knobs.values:
         cells = []
         for name, value in zip(names, values, strict=True):
             cells.append(knob_text(value).rjust(len(name)))
-        lines.append("  ".join(cells))
-    axes.set_yticks(range(len(lines)), lines, family=COLUMNS_FONT)
-    axes.set(ylim=(len(lines) - 0.4, -0.8))
+        rows.append("  ".join(cells))
+    axes.set_yticks(range(len(rows)), rows, family=COLUMNS_FONT)
+    axes.set(ylim=(len(rows) - 0.4, -0.8))
     axes.annotate(
         "  ".join(names),
         (0, -0.9),

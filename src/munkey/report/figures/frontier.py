@@ -62,24 +62,24 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     points = theme.check_frame(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
     figure = theme.canvas(width, 3.6)
     axes = figure.subplots()
-    for _, line in points.iterrows():
-        color, marker = STYLES[line["kind"]]
-        at = (axis_position(line["share"]), line["TA_mean"])
+    for _, row in points.iterrows():
+        color, marker = STYLES[row["kind"]]
+        at = (axis_position(row["share"]), row["TA_mean"])
         bars: Any = {
             "xerr": [
-                [at[0] - axis_position(line["share_low"])],
-                [axis_position(line["share_high"]) - at[0]],
+                [at[0] - axis_position(row["share_low"])],
+                [axis_position(row["share_high"]) - at[0]],
             ],
-            "yerr": _accuracy_bar(line),
+            "yerr": _accuracy_bar(row),
         }
         axes.errorbar(*at, **bars, fmt="none", ecolor=color, elinewidth=0.8, alpha=0.5, zorder=2)
         face = color
-        if not np.isfinite(line["bound"]):
+        if not np.isfinite(row["bound"]):
             face = "none"
         size = 5.5
         if marker == "*":
             size = 8
-        if line["share_high"] < 0:
+        if row["share_high"] < 0:
             marker = "v"
         axes.plot(*at, marker, color=color, mfc=face, markersize=size, zorder=3)
     # A staircase: each accuracy holds from its design's bound to the bound of the next one.
@@ -128,15 +128,15 @@ def _mark(color: str, marker: str, words: str, face: str) -> Line2D:
     return Line2D([], [], marker=marker, color=color, mfc=face, linestyle="none", label=words)
 
 
-def _accuracy_bar(line: pd.Series) -> list[list[float]] | float:
+def _accuracy_bar(row: pd.Series) -> list[list[float]] | float:
     """Return how far a mark's vertical line reaches down and up, as matplotlib wants it.
 
     That is ± one deviation over seeds; with one seed, the interval over test samples.
     """
-    interval = compute_accuracy_interval(line)
-    if line["n"] > 1 or interval is None:
-        return float(line["TA_sd"])
-    return [[line["TA_mean"] - interval.low], [interval.high - line["TA_mean"]]]
+    interval = compute_accuracy_interval(row)
+    if row["n"] > 1 or interval is None:
+        return float(row["TA_sd"])
+    return [[row["TA_mean"] - interval.low], [interval.high - row["TA_mean"]]]
 
 
 def assign_heights(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
@@ -166,17 +166,17 @@ def _name_marks(axes: Axes, points: pd.DataFrame) -> None:
     )
     heights = theme.spread_heights(marks[:, 1], 1 / LINES)
     heights = heights[assign_heights(marks, heights)]
-    for (_, line), height in zip(points.iterrows(), heights, strict=True):
-        words = line["title"]
-        if pd.notna(line["seconds"]):
-            words += f" {format_two_digits(line['seconds'])} s"
+    for (_, row), height in zip(points.iterrows(), heights, strict=True):
+        words = row["title"]
+        if pd.notna(row["seconds"]):
+            words += f" {format_two_digits(row['seconds'])} s"
         axes.annotate(
             words,
-            (axis_position(line["share"]), line["TA_mean"]),
+            (axis_position(row["share"]), row["TA_mean"]),
             (NAMES, height),
             textcoords="axes fraction",
             va="center",
-            fontweight="bold" if line["front"] else "normal",
+            fontweight="bold" if row["front"] else "normal",
             arrowprops={
                 "arrowstyle": "-",
                 "color": theme.GRAY,

@@ -16,7 +16,7 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import (
-    ALONE,
+    ONLY_ATTACK,
     RESIDUE,
     STRATA,
     is_flagged_only_by_attack,
@@ -102,15 +102,15 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
     ends = compute_limits(rows)
-    for place, (_, line) in enumerate(rows.iterrows()):
-        style = _style(line)
-        band = 1.96 * line["chance"]  # 95 % of a normal distribution
+    for place, (_, row) in enumerate(rows.iterrows()):
+        style = _style(row)
+        band = 1.96 * row["chance"]  # 95 % of a normal distribution
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
-        low, high = np.clip([line["share_low"], line["share_high"]], *ends)
+        low, high = np.clip([row["share_low"], row["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
         arrows = (
-            (line["share_low"] < low, low, "<"),
-            (line["share_high"] > high, high, ">"),
+            (row["share_low"] < low, low, "<"),
+            (row["share_high"] > high, high, ">"),
         )
         for is_cut, edge, arrow in arrows:
             if is_cut:
@@ -123,7 +123,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                     clip_on=False,
                     zorder=3,
                 )
-        share = np.clip(line["share"], *ends)
+        share = np.clip(row["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
     sides = ["center", "center"]
     if ends[1] - ends[0] > CROWDED:
@@ -132,7 +132,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
         beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
         axes.annotate(theme.wrap_words(words, width, 8), (value, -0.7), **beside)
-    theme.label_rows(axes, [_name_line(line, width) for _, line in rows.iterrows()])
+    theme.label_rows(axes, [_name_line(row, width) for _, row in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
     _legend(figure, rows)
     return theme.freeze(figure)
@@ -172,11 +172,11 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
     ends = compute_limits(rows, names)
-    for place, (_, line) in enumerate(rows.iterrows()):
+    for place, (_, row) in enumerate(rows.iterrows()):
         for step, (name, words) in enumerate(STRATA.items()):
             color, marker = LOOKS[name]
             height = place + 0.18 * step - 0.27  # four strata around the place of the method
-            stratum = line[_list_columns(f"share_of_{name}")].to_numpy(dtype=float)
+            stratum = row[_list_columns(f"share_of_{name}")].to_numpy(dtype=float)
             share, low, high = np.clip(stratum, *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = None
@@ -211,23 +211,23 @@ def _list_columns(name: str) -> list[str]:
     return [name, f"{name}_low", f"{name}_high"]
 
 
-def _name_line(line: pd.Series, width: float) -> str:
+def _name_line(row: pd.Series, width: float) -> str:
     """Return the name of an audited system as the figure shows it, with a sign if an attack alone flagged it.
 
     A control is named for its purpose. The table says how it was trained.
     """
-    if str(line["role"]).startswith("control"):
-        line = line.replace(line["title"], REMEMBERS)
-    name = theme.wrap_words(name_audited_row(line), width, 22)
-    if is_flagged_only_by_attack(line):
-        name += f" {ALONE}"
+    if str(row["role"]).startswith("control"):
+        row = row.replace(row["title"], REMEMBERS)
+    name = theme.wrap_words(name_audited_row(row), width, 22)
+    if is_flagged_only_by_attack(row):
+        name += f" {ONLY_ATTACK}"
     return name
 
 
-def _style(line: pd.Series) -> Style:
-    if pd.isna(line.get("verdict")):
+def _style(row: pd.Series) -> Style:
+    if pd.isna(row.get("verdict")):
         return STYLES[""]
-    return STYLES[str(line["verdict"])]
+    return STYLES[str(row["verdict"])]
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:
@@ -241,6 +241,6 @@ def _legend(figure: Figure, rows: pd.DataFrame) -> None:
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
     if rows.apply(is_flagged_only_by_attack, axis=1).any():
         handles.append(
-            Line2D([], [], linestyle="none", label=f"{ALONE} flagged by an attack alone")
+            Line2D([], [], linestyle="none", label=f"{ONLY_ATTACK} flagged only by an attack")
         )
     figure.legend(handles=handles, loc="outside lower center", ncols=3)

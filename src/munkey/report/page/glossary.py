@@ -37,10 +37,10 @@ class Term(NamedTuple):
 def read_terms() -> list[Term]:
     """Return all terms, in the order in which they are shown."""
     listed = []
-    with TERMS.open(newline="") as lines:
-        for line in csv.DictReader(lines):
-            names = tuple(line["names"].split("; "))
-            listed.append(Term(names, line["what"], line["good"]))
+    with TERMS.open(newline="") as rows:
+        for row in csv.DictReader(rows):
+            names = tuple(row["names"].split("; "))
+            listed.append(Term(names, row["what"], row["good"]))
     return listed
 
 

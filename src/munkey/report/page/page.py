@@ -29,7 +29,7 @@ from munkey.report.tables.audits import (
     select_main_rows,
 )
 from munkey.report.tables.markup import TitledTable, html_table
-from munkey.report.tables.ranks import LINE, REMARK, make_rank_table
+from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import make_runtime_table
 from munkey.report.tables.summary import Row, describe_underfit
 
@@ -238,7 +238,7 @@ def make_chapters(results: PageResults) -> list[Chapter]:
     main = tables.make_main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
-        ranked = make_rank_table(ranks.set_index(LINE), results.rows)
+        ranked = make_rank_table(ranks.set_index(INDEX), results.rows)
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     remark = "Other requests than random ones: docs/scenarios.md."
     parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))

@@ -1,7 +1,7 @@
-"""Tables of the ablations (app. D): the method with one thing changed, against an oracle with the same change.
+"""Tables of the ablations (app. D), which change one thing in the method and in its oracle.
 
-A case is named KNOB/VALUE. In all functions, rows are the systems that were evaluated in each case.
-The last row is the system after unlearning, and its oracle is one of the others.
+A case is named KNOB/VALUE. In all functions, `systems` are those that were evaluated in each case.
+The last one is the unlearned system, and its oracle is one of the others.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,10 +26,10 @@ from munkey.report.tables.summary import Row, describe_diverged, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
-# Columns of a summary without any case.
+# The columns of a summary without cases.
 EMPTY_COLUMNS = ["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"]
-# The paper's names for its strategies by case, in the paper's order (tab. 3, app. D.1). Fusions are
-# trained apart.
+# The paper's names of its strategies, by case and in the paper's order (tab. 3, app. D.1). Here, a
+# model is trained for each fusion.
 STRATEGIES = {
     "munkey.architecture/direct-key": "Direct Key",
     "munkey.architecture/deep-prompt": "Deep Prompt",
@@ -38,7 +38,7 @@ STRATEGIES = {
     "aggregation/softmax": "Softmax",
     "aggregation/rank": "Rank",
 }
-# The fusions of one model, at inference alone.
+# The fusions of one trained model, which differ only at inference.
 FUSIONS = {
     "inference.fusion/ensemble": "Ensemble",
     "inference.fusion/softmax": "Softmax",
@@ -46,28 +46,28 @@ FUSIONS = {
 }
 
 
-def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
-    """Return the concatenated summaries of all cases, with the columns case, knob and value.
+def summarize_cases(tidy: pd.DataFrame, systems: Sequence[Row]) -> pd.DataFrame:
+    """Summarize all cases in one table, with the columns case, knob and value.
 
     Parameters
     ----------
     tidy
-        Metrics with the column case; empty where every ablation is switched off.
+        Metrics with the column case; empty if all ablations are switched off.
     """
     if tidy.empty:
         return pd.DataFrame(columns=EMPTY_COLUMNS)
     parts = []
     for case, part in tidy.groupby("case", sort=False):
-        summary = summarize(part.drop(columns="case"), rows)
+        summary = summarize(part.drop(columns="case"), systems)
         parts.append(summary.assign(case=case))
     return _with_knobs(pd.concat(parts, ignore_index=True))
 
 
 def read_summary(path: str | Path) -> pd.DataFrame:
-    """Return a table from its CSV file.
+    """Read a table from its CSV file.
 
-    In a summary of cases (`summarize_cases`), the values of the knobs are text, also where they
-    look like numbers.
+    In a summary of cases (`summarize_cases`), the values of knobs are text, even if they look like
+    numbers.
     """
     table = read_table(path)
     if "case" not in table:
@@ -77,79 +77,79 @@ def read_summary(path: str | Path) -> pd.DataFrame:
 
 def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
     """Return a summary with the columns knob and value, split from the case KNOB/VALUE."""
-    named = summary["case"].astype(object).str.split("/", n=1)
-    return summary.assign(knob=named.str[0], value=named.str[1])
+    parts = summary["case"].astype(object).str.split("/", n=1)
+    return summary.assign(knob=parts.str[0], value=parts.str[1])
 
 
 def make_knob_tables(
-    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+    summary: pd.DataFrame, systems: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
-    """Yield all ablations of each data set: a line per knob and value, the best value of a knob in bold."""
-    for dataset, part in _select_system(rows[-1].name, summary).groupby("dataset", sort=False):
-        lines = []
+    """Yield a table of all ablations per data set: a row per knob and value, a knob's best gap in bold."""
+    for dataset, part in _select_system(systems[-1].name, summary).groupby("dataset", sort=False):
+        rows = []
         for knob, values in part.groupby("knob", sort=False):
             best = find_lowest_gap(values)
-            for index, line in values.iterrows():
-                cells = _format_cells(line, METRICS, markup, bold=index == best)
-                lines.append([knob, line["value"], *cells])
+            for index, row in values.iterrows():
+                cells = _format_cells(row, METRICS, markup, bold=index == best)
+                rows.append([knob, row["value"], *cells])
         columns = ["Knob", "Value", *METRICS, "Avg Gap"]
         yield TitledTable(
             _make_title(str(dataset), part),
-            pd.DataFrame(lines, columns=columns),
+            pd.DataFrame(rows, columns=columns),
             describe_diverged(part),
         )
 
 
 def _make_oracle_first_tables(
-    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
+    summary: pd.DataFrame, systems: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
-    """Yield a table per data set in the paper's layout of app. D.1: the oracle's lines, then those after unlearning.
+    """Yield a table per data set in the layout of app. D.1: first the oracle in all cases, then the method.
 
     Parameters
     ----------
     names
-        Names of the cases to show, in the order to show them in.
+        The names of the cases to show, in this order.
     """
-    unlearned = rows[-1]
+    unlearned = systems[-1]
     order = list(names)
     categories = {unlearned.oracle: "Retrained", unlearned.name: unlearned.title}
     for dataset, part in summary[summary["case"].isin(order)].groupby("dataset", sort=False):
         best = find_lowest_gap(_select_system(unlearned.name, part))
         in_order = part.sort_values("case", key=lambda case: case.map(order.index))
-        lines = []
+        rows = []
         for system, category in categories.items():
-            for index, line in _select_system(system, in_order).iterrows():
-                cells = _format_cells(line, METRICS, markup, bold=index == best)
-                lines.append([category, names[line["case"]], *cells])
+            for index, row in _select_system(system, in_order).iterrows():
+                cells = _format_cells(row, METRICS, markup, bold=index == best)
+                rows.append([category, names[row["case"]], *cells])
         columns = ["Category", "Model variant", *METRICS, "Avg Gap"]
         yield TitledTable(
             _make_title(str(dataset), part),
-            pd.DataFrame(lines, columns=columns),
+            pd.DataFrame(rows, columns=columns),
             describe_diverged(part),
         )
 
 
 def make_strategy_tables(
-    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+    summary: pd.DataFrame, systems: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
-    """Yield the paper's table 3: P_s and Avg Gap of each strategy, data sets side by side.
+    """Yield the paper's table 3, with P_s and Avg Gap of each strategy on each data set.
 
-    If no strategy was run, there is no table.
+    There is no table if no strategy was run.
     """
-    part = _select_system(rows[-1].name, summary[summary["case"].isin(STRATEGIES)])
+    part = _select_system(systems[-1].name, summary[summary["case"].isin(STRATEGIES)])
     if part.empty:
         return
     measured = set(part["case"])
     present = [case for case in STRATEGIES if case in measured]
     columns = {"Strategy": [STRATEGIES[case] for case in present]}
     for dataset, cases in part.groupby("dataset", sort=False):
-        lines = cases.set_index("case")
-        best = find_lowest_gap(lines)
+        by_case = cases.set_index("case")
+        best = find_lowest_gap(by_case)
         sensitivities = []
         gaps = []
-        # reindex: a case that only another data set has is a line without numbers
-        for case, line in lines.reindex(present).iterrows():
-            sensitivity, gap = _format_cells(line, ["P_s"], markup, bold=case == best)
+        # A case that only another data set has becomes a row of NaN.
+        for case, row in by_case.reindex(present).iterrows():
+            sensitivity, gap = _format_cells(row, ["P_s"], markup, bold=case == best)
             sensitivities.append(sensitivity)
             gaps.append(gap)
         columns[f"P_s, {dataset}"] = sensitivities
@@ -162,23 +162,23 @@ def make_strategy_tables(
 
 
 def make_encoder_tables(
-    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
+    summary: pd.DataFrame, systems: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
-    """Yield a table per data set as in the paper's app. D.2: all key encoders, oracles first."""
-    unlearned = rows[-1]
+    """Yield a table of all key encoders per data set as in app. D.2, oracles first."""
+    unlearned = systems[-1]
     models = {unlearned.oracle: "Retrained ({})", unlearned.name: "Key encoder {}"}
     cases = summary[summary["knob"].isin(["keys", "keys.encoder"])]
     for dataset, part in cases.groupby("dataset", sort=False):
         best = find_lowest_gap(_select_system(unlearned.name, part))
-        lines = []
+        rows = []
         for system, model in models.items():
-            for index, line in _select_system(system, part).iterrows():
-                cells = _format_cells(line, ACCURACIES, markup, bold=index == best)
-                lines.append([model.format(line["value"]), *cells])
+            for index, row in _select_system(system, part).iterrows():
+                cells = _format_cells(row, ACCURACIES, markup, bold=index == best)
+                rows.append([model.format(row["value"]), *cells])
         columns = ["Model", *ACCURACIES, "Avg Gap"]
         yield TitledTable(
             _make_title(str(dataset), part),
-            pd.DataFrame(lines, columns=columns),
+            pd.DataFrame(rows, columns=columns),
             describe_diverged(part),
         )
 
@@ -187,7 +187,7 @@ TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[Title
     "ablations": make_knob_tables,
     "aggregation": partial(_make_oracle_first_tables, names=STRATEGIES),
     "strategies": make_strategy_tables,
-    # P_s retrieves nothing, so it is the same for all of them
+    # P_s is measured without retrieval, so it is the same for all fusions.
     "fusion": partial(_make_oracle_first_tables, names=FUSIONS),
     "encoders": make_encoder_tables,
 }
@@ -198,11 +198,11 @@ def _select_system(system: str | None, summary: pd.DataFrame) -> pd.DataFrame:
 
 
 def _format_cells(
-    line: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
+    row: pd.Series, metrics: Sequence[str], markup: Markup, *, bold: bool
 ) -> list[str]:
-    """Return the cells of the metrics of a line of a summary, then that of its gap, bold if it is the best."""
-    cells = [format_cell(line, name, markup, count_decimals(name)) for name in metrics]
-    gap = format_cell(line, "gap", markup)
+    """Format a summary row's metrics and its gap, the latter in bold if it is the best."""
+    cells = [format_cell(row, name, markup, count_decimals(name)) for name in metrics]
+    gap = format_cell(row, "gap", markup)
     if bold:
         gap = emphasize(gap, markup)
     return [*cells, gap]

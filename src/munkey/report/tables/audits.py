@@ -20,7 +20,7 @@ from munkey.report.tables.markup import (
 from munkey.report.tables.summary import Row
 from munkey.settings import knob_text, short_names
 
-PATHS = {  # how a memory is queried; the first is how it is deployed
+PATHS = {  # labels of the ways to query a memory, the deployed one first
     "deployed": "",
     "softmax": "neighbors averaged",
     "image": "image alone",
@@ -32,23 +32,23 @@ STRATA = {
     "high": "most memorized third",
     "top": "top tenth",
 }
-# on one model; those of plug-ins follow
+# Titles of the built-in attacks on a single model; plug-ins have their own.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
 RESIDUE = "residual share [%]"
-HEAD = "TA after, head alone"  # LDA on the same rows
-ALONE = "†"
+HEAD = "TA after, head alone"  # of the head (LDA) on the same rows
+ONLY_ATTACK = "†"
 ABOUT_SHARE = (
-    f"residual share: of an audit, with its 95 % interval; {ALONE}: flagged by an attack alone"
+    f"residual share: of an audit, with its 95 % interval; {ONLY_ATTACK}: flagged only by an attack"
 )
-# by data set and system: the residual share of an audit, as text
+# The residual shares of audits as text, by data set and system.
 Residue = Mapping[str, Mapping[str, str]]
 
 
-def name_audited_row(line: pd.Series) -> str:
-    """Return the name of an audit's row: the method or control, and the pathway on which it was queried."""
-    role = str(line["role"])
-    path = PATHS[str(line["path"])]
-    name = str(line["title"])
+def name_audited_row(row: pd.Series) -> str:
+    """Name a row of an audit by its method or control, and by the path on which it was queried."""
+    role = str(row["role"])
+    path = PATHS[str(row["path"])]
+    name = str(row["title"])
     if role.startswith("control"):
         name = f"Control: {name}"
     if role == "control nothing":
@@ -59,34 +59,35 @@ def name_audited_row(line: pd.Series) -> str:
 
 
 def make_audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return a table with a line for each system and path, in the order of the audit."""
-    lines = []
-    for _, line in audit.iterrows():
-        verdict = "exploratory"
-        if pd.notna(line.get("words")):
-            verdict = str(line["words"])
-        lines.append(
+    """Make a table with a row for each system and path, in the order of the audit."""
+    rows = []
+    for _, row in audit.iterrows():
+        if pd.notna(row.get("words")):
+            verdict = str(row["words"])
+        else:
+            verdict = "exploratory"
+        rows.append(
             {
-                "Model, and what was done": name_audited_row(line),
-                RESIDUE: format_share(line),
-                "of the tenth that keeps most": format_estimate(line, "tenth"),
+                "Model, and what was done": name_audited_row(row),
+                RESIDUE: format_share(row),
+                "of the tenth that keeps most": format_estimate(row, "tenth"),
                 "verdict": verdict,
-                "LiRA AUROC": format_estimate(line, "u-lira_auroc"),
-                "TPR @ 1 %": format_estimate(line, "u-lira_tpr_1"),
-                "RMIA AUROC": format_estimate(line, "rmia_auroc"),
-                "p": _format_p_value(line.get("p")),
-                "spread of test margins": _format_percent(line.get("unit")),
-                "distance / floor": format_number(line.get("js_ratio"), 2),
+                "LiRA AUROC": format_estimate(row, "u-lira_auroc"),
+                "TPR @ 1 %": format_estimate(row, "u-lira_tpr_1"),
+                "RMIA AUROC": format_estimate(row, "rmia_auroc"),
+                "p": _format_p_value(row.get("p")),
+                "spread of test margins": _format_percent(row.get("unit")),
+                "distance / floor": format_number(row.get("js_ratio"), 2),
             }
         )
     counts = audit["pairs"]
-    has_answers = audit["verdict"] != DIVERGED
-    if has_answers.any():
-        counts = counts[has_answers]
+    has_converged = audit["verdict"] != DIVERGED
+    if has_converged.any():
+        counts = counts[has_converged]
     pairs = f"{counts.min()}"
     if counts.max() != counts.min():
         pairs += f" to {counts.max()}"
-    return TitledTable(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(lines))
+    return TitledTable(f"{dataset}: {pairs} pairs of models, percent", pd.DataFrame(rows))
 
 
 def _format_p_value(p: float | None) -> str:
@@ -102,40 +103,37 @@ def _format_percent(share: float | None) -> str:
 
 
 def make_strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return residual shares by how much a sample was memorized, a line per method, and a remark on the top tenth."""
+    """Make a table of residual shares by how much a sample was memorized, with a row per method."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-    lines = []
-    for _, line in methods.iterrows():
-        cells = {"Method": str(line["title"]), RESIDUE: format_share(line)}
-        for name, words in STRATA.items():
-            cells[f"{RESIDUE}, {words}"] = format_estimate(line, f"share_of_{name}")
-        put_there = [format_number(line.get(f"put_{name}"), 2) for name in STRATA]
+    rows = []
+    for _, row in methods.iterrows():
+        cells = {"Method": str(row["title"]), RESIDUE: format_share(row)}
+        for name, label in STRATA.items():
+            cells[f"{RESIDUE}, {label}"] = format_estimate(row, f"share_of_{name}")
+        put_there = [format_number(row.get(f"put_{name}"), 2) for name in STRATA]
         cells["put there [scores]"] = " / ".join(put_there)
-        lines.append(cells)
+        rows.append(cells)
     title = f"{dataset}: residual share by how much a sample was memorized, percent"
-    return TitledTable(title, pd.DataFrame(lines), _describe_strata(methods))
+    return TitledTable(title, pd.DataFrame(rows), _describe_strata(methods))
 
 
 def _describe_strata(methods: pd.DataFrame) -> str:
-    """Return sentences on findings of the strata that no verdict shows.
+    """Write sentences on findings in the strata that the verdicts do not show.
 
-    They name the methods that keep more of the most memorized tenth than on average, that is, the
-    tenth's interval lies above that of the average, and the methods with no residue on average but
-    one in a stratum.
+    They name methods that keep more of the most memorized tenth than on average (its interval lies
+    above the average's), and methods with a residue in a stratum but none on average.
     """
     if "share_of_top" not in methods:
-        return "Strata need two pairs of models that swap the same halves, and a pool of some size."
+        return "Strata need two pairs of models that swap the same halves, and a larger pool."
     keeps_more = methods["share_of_top_low"] > methods["share_high"].clip(lower=0)
     keepers = []
-    for _, line in methods[keeps_more].iterrows():
-        keepers.append(f"{line['title']} {format_estimate(line, 'share_of_top')}")
+    for _, row in methods[keeps_more].iterrows():
+        keepers.append(f"{row['title']} {format_estimate(row, 'share_of_top')}")
     hidden = []
-    for _, line in methods[methods["verdict"] == "none found"].iterrows():
-        for name, words in STRATA.items():
-            if line[f"share_of_{name}_low"] > 0:
-                hidden.append(
-                    f"{line['title']}, {words} {format_estimate(line, f'share_of_{name}')}"
-                )
+    for _, row in methods[methods["verdict"] == "none found"].iterrows():
+        for name, label in STRATA.items():
+            if row[f"share_of_{name}_low"] > 0:
+                hidden.append(f"{row['title']}, {label} {format_estimate(row, f'share_of_{name}')}")
     text = "Shown to keep more of the most memorized tenth than on average: "
     text += f"{'; '.join(keepers) or 'no method'}."
     if hidden:
@@ -144,15 +142,15 @@ def _describe_strata(methods: pd.DataFrame) -> str:
 
 
 def select_main_rows(audit: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows to look at first: those of the deployed path, and of methods those of all paths."""
+    """Select the rows of the deployed path; for methods, those of all paths."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
 def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """Return the column `residual share [%]` of the main table, by data set and system.
+    """Collect the main table's column `residual share [%]`, by data set and system.
 
-    The shares are those on the deployed path. Where an audit has no power or diverged, that stands
-    instead of a share.
+    The shares are those on the deployed path. If an audit has no power or a model diverged, the
+    entry says so instead.
 
     Parameters
     ----------
@@ -163,42 +161,44 @@ def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
     for folder, audit in audits.items():
         deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
         texts = {}
-        for _, line in deployed.iterrows():
-            text = format_share(line)
-            if line["verdict"] in ("no power", DIVERGED):
-                text = line["verdict"]
-            texts[str(line["name"])] = text
+        for _, row in deployed.iterrows():
+            if row["verdict"] in ("no power", DIVERGED):
+                text = row["verdict"]
+            else:
+                text = format_share(row)
+            texts[str(row["name"])] = text
         residue[folder.name] = texts
     return residue
 
 
-def format_share(line: pd.Series) -> str:
-    """Return the share with its interval, marked where an attack alone found a residue."""
-    text = format_estimate(line, "share")
-    if is_flagged_only_by_attack(line):
-        text += f" {ALONE}"
+def format_share(row: pd.Series) -> str:
+    """Format the share with its interval, and a mark if only an attack found a residue."""
+    text = format_estimate(row, "share")
+    if is_flagged_only_by_attack(row):
+        text += f" {ONLY_ATTACK}"
     return text
 
 
-def is_flagged_only_by_attack(line: pd.Series) -> bool:
-    """Return whether a method's row is flagged, but not by its share."""
-    return line.get("verdict") == "residue" and "share" not in str(line["flagged"]).split()
+def is_flagged_only_by_attack(row: pd.Series) -> bool:
+    """Return whether an attack flags the row, but its residual share does not."""
+    return row.get("verdict") == "residue" and "share" not in str(row["flagged"]).split()
 
 
-def format_estimate(line: pd.Series, name: str) -> str:
-    """Return `value [low, high]` for an estimate and its interval, or – if it is missing."""
-    if pd.isna(line.get(name)):
+def format_estimate(row: pd.Series, name: str) -> str:
+    """Format an estimate and its interval as `value [low, high]`, or – if it is missing."""
+    if pd.isna(row.get(name)):
         return ABSENT
-    low = line[f"{name}_low"]
-    high = line[f"{name}_high"]
-    bounds = "unbounded"
+    low = row[f"{name}_low"]
+    high = row[f"{name}_high"]
     if math.isfinite(high - low):
-        bounds = f"{_bound(low)}, {_bound(high)}"
-    return f"{format_decimal(line[name])} [{bounds}]"
+        bounds = f"{_format_bound(low)}, {_format_bound(high)}"
+    else:
+        bounds = "unbounded"
+    return f"{format_decimal(row[name])} [{bounds}]"
 
 
-def _bound(value: float) -> str:
-    """Return a bound with one decimal, or `> 999` if it is so far away that its digits mean nothing."""
+def _format_bound(value: float) -> str:
+    """Format a bound with one decimal; a huge one, whose digits are meaningless, as `> 999`."""
     if abs(value) < 1000:
         return format_decimal(value)
     if value < 0:
@@ -207,22 +207,22 @@ def _bound(value: float) -> str:
 
 
 def format_decimal(value: float) -> str:
-    """Return a number with one decimal, and without a sign where it is 0."""
+    """Format a number with one decimal, and zero without a sign."""
     return f"{round(value, 1) + 0.0:.1f}"  # -0.0 + 0.0 is 0.0
 
 
 def make_attack_tables(
-    attacks: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
+    attacks: pd.DataFrame, tidy: pd.DataFrame, systems: Sequence[Row]
 ) -> list[TitledTable]:
-    """Return attacks on one model beside the paper's MIA, a table for each data set and rate.
+    """Make a table of attacks on a single model, next to the paper's MIA, per data set and rate.
 
-    Numbers are means over seeds in percent; in brackets stand the lowest and the highest bound of
-    any seed.
+    Numbers are means over seeds in percent; the brackets contain the lowest and the highest bound
+    of any seed.
 
     Parameters
     ----------
     attacks
-        The lines of `munkey.audits.main_run.make_attack_lines`.
+        The rows of `munkey.audits.main_run.make_attack_lines`.
     tidy
         The metrics of all systems, with MIA.
     """
@@ -235,61 +235,60 @@ def make_attack_tables(
     by_rate = attacks.astype({"rate": float}).groupby(["dataset", "rate"], sort=False)
     for (dataset, rate), part in by_rate:
         mia_at_rate = mia[(mia["dataset"] == dataset) & (mia["rate"].astype(float) == rate)]
-        lines = []
-        for row in rows:
-            on_system = part[part["method"] == row.name]
-            mia_values = mia_at_rate[mia_at_rate["method"] == row.name]["value"]
-            if len(mia_values) < on_system["seed"].nunique():  # the other seeds diverged
-                lines.append({"Method": row.title, "MIA": DIVERGED})
+        rows = []
+        for system in systems:
+            system_attacks = part[part["method"] == system.name]
+            mia_values = mia_at_rate[mia_at_rate["method"] == system.name]["value"]
+            if len(mia_values) < system_attacks["seed"].nunique():  # the other seeds diverged
+                rows.append({"Method": system.title, "MIA": DIVERGED})
                 continue
-            # the mean of no values is NaN
-            line = {"Method": row.title, "MIA": format_number(mia_values.mean(), 1)}
+            # Without values, the mean is NaN, which is shown as –.
+            row = {"Method": system.title, "MIA": format_number(mia_values.mean(), 1)}
             for name, attack_title in attack_titles.items():
-                results = on_system[on_system["attack"] == name]
-                line[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
-                line[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
-            lines.append(line)
+                results = system_attacks[system_attacks["attack"] == name]
+                row[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
+                row[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
+            rows.append(row)
         n = part["seed"].nunique()
         title = (
             f"{dataset}, forget rate {format_percent(part['rate'].iloc[0])}: {format_seed_count(n)}"
         )
-        titled.append(TitledTable(title, pd.DataFrame(lines).fillna(ABSENT)))
+        titled.append(TitledTable(title, pd.DataFrame(rows).fillna(ABSENT)))
     return titled
 
 
-def _format_over_seeds(lines: pd.DataFrame, name: str) -> str:
-    """Return `mean [low, high]` over the seeds of an attack.
+def _format_over_seeds(rows: pd.DataFrame, name: str) -> str:
+    """Format an attack's result over seeds as `mean [low, high]`.
 
-    In its place stand `too few test samples` where they do not suffice for a rate, and – where
-    nothing was attacked.
+    Returns `too few test samples` if there are too few to estimate a rate, and – without an attack.
     """
-    if lines.empty:
+    if rows.empty:
         return ABSENT
-    if name not in lines or lines[name].isna().any():
+    if name not in rows or rows[name].isna().any():
         return "too few test samples"
-    low = lines[f"{name}_low"].min()
-    high = lines[f"{name}_high"].max()
-    return f"{lines[name].mean():.1f} [{low:.1f}, {high:.1f}]"
+    low = rows[f"{name}_low"].min()
+    high = rows[f"{name}_high"].max()
+    return f"{rows[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
 def make_storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
-    """Return how many traces of deleted samples are in files before and after deletion, a table per data set.
+    """Make a table per data set of the traces of deleted samples in files, before and after deletion.
 
     Numbers are sums over seeds.
 
     Parameters
     ----------
     searches
-        The lines of `munkey.audits.main_run.make_storage_lines`.
+        The rows of `munkey.audits.main_run.make_storage_lines`.
     """
     titled = []
     for dataset, part in searches.groupby("dataset", sort=False):
-        lines = []
+        rows = []
         for (_, title), files in part.groupby(["rate", "title"], sort=False):
             rate = float(files["rate"].iloc[0])
             before = files[files["file"] == "original"]
             after = files[files["file"] == "unlearned"]
-            line = {
+            row = {
                 "Method": str(title),
                 "Forget": format_percent(rate),
                 "keys and tokens, before": _format_traces(before, "rows"),
@@ -297,67 +296,67 @@ def make_storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
                 "ids, before": _format_traces(before, "ids"),
                 "ids, after": _format_traces(after, "ids"),
             }
-            if "deletion" in files:  # earlier results have no such column
+            if "deletion" in files:  # results of earlier versions have no such column
                 deletion = files["deletion"].iloc[0]
-                line["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
-            lines.append(line)
-        over = format_seed_count(part["seed"].nunique())
-        title = f"{dataset}: traces of deleted samples in the system's file, {over}"
+                row["deletion is"] = ABSENT if pd.isna(deletion) else str(deletion)
+            rows.append(row)
+        n = format_seed_count(part["seed"].nunique())
+        title = f"{dataset}: traces of deleted samples in the system's file, {n}"
         remark = f"Searched for: {AUDITS['storage'].definition}; no other form."
         if "deletion" in part:
             remark += (
-                " Exact: equal, to the bit, to a fit without the samples; given constants: these were"
+                " Exact: equal, bit for bit, to a fit without the samples; given constants: these were"
                 " chosen with the samples, and stay. –: weights were trained with the samples."
             )
-        titled.append(TitledTable(title, pd.DataFrame(lines), remark))
+        titled.append(TitledTable(title, pd.DataFrame(rows), remark))
     return titled
 
 
-def _format_traces(lines: pd.DataFrame, name: str) -> str:
-    """Return how many of the deleted rows or ids were found (`6 of 6`), or why the search proves nothing."""
-    if lines["why"].notna().any():
-        return str(lines["why"].dropna().iloc[0])
-    return f"{lines[name].sum():.0f} of {lines[f'{name}_of'].sum()}"
+def _format_traces(rows: pd.DataFrame, name: str) -> str:
+    """Format how many deleted rows or ids were found (`6 of 6`), or why the search is inconclusive."""
+    if rows["why"].notna().any():
+        return str(rows["why"].dropna().iloc[0])
+    return f"{rows[name].sum():.0f} of {rows[f'{name}_of'].sum()}"
 
 
 def make_differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
-    """Return how many deleted samples two versions of a model give away; no table without an attack.
+    """Make a table of how many deleted samples two versions of a model reveal; none without an attack.
 
-    There is a line for each method and number of samples deleted together.
+    It has a row for each method and number of samples deleted together.
 
     Parameters
     ----------
     attacks
-        The lines of `munkey.audits.two_versions.Attacker`.
+        The rows of `munkey.audits.two_versions.Attacker`.
     """
     if attacks.empty:
         return []
-    lines = []
+    rows = []
     for (title, batch), attackers in attacks.groupby(["title", "batch"], sort=False):
         precisions = attackers.set_index("attacker")["precision"]
         first = attackers.iloc[0]
-        line = {
+        row = {
             "Method": str(title),
             "deleted at once": f"{batch}",
             "deletions": f"{first['deletions']}",
         }
         for attacker in ("answers", "margins", "weights"):
-            line[attacker] = format_number(precisions.get(attacker), 0)
-        line["chance"] = f"{first['chance']:.2g}"
-        lines.append(line)
+            row[attacker] = format_number(precisions.get(attacker), 0)
+        row["chance"] = f"{first['chance']:.2g}"
+        rows.append(row)
     title = f"{dataset}: deleted samples that two versions give away among all training samples, percent"
     remark = f"{ABSENT}: no linear head; two versions of a memory show which rows are gone."
-    return [TitledTable(title, pd.DataFrame(lines), remark)]
+    return [TitledTable(title, pd.DataFrame(rows), remark)]
 
 
 def list_knobs(grid: pd.DataFrame) -> list[str]:
-    """Return the knobs of an audit's grid whose values differ, by dotted name."""
+    """List the knobs, by dotted name, whose values differ within an audit's grid."""
     knobs = grid.loc[:, grid.columns.str.contains(".", regex=False)]
     return list(knobs.columns[knobs.astype(str).nunique() > 1])
 
 
 def select_deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return a row for each setting of a grid, as it is deployed, in the order of its knobs."""
+    """Select the row of each setting of a grid on the deployed path, in the order of the knobs."""
     rows = grid[grid["path"] == DEPLOYED]
     knobs = list_knobs(grid)
     if not knobs:
@@ -366,39 +365,40 @@ def select_deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return how much the weights keep, by how they are trained, a line for each setting of the grid.
+    """Make a table of how much the weights remember, with a row for each setting of the grid.
 
-    A line has the shares by path, what training had put there, P_s before deletion, and accuracies.
+    A row has the residual share on each path, the contrast before deletion, P_s and accuracies.
     """
     names = short_names(list_knobs(grid))
     rows = select_deployed_rows(grid)
-    lines = []
+    table_rows = []
     reasons: list[str] = []
-    for _, line in rows.iterrows():
-        cells = {name: knob_text(line[knob]) for knob, name in names.items()}
-        if pd.notna(line.get(DIVERGED)):
+    for _, row in rows.iterrows():
+        cells = {name: knob_text(row[knob]) for knob, name in names.items()}
+        if pd.notna(row.get(DIVERGED)):
             cells[RESIDUE] = DIVERGED
-            lines.append(cells)
-            reasons.append(f"{line['setting']}, {line[DIVERGED]}")
+            table_rows.append(cells)
+            reasons.append(f"{row['setting']}, {row[DIVERGED]}")
             continue
-        shares = grid[grid["setting"] == line["setting"]].set_index("path")["share"]
-        cells[RESIDUE] = format_estimate(line, "share")
-        for path, words in PATHS.items():
+        shares = grid[grid["setting"] == row["setting"]].set_index("path")["share"]
+        cells[RESIDUE] = format_estimate(row, "share")
+        for path, label in PATHS.items():
             if path == DEPLOYED:
                 continue
-            cells[f"{RESIDUE}, {words}"] = ABSENT
+            share = ABSENT
             if path in shares:
-                cells[f"{RESIDUE}, {words}"] = format_decimal(shares[path])
-        cells["put there [scores]"] = f"{line['nothing']:.2f}"
-        cells["P_s"] = f"{line['P_s']:.3f}"
-        cells["VA before"] = f"{line['val_before']:.1f}"
-        cells["VA after"] = f"{line['val_after']:.1f}"
-        cells["TA after"] = f"{line['test_after']:.1f}"
+                share = format_decimal(shares[path])
+            cells[f"{RESIDUE}, {label}"] = share
+        cells["put there [scores]"] = f"{row['nothing']:.2f}"
+        cells["P_s"] = f"{row['P_s']:.3f}"
+        cells["VA before"] = f"{row['val_before']:.1f}"
+        cells["VA after"] = f"{row['val_after']:.1f}"
+        cells["TA after"] = f"{row['test_after']:.1f}"
         if "alone_after" in grid:
             cells[HEAD] = ABSENT
-            if pd.notna(line["alone_after"]):
-                cells[HEAD] = format_decimal(line["alone_after"])
-        lines.append(cells)
+            if pd.notna(row["alone_after"]):
+                cells[HEAD] = format_decimal(row["alone_after"])
+        table_rows.append(cells)
     pairs = grid["pairs"].max()
     correlation = math.nan
     if "P_s" in rows:
@@ -407,4 +407,4 @@ def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
         f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share:"
         f" {correlation:.2f}"
     )
-    return TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), diverged_remark(reasons))
+    return TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT), diverged_remark(reasons))

@@ -1,4 +1,4 @@
-"""The frontier: residual share, accuracy, seconds and storage of each design."""
+"""The frontier of designs: residual share, test accuracy, seconds to forget, and storage."""
 
 import math
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ from munkey.report.tables.markup import (
     format_two_digits,
 )
 
-MOST = {
+CONDITIONS = {  # by the largest residual share [%]
     1.0: "Most accurate with a residual share of at most 1 %",
     5.0: "With at most 5 %",
     math.inf: "Whatever the share",
 }
-TIE = 9  # digits: accuracies that differ by less differ by rounding alone
-KINDS = {  # of designs, as legends have them
+TIE = 9  # decimals; accuracies that agree to this many decimals count as equal
+KINDS = {  # kinds of designs, with their labels in legends
     "exact": "deletes exactly",
     "rows": "deletes rows, keeps the weights",
     "weights": "changes the network",
@@ -47,8 +47,8 @@ KINDS = {  # of designs, as legends have them
 }
 NOT_AUDITED = "not audited"
 NO_POWER = "no power"
-# percent: largest residual share of a recommended design; the smaller one if any design meets it
-LITTLE = 1.0, 5.0
+# The largest residual share [%] of a recommended design: 1 % if any design meets it, else 5 %.
+SHARE_LIMITS = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"
@@ -59,18 +59,19 @@ RULE = (
 
 @dataclass(frozen=True)
 class Design:
-    """A way to forget.
+    """A family with its way to forget.
 
     Attributes
     ----------
     name, title
-        As in the tables.
-    stored
-        What must be kept to answer and to forget, in words.
+        The system's name and title in the tables.
     kind
-        One of KINDS. `exact`: after a deletion it is its oracle, to the bit; `rows`: its weights
-        were trained on the deleted rows, and stay; `weights`: it changes or switches off parts of a
-        trained network; `anew`: an oracle, which is the reference and no rival.
+        One of KINDS. `exact`: equal to its oracle, bit for bit, after a deletion; `rows`: deletes
+        rows of a memory, but keeps weights that were trained on them; `weights`: changes the
+        weights of a trained network, or switches parts of it off; `anew`: an oracle, which is a
+        reference and no rival.
+    stored
+        What must be stored to predict and to forget.
     """
 
     name: str
@@ -82,44 +83,48 @@ class Design:
 def make_points(
     summary: pd.DataFrame, audit: pd.DataFrame | None, designs: Sequence[Design]
 ) -> pd.DataFrame:
-    """Return a line for each design of one data set, at its largest forget rate, the smallest bound first.
-
-    Columns beside those of the summary: share_text (the share as printed), bound (percent: the most
-    that the share may be, in either direction; infinite if no bound holds), share, share_low,
-    share_high, seconds (to forget; an oracle's are those of training), front (whether no other
-    design is more accurate with a bound as small; designs that are equal are all on the front).
+    """Make a table of the designs on one data set at its largest forget rate.
 
     Parameters
     ----------
     summary
         The summary of that data set.
     audit
-        Rows of `munkey.audits.family_audit`; None without an audit.
+        The rows of `munkey.audits.family_audit`; None without an audit.
+
+    Returns
+    -------
+    points
+        A row per design, the smallest bound first. It has the summary's columns, and
+        share_text (the share as printed), share, share_low, share_high (percent), bound (percent:
+        the largest absolute share in the interval; infinite if no bound holds), seconds (to forget;
+        for an oracle, to train) and front (whether no other design with as small a bound is more
+        accurate; equal designs are all on the front).
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     audited = {}
     if audit is not None:
         deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
         audited = dict(deployed.set_index("name", drop=False).iterrows())
-    lines = []
+    rows = []
     for design in designs:
         numbers = largest.loc[design.name]
-        seconds = numbers.get("unlearn_s_mean", math.nan)
         if design.kind == "anew":
             seconds = numbers.get("train_s_mean", math.nan)
+        else:
+            seconds = numbers.get("unlearn_s_mean", math.nan)
         share = _find_share(design, audited.get(design.name))
-        lines.append(
-            {"method": design.name, **numbers, **vars(design), **share, "seconds": seconds}
-        )
-    return mark_front(pd.DataFrame(lines))
+        rows.append({"method": design.name, **numbers, **vars(design), **share, "seconds": seconds})
+    return mark_front(pd.DataFrame(rows))
 
 
-def mark_front(lines: pd.DataFrame) -> pd.DataFrame:
-    """Return lines by their bound, then by accuracy, with the column `front`.
+def mark_front(rows: pd.DataFrame) -> pd.DataFrame:
+    """Sort the rows of `make_points` and add the column `front`.
 
-    In this order, a design is on the front if none before it is more accurate.
+    In the order of bounds, then of accuracies, a design is on the front if none before it is more
+    accurate.
     """
-    table = lines.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
+    table = rows.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
     # Oracles are references, not rivals, so their accuracy does not count.
     rivals = table["TA_mean"].where(table["kind"] != "anew", -math.inf).round(TIE)
     return table.assign(front=(rivals >= rivals.cummax()) & (table["kind"] != "anew"))
@@ -131,8 +136,8 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     Parameters
     ----------
     audited
-        The row of the design in an audit; None if it was not audited. `contrast` is 0 there if the
-        design answers as its oracle does, to the bit.
+        The design's row in the audit; None if it was not audited. Its `contrast` is 0 if the
+        design's predictions equal those of its oracle, bit for bit.
     """
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
     unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
@@ -156,21 +161,21 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
 
 
 def write_advice(points: pd.DataFrame) -> str:
-    """Return one sentence that says which design to deploy, and why.
+    """Write one sentence on which design to deploy, and why.
 
-    It names the most accurate of the designs that are shown to leave little, and all designs that
-    are not told apart from it. A design that is shown to be more accurate, but not to leave so
-    little, is named with the difference.
+    It names the most accurate design among those with a small enough residual share, and the ones
+    whose accuracy does not differ significantly from it. If another design is significantly more
+    accurate, but has no such share, it is named with the difference.
 
     Parameters
     ----------
     points
-        The result of the function `points`.
+        The result of `make_points`.
     """
     points = points.dropna(subset="TA_mean")
     rivals = points[points["kind"] != "anew"]
-    # The smallest share that any design is shown to keep to.
-    limits = [limit for limit in LITTLE if (rivals["bound"] <= limit).any()]
+    # The smallest limit that any design meets.
+    limits = [limit for limit in SHARE_LIMITS if (rivals["bound"] <= limit).any()]
     if not limits:
         return _explain_no_advice(rivals, points[points["kind"] == "anew"])
     limit = limits[0]
@@ -180,107 +185,114 @@ def write_advice(points: pd.DataFrame) -> str:
     for _, other in allowed[1:].iterrows():
         if not _is_shown_better(best, other):
             names.append(_title_and_accuracy(other))
-    several = ""
+    remark = ""
     if len(names) > 1:
-        several = ", which are not told apart in test accuracy"
+        remark = ", which are not told apart in test accuracy"
     are_exact = (allowed["kind"] == "exact").all()
     if len(allowed) > 1:
-        virtue = f"are shown to have a residual share of at most {limit:g} %"
         if are_exact:
             virtue = "delete exactly"
+        else:
+            virtue = f"are shown to have a residual share of at most {limit:g} %"
         reason = f"the most accurate of the {len(allowed)} designs that {virtue}"
     elif are_exact:
-        reason = "it alone deletes exactly"
+        reason = "the only design that deletes exactly"
     else:
-        reason = f"it alone is shown to have a residual share of at most {limit:g} %"
+        reason = f"the only design that is shown to have a residual share of at most {limit:g} %"
     rival = _name_more_accurate(best, rivals[rivals["bound"] > limit])
-    return f"Deploy {' or '.join(names)}{several}: {reason}{rival}."
+    return f"Deploy {' or '.join(names)}{remark}: {reason}{rival}."
 
 
 def _sort_by_accuracy(points: pd.DataFrame) -> pd.DataFrame:
     return points.sort_values("TA_mean", ascending=False, kind="stable")
 
 
-def _title_and_accuracy(line: pd.Series) -> str:
-    return f"{line['title']} ({_format_accuracy(line)} %)"
+def _title_and_accuracy(row: pd.Series) -> str:
+    return f"{row['title']} ({_format_accuracy(row)} %)"
 
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
-    """Return whether one's accuracy is above the other's by more than the interval of their difference allows."""
+    """Return whether one design is significantly more accurate than the other (95 % interval)."""
     distance = get_difference(one, other)
     return distance is not None and distance.excludes_zero and distance.value > 0
 
 
 def _name_more_accurate(best: pd.Series, others: pd.DataFrame) -> str:
-    """Return a clause on the most accurate of the others that are shown to be more accurate than the advised one.
+    """Return a clause on the most accurate design that is significantly better than the advised one.
 
-    It is empty if there is no such design.
+    It is empty if there is none.
     """
     for _, rival in _sort_by_accuracy(others).iterrows():
         if _is_shown_better(rival, best):
             distance = get_difference(rival, best)
             assert distance is not None
             interval = f"95 % interval of the difference: {format_interval(distance.interval)}"
-            points = f"{distance.value:.1f} points ({interval})"
+            margin = f"{distance.value:.1f} points ({interval})"
             return (
-                f"; {rival['title']} is more accurate by {points}, but {_explain_not_shown(rival)}"
+                f"; {rival['title']} is more accurate by {margin}, but {_explain_not_shown(rival)}"
             )
     return ""
 
 
-def _explain_not_shown(line: pd.Series) -> str:
-    """Return why a design is not shown to leave little."""
-    if line["share_text"] == NOT_AUDITED:
+def _explain_not_shown(row: pd.Series) -> str:
+    """Return why a design is not shown to have a small residual share."""
+    if row["share_text"] == NOT_AUDITED:
         return "it has not been audited (run `make audits`)"
-    if line["share_text"] == NO_POWER:
+    if row["share_text"] == NO_POWER:
         return "its audit has no power"
-    return f"its residual share is {line['share_text']} %"
+    return f"its residual share is {row['share_text']} %"
 
 
 def _explain_no_advice(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
-    """Return the sentence if no design is shown to leave little: why, and that an oracle is sure to leave nothing."""
-    safe = "train anew to be sure"
+    """Write why no design can be recommended, and that an oracle is always safe."""
+    safe_choice = "retrain to be sure"
     if len(oracles):
-        safe += f": {' or '.join(oracles['title'])}"
+        safe_choice += f": {' or '.join(oracles['title'])}"
     if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
-        return f"No design can be advised: none deletes exactly, and none was audited (run `make audits`); {safe}."
-    return f"No design can be advised: none is shown to have a residual share of at most {LITTLE[-1]:g} %; {safe}."
+        return (
+            "No design can be recommended: none deletes exactly, and none was audited (run `make audits`);"
+            f" {safe_choice}."
+        )
+    return (
+        "No design can be recommended: none is shown to have a residual share of at most"
+        f" {SHARE_LIMITS[-1]:g} %; {safe_choice}."
+    )
 
 
 def describe_frontier(points: pd.DataFrame) -> str:
-    """Return sentences on the most accurate designs: of those that leave little, and of all.
+    """Write sentences on the most accurate designs: for each limit of the residual share, and overall.
 
-    They also say which designs are not told apart from it, and which are unknown.
+    They also list the designs that are not significantly less accurate, and those whose share is
+    unknown.
 
     Parameters
     ----------
     points
-        The result of the function `points`.
+        The result of `make_points`.
     """
     has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])
     points = points.dropna(subset="TA_mean")
-    points = points.assign(
-        accuracy=[f"{_format_accuracy(line)} %" for _, line in points.iterrows()]
-    )
+    points = points.assign(accuracy=[f"{_format_accuracy(row)} %" for _, row in points.iterrows()])
     is_oracle = points["kind"] == "anew"
     rivals = points[~is_oracle]
     sentences = []
-    previous_answer = ""
-    for limit, words in MOST.items():
+    previous_names = ""
+    for limit, condition in CONDITIONS.items():
         allowed = rivals[rivals["bound"] <= limit]
-        answer = "none is shown to have so small a share"
         if len(allowed):
-            answer = _name_best(allowed)
-        if answer == previous_answer:
-            sentences.append(f"{words}: the same.")
+            names = _name_best(allowed)
         else:
-            sentences.append(f"{words}: {answer}.")
-        previous_answer = answer
+            names = "none is shown to have so small a share"
+        if names == previous_names:
+            sentences.append(f"{condition}: the same.")
+        else:
+            sentences.append(f"{condition}: {names}.")
+        previous_names = names
     oracles = []
-    for _, line in points[is_oracle].iterrows():
-        oracles.append(f"{line['title']} ({line['accuracy']}, {_format_seconds(line)} s)")
-    sentences.append(f"Training anew leaves nothing by definition: {', '.join(oracles)}.")
+    for _, row in points[is_oracle].iterrows():
+        oracles.append(f"{row['title']} ({row['accuracy']}, {_format_seconds(row)} s)")
+    sentences.append(f"Retraining leaves nothing by definition: {', '.join(oracles)}.")
     unknown = list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"])
     if unknown:
         sentences.append(f"Not audited, or without power: {', '.join(unknown)}.")
@@ -290,55 +302,58 @@ def describe_frontier(points: pd.DataFrame) -> str:
 
 
 def _name_best(allowed: pd.DataFrame) -> str:
-    """Return the names of the most accurate designs (all of a tie), and of those not told apart from the first."""
+    """Name the most accurate designs (all of a tie), and those not significantly less accurate."""
     accuracies = allowed["TA_mean"].round(TIE)
     is_best = accuracies == accuracies.max()
     best = allowed[is_best]
     similar = []
-    for _, line in _sort_by_accuracy(allowed[~is_best]).iterrows():
-        distance = get_difference(best.iloc[0], line)
+    for _, row in _sort_by_accuracy(allowed[~is_best]).iterrows():
+        distance = get_difference(best.iloc[0], row)
         if distance is not None and not distance.excludes_zero:
-            similar.append(line["title"])
+            similar.append(row["title"])
     clause = ""
     if similar:
         clause = f", not told apart from {', '.join(similar)}"
     return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){clause}"
 
 
-def _format_accuracy(line: pd.Series) -> str:
-    """Return a test accuracy in percent, ± over seeds; that of one seed with its interval over test samples."""
-    interval = compute_accuracy_interval(line)
-    if line["n"] > 1 or interval is None:
-        return format_plus_minus(line["TA_mean"], line["TA_sd"])
-    return f"{line['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
+def _format_accuracy(row: pd.Series) -> str:
+    """Format a test accuracy in percent: ± over seeds, or for one seed the interval over test samples."""
+    interval = compute_accuracy_interval(row)
+    if row["n"] > 1 or interval is None:
+        return format_plus_minus(row["TA_mean"], row["TA_sd"])
+    return f"{row['TA_mean']:.2f} [{interval.low:.1f}, {interval.high:.1f}]"
 
 
-def _format_seconds(line: pd.Series) -> str:
-    if pd.isna(line["seconds"]):
+def _format_seconds(row: pd.Series) -> str:
+    if pd.isna(row["seconds"]):
         return ABSENT
-    return format_two_digits(line["seconds"])
+    return format_two_digits(row["seconds"])
 
 
 def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
-    """Return a table with a line for each of `points`, the front in bold."""
-    lines = []
-    for _, line in points.iterrows():
-        title = line["title"]
-        if line["front"]:
+    """Make a table with a row for each of `points`, and the front in bold."""
+    rows = []
+    for _, row in points.iterrows():
+        title = row["title"]
+        if row["front"]:
             title = emphasize(title, markup)
-        lines.append(
+        rows.append(
             {
                 "Method": title,
-                RESIDUE: line["share_text"],
-                "Test accuracy": _format_accuracy(line),
-                "Seconds": _format_seconds(line),
-                "Must be stored": line["stored"],
-                "Avg Gap": format_cell(line, "gap", markup),
+                RESIDUE: row["share_text"],
+                "Test accuracy": _format_accuracy(row),
+                "Seconds": _format_seconds(row),
+                "Must be stored": row["stored"],
+                "Avg Gap": format_cell(row, "gap", markup),
             }
         )
     first = points.iloc[0]
-    seeds = describe_statistic(int(points["n"].min()))
-    if int(points["n"].min()) == 1 and compute_accuracy_interval(first) is not None:
-        seeds += f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-    about = f"{format_percent(first['rate'])} forgotten: {seeds}, percent; {ABOUT_SHARE}"
-    return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(lines))
+    n = int(points["n"].min())
+    statistic = describe_statistic(n)
+    if n == 1 and compute_accuracy_interval(first) is not None:
+        statistic += (
+            f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
+        )
+    about = f"{format_percent(first['rate'])} forgotten: {statistic}, percent; {ABOUT_SHARE}"
+    return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(rows))

@@ -34,7 +34,7 @@ from munkey.report.tables.summary import (
     summarize,
 )
 
-COLUMNS = (*GAP_METRICS, "Avg Gap")  # of each forget rate
+COLUMNS = (*GAP_METRICS, "Avg Gap")  # for each forget rate
 CSS = (
     "body{font:14px system-ui,sans-serif;margin:1.5em}table{border-collapse:collapse}"
     "th,td{padding:.35em .8em;text-align:right;border-bottom:1px solid #ccc;white-space:nowrap}"
@@ -45,17 +45,17 @@ CSS = (
 def render_texts(
     tidy: pd.DataFrame, differences: pd.DataFrame, rows: Sequence[Row]
 ) -> dict[str, str]:
-    """Return all tables of an experiment as text, by the name of the rule's output that each is written to.
+    """Render all tables of an experiment as text, by the name of the output that each is written to.
 
-    `datasets` shows each data set at its largest rate only.
+    The table `datasets` has only the largest rate of each data set.
 
     Parameters
     ----------
     tidy
-        Metrics of all data sets, and of systems that are not rows: METHOD-off, after a request for
-        a class.
+        The metrics of all data sets, also of systems without a row, such as METHOD-off after a
+        request for a class.
     differences
-        Between systems, as `munkey.evaluation.paired.compare_systems` makes them.
+        The differences between systems, as `munkey.evaluation.paired.compare_systems` makes them.
     """
     tidy = add_seed_gaps(tidy, rows)
     numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)
@@ -75,29 +75,29 @@ def render_texts(
 
 
 def render_main_table(
-    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
+    summary: pd.DataFrame, systems: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> str:
-    """Return the paper's main table as text, forget rates side by side.
+    """Render the paper's main table as text, with the forget rates side by side.
 
     The lowest gap is bold if its mean ± sd overlaps no other's.
 
     Parameters
     ----------
     residue
-        The column of residual shares, where audits were run; LaTeX has no such column.
+        The column of residual shares, if audits were run. It is omitted in LaTeX.
     """
     if markup == "latex":
-        return _render_latex(summary, rows)
-    text = render(make_main_tables(summary, rows, markup, residue), markup)
+        return _render_latex(summary, systems)
+    text = render(make_main_tables(summary, systems, markup, residue), markup)
     if markup == "html":
         return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}"
     return text
 
 
 def make_main_tables(
-    summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
+    summary: pd.DataFrame, systems: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[TitledTable]:
-    """Return the main table as one table per data set, whose columns name both metric and rate."""
+    """Make the main table: one table per data set, with a column for each metric at each rate."""
     rates = sorted(summary["rate"].unique(), reverse=True)
     columns = ["Method"]
     about_share = ""
@@ -109,117 +109,117 @@ def make_main_tables(
     titled = []
     for dataset, part in summary.groupby("dataset", sort=False):
         n = int(part["n"].min())
-        lines = _make_lines(part, rates, rows, markup, residue or {})
+        rows = _make_rows(part, rates, systems, markup, residue or {})
         title = f"{dataset}: {describe_statistic(n)}, percent; {describe_bold_rule(n)}{about_share}"
         titled.append(
-            TitledTable(title, pd.DataFrame(lines, columns=columns), _make_remark(part, rows))
+            TitledTable(title, pd.DataFrame(rows, columns=columns), _make_remark(part, systems))
         )
     return titled
 
 
 def make_selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
-    """Return the grid of (p_image, p_token) of a data set, with the reason why each pair was chosen or not.
+    """Make a table of a data set's grid of (p_image, p_token), and why each pair was chosen or not.
 
     Parameters
     ----------
     grid
-        The result of `munkey.evaluation.selection.table`.
+        The result of `munkey.evaluation.selection.make_table`.
     """
-    lines = []
-    for line in grid.to_dict("records"):
-        lines.append(
+    rows = []
+    for row in grid.to_dict("records"):
+        rows.append(
             {
-                "p_image": f"{line['p_image']:g}",
-                "p_token": f"{line['p_token']:g}",
-                "P_s": format_number(line["P_s"], 3),
-                "Validation gap": format_number(line["gap"], 2),
-                "Why": line["reason"],
+                "p_image": f"{row['p_image']:g}",
+                "p_token": f"{row['p_token']:g}",
+                "P_s": format_number(row["P_s"], 3),
+                "Validation gap": format_number(row["gap"], 2),
+                "Why": row["reason"],
             }
         )
-    return TitledTable(title, pd.DataFrame(lines))
+    return TitledTable(title, pd.DataFrame(rows))
 
 
-def _make_lines(
+def _make_rows(
     part: pd.DataFrame,
     rates: Sequence[float],
-    rows: Sequence[Row],
+    systems: Sequence[Row],
     markup: Markup,
     residue: Residue,
 ) -> list[list[str]]:
-    """Return the cells of every row for one data set; the lowest gap at each rate is bold as in `lowest`.
+    """Make the rows of one data set's table. A bold gap at each rate is that of `find_lowest_gap`.
 
     Parameters
     ----------
     part
-        The lines of a summary for that data set.
+        The rows of a summary for that data set.
     """
     absent = [ABSENT] * len(COLUMNS)
-    ranked = [row.name for row in rows if row.is_ranked]
-    lines = {row.name: [row.title] for row in rows}
+    ranked = [system.name for system in systems if system.is_ranked]
+    rows = {system.name: [system.title] for system in systems}
     if residue:
         shares = residue.get(str(part["dataset"].iloc[0]), {})
-        for name, cells in lines.items():
+        for name, cells in rows.items():
             cells.append(shares.get(name, ABSENT))
     for rate in rates:
         at_rate = part[part["rate"] == rate].set_index("method")
         best = find_lowest_gap(at_rate[at_rate.index.isin(ranked)])
-        summary_lines = dict(at_rate.iterrows())
-        for name, cells in lines.items():
-            if name not in summary_lines:
+        summary_rows = dict(at_rate.iterrows())
+        for name, cells in rows.items():
+            if name not in summary_rows:
                 cells.extend(absent)
                 continue
-            numbers = summary_lines[name]
+            numbers = summary_rows[name]
             for metric in GAP_METRICS:
                 cells.append(format_cell(numbers, metric, markup))
             gap = format_cell(numbers, "gap", markup)
             if name == best:
                 gap = emphasize(gap, markup)
             cells.append(gap)
-    return list(lines.values())
+    return list(rows.values())
 
 
-def _make_remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Return all sentences that stand below the table of one data set; empty if there are none."""
+def _make_remark(part: pd.DataFrame, systems: Sequence[Row]) -> str:
+    """Write the remark below the table of one data set; empty if there is nothing to remark."""
     sentences = [
         describe_underfit(part),
-        describe_damage(part, rows),
+        describe_damage(part, systems),
         describe_certificates(part),
         describe_diverged(part),
     ]
     return " ".join(filter(None, sentences))
 
 
-def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Return all data sets in one LaTeX table, each under a row with its name.
+def _render_latex(summary: pd.DataFrame, systems: Sequence[Row]) -> str:
+    """Render all data sets in one LaTeX table, each below a row with its name.
 
-    pandas writes no rows that span all columns, so that row, and the rules around it, are LaTeX in
-    the first cell of the first line of a data set. The table needs booktabs and amsmath.
+    pandas cannot write rows that span all columns. Therefore, that row and the rules around it are
+    LaTeX code in the first cell of a data set's first row. The table needs booktabs and amsmath.
     """
     rates = sorted(summary["rate"].unique(), reverse=True)
     width = 1 + len(COLUMNS) * len(rates)
-    lines: list[list[str]] = []
+    rows: list[list[str]] = []
     remarks = ""
     for dataset, part in summary.groupby("dataset", sort=False):
-        remark = _make_remark(part, rows)
+        remark = _make_remark(part, systems)
         if remark:
             remarks += f"% {dataset}: {remark}\n"
-        dataset_lines = _make_lines(part, rates, rows, "latex", {})
+        dataset_rows = _make_rows(part, rates, systems, "latex", {})
         n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
-        first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_lines[0][0])])
-        if lines:
+        first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_rows[0][0])])
+        if rows:
             first_cell = "\\midrule\n" + first_cell
-        dataset_lines[0][0] = first_cell
-        lines += dataset_lines
+        dataset_rows[0][0] = first_cell
+        rows += dataset_rows
     columns = " ".join(["l", *["cccc c"] * len(rates)])
-    frame = pd.DataFrame(lines, columns=_make_header(rates))
+    frame = pd.DataFrame(rows, columns=_make_header(rates))
     return "% needs booktabs, amsmath\n" + remarks + latex_table(frame, columns)
 
 
 def _make_header(rates: Sequence[float]) -> pd.MultiIndex:
-    """Return the table's head of two rows: the rates, and below each its metrics.
+    """Make the two rows of the table's header: the rates, and below each its metrics.
 
-    The rules between the two rows are LaTeX in the first cell of the second row.
+    The rules between the two rows are LaTeX code in the first cell of the second row.
     """
     width = len(COLUMNS)
     rules = []

@@ -12,7 +12,7 @@ from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
 ABSENT = "–"
-# metrics in whose place a table says that a system diverged
+# The metrics in whose cells a table marks a diverged system.
 DIVERGED_IN = ("TA", "gap", "unlearn_s")
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans(
@@ -41,7 +41,17 @@ NOTHING: dict[Markup, str] = {
 
 
 class TitledTable(NamedTuple):
-    """A table that is ready to print: a title (may be empty), cells that carry their markup, and a remark below."""
+    """A table that is ready to print.
+
+    Attributes
+    ----------
+    title
+        The title; may be empty.
+    frame
+        The cells as text, with their markup.
+    remark
+        A remark below the table; may be empty.
+    """
 
     title: str
     frame: pd.DataFrame
@@ -49,7 +59,7 @@ class TitledTable(NamedTuple):
 
 
 def get_markup(path: str | Path) -> Markup:
-    """Return the markup of a file, by its suffix. Raises KeyError for an unknown suffix."""
+    """Return the markup that a file's suffix stands for. Raises KeyError for an unknown suffix."""
     return MARKUP_BY_SUFFIX[Path(path).suffix]
 
 
@@ -61,33 +71,33 @@ def format_number(value: float | None, digits: int) -> str:
 
 
 def format_plus_minus(mean: float, sd: float, digits: int = 2) -> str:
-    """Return `mean ± sd` in plain text; `mean` alone without a standard deviation."""
+    """Format `mean ± sd` as plain text; only `mean` if sd is NaN."""
     if pd.isna(sd):
         return f"{mean:.{digits}f}"
     return f"{mean:.{digits}f} ± {sd:.{digits}f}"
 
 
 def count_decimals(metric: str) -> int:
-    """Return how many decimals the paper prints of a metric."""
+    """Return the number of decimals with which the paper prints a metric."""
     if metric == "P_s":
         return 3
     return 2
 
 
 def format_two_digits(seconds: float) -> str:
-    """Return a number with two digits that count: 0.017, 120."""
+    """Format a number with two significant digits: 0.017, 120."""
     return f"{float(f'{seconds:.2g}'):g}"
 
 
-def format_cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
-    """Return `mean ± sd` of a metric; – where a summary has none.
+def format_cell(row: pd.Series, metric: str, markup: Markup, digits: int = 2) -> str:
+    """Format `mean ± sd` of a metric in a summary's row; – if it has none.
 
-    If that is since the system diverged, the metrics in DIVERGED_IN say so.
+    If the reason is that the system diverged, the cells of the metrics in DIVERGED_IN say so.
     """
-    mean = line.get(f"{metric}_mean", np.nan)
-    sd = line.get(f"{metric}_sd", np.nan)
+    mean = row.get(f"{metric}_mean", np.nan)
+    sd = row.get(f"{metric}_sd", np.nan)
     if pd.isna(mean):
-        if metric in DIVERGED_IN and pd.notna(line.get(DIVERGED)):
+        if metric in DIVERGED_IN and pd.notna(row.get(DIVERGED)):
             return DIVERGED
         return ABSENT
     if markup != "latex":
@@ -97,17 +107,17 @@ def format_cell(line: pd.Series, metric: str, markup: Markup, digits: int = 2) -
     return rf"${mean:.{digits}f}_{{\pm \text{{\tiny {sd:.{digits}f}}}}}$"
 
 
-def find_lowest_gap(lines: pd.DataFrame) -> Hashable | None:
+def find_lowest_gap(rows: pd.DataFrame) -> Hashable | None:
     """Return the index of the lowest gap if its mean ± sd overlaps no other's, else None.
 
-    The result is None for one seed, which has no sd, and for a single line, which has no rival.
+    The result is also None for a single seed, which has no sd, and for a single gap.
 
     Parameters
     ----------
-    lines
-        A summary with the columns gap_mean and gap_sd; lines without a gap do not count.
+    rows
+        A summary with the columns gap_mean and gap_sd. Rows without a gap are ignored.
     """
-    gaps = lines.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
+    gaps = rows.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():
         return None
     mean = gaps["gap_mean"].round(2)  # as printed
@@ -119,54 +129,54 @@ def find_lowest_gap(lines: pd.DataFrame) -> Hashable | None:
 
 
 def emphasize(cell: str, markup: Markup) -> str:
-    """Return a cell in bold."""
+    """Make a cell bold."""
     return EMPHASIS[markup].format(cell)
 
 
 def format_seed_count(n: int) -> str:
-    """Return the number of seeds in words: `n = 3 seeds`, `n = 1 seed`."""
+    """Format a number of seeds: `n = 3 seeds`, `n = 1 seed`."""
     return f"n = {pluralize(n, 'seed')}"
 
 
 def describe_statistic(n: int) -> str:
-    """Return in words which statistic a table over n seeds shows; one seed has no deviation."""
+    """Describe the statistic in a table over n seeds; a single seed has no deviation."""
     if n == 1:
         return format_seed_count(n)
     return f"mean ± sd over {format_seed_count(n)}"
 
 
 def describe_bold_rule(n: int) -> str:
-    """Return the rule for bold cells in a table over n seeds, for its title."""
+    """Describe which cells are bold in a table over n seeds, for its title."""
     if n == 1:
         return "nothing is bold with one seed"
     return "bold where the lowest Avg Gap ± sd overlaps no other"
 
 
 def format_percent(rate: float) -> str:
-    """Return a share in percent, without digits that say nothing: `2 %`, `0.5 %`."""
+    """Format a share in percent, without trailing zeros: `2 %`, `0.5 %`."""
     return f"{100 * rate:g} %"
 
 
 def diverged_remark(reasons: Sequence[str]) -> str:
-    """Return a sentence that lists what diverged and why; empty for no reasons."""
+    """Write a sentence that lists the reasons of what diverged; empty without reasons."""
     if not reasons:
         return ""
     return f"Diverged: {'. '.join(reasons)}."
 
 
 def render(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Return tables as text, in order."""
+    """Render tables as text, in order."""
     return RENDERERS[markup](tables)
 
 
 def render_or_note(tables: Sequence[TitledTable], markup: Markup) -> str:
-    """Return tables as text, in order, or a sentence that there are none."""
+    """Render tables as text, in order, or a sentence that there are none."""
     if not tables:
         return NOTHING[markup]
     return render(tables, markup)
 
 
-def _markdown(tables: Sequence[TitledTable]) -> str:
+def _render_markdown(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = table.frame.to_markdown(index=False, disable_numparse=True)
@@ -178,7 +188,7 @@ def _markdown(tables: Sequence[TitledTable]) -> str:
     return "\n\n".join(texts) + "\n"
 
 
-def _html(tables: Sequence[TitledTable]) -> str:
+def _render_html(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         text = f"<h3>{table.title}</h3>\n{html_table(table.frame)}"
@@ -188,7 +198,7 @@ def _html(tables: Sequence[TitledTable]) -> str:
     return "\n".join(texts) + "\n"
 
 
-def _latex(tables: Sequence[TitledTable]) -> str:
+def _render_latex(tables: Sequence[TitledTable]) -> str:
     texts = []
     for table in tables:
         columns = "l" * table.frame.shape[1]
@@ -197,26 +207,26 @@ def _latex(tables: Sequence[TitledTable]) -> str:
 
 
 RENDERERS: dict[Markup, Callable[[Sequence[TitledTable]], str]] = {
-    "markdown": _markdown,
-    "html": _html,
-    "latex": _latex,
+    "markdown": _render_markdown,
+    "html": _render_html,
+    "latex": _render_latex,
 }
 
 
 def html_table(frame: pd.DataFrame) -> str:
-    """Return a frame of cells as an HTML table; nothing is escaped."""
+    """Render a frame of cells as an HTML table, without escaping them."""
     return frame.to_html(index=False, escape=False, border=0)
 
 
 def latex_table(frame: pd.DataFrame, columns: str) -> str:
-    """Return a frame of cells as a booktabs table; text is escaped, formulas are left alone.
+    """Render a frame of cells as a booktabs table, in which text is escaped, but formulas are not.
 
-    Equal labels in the upper row of two header rows become one that spans them.
+    With two header rows, equal labels in the upper row are merged into one that spans them.
 
     Parameters
     ----------
     columns
-        The alignment of the columns, as LaTeX wants it.
+        The alignment of the columns in LaTeX's notation, e.g. "lcc".
     """
     styler = frame.style.hide(axis="index")
     styler = styler.format(escape_latex).format_index(escape_latex, axis="columns")
@@ -224,12 +234,12 @@ def latex_table(frame: pd.DataFrame, columns: str) -> str:
 
 
 def escape_latex(cell: object) -> str:
-    """Return a cell as LaTeX, with its special characters escaped.
+    """Escape the special characters of LaTeX in a cell.
 
     Text with a formula between $ is assumed to be LaTeX already.
     """
     text = str(cell)
     if "$" in text:
         return text
-    # Escapes may put two formulas side by side, which become one: $\ell$$_1$ is $\ell_1$.
+    # Merge adjacent formulas: $\ell$$_1$ becomes $\ell_1$.
     return text.translate(LATEX_ESCAPES).replace("$$", "")

@@ -1,10 +1,10 @@
-"""Ranks of methods by the gap of each seed, and which of them a run tells apart (Demšar 2006).
+"""Ranks of methods by the gap of each seed, with tests of which methods differ (Demšar 2006).
 
-At every seed and rate the methods are ranked; equal gaps share the mean of their ranks. The tests
-compare blocks that must be independent of each other. A block is a seed of a data set; its rates
-are not blocks of their own, because they start from the same trained models. So the ranks of a seed
-are averaged over its rates and ranked again. Friedman's test says whether the methods differ at
-all; if it does, Nemenyi's says which two do.
+Methods are ranked at every seed and rate; equal gaps share the mean of their ranks. The tests
+compare blocks, which must be independent of each other. A block is a seed of a data set. Its rates
+cannot be separate blocks, because they start from the same trained models, so the ranks of a seed
+are averaged over its rates and ranked again. Friedman's test shows whether the methods differ at
+all. If so, Nemenyi's test shows which pairs differ.
 """
 
 import math
@@ -18,12 +18,12 @@ if TYPE_CHECKING:  # planning imports this file, and nothing heavy
     from munkey.report.tables.markup import TitledTable
     from munkey.report.tables.summary import Row
 
-FEWEST_BLOCKS = 5  # with fewer, the distributions that the tests assume are far off
+FEWEST_BLOCKS = 5  # with fewer, the tests' assumptions on distributions are far off
 FEWEST_METHODS = 3
 LEVEL = 0.05
-DIGITS = 6  # gaps that differ by less differ by rounding alone
+DECIMALS = 6  # gaps that agree to this many decimals count as equal
 BLOCK = ["dataset", "seed"]
-LINE = [*BLOCK, "rate"]
+INDEX = [*BLOCK, "rate"]
 REMARK = (
     "At every seed and rate, methods are ranked by the gap to their own oracle; 1 is the best. The rates of a seed"
     " start from the same trained models, so only seeds are independent, and the tests count seeds. The smaller"
@@ -47,8 +47,8 @@ class RankTest:
     difference
         The critical difference: methods whose mean ranks are at least this far apart differ.
     pairs
-        P-values of Nemenyi's test for each two methods; all 1 where Friedman's test does not say
-        that any differ.
+        The p-values of Nemenyi's test for each pair of methods; all 1 if Friedman's test is not
+        significant.
     """
 
     mean: "pd.Series[float]"
@@ -59,19 +59,19 @@ class RankTest:
 
     @property
     def friedman(self) -> str:
-        """Friedman's test in words."""
+        """The result of Friedman's test, as text."""
         if self.p < 0.0005:
             return "Friedman p < 0.001"
         return f"Friedman p = {self.p:.3f}"
 
 
 def has_enough_blocks(blocks: int, methods: int) -> bool:
-    """Return whether there is enough to rank."""
+    """Return whether there are enough blocks and methods to rank."""
     return blocks >= FEWEST_BLOCKS and methods >= FEWEST_METHODS
 
 
 def describe_shortage(blocks: "pd.DataFrame") -> str:
-    """Return a phrase that says how many seeds or methods are missing to rank; empty if there are enough.
+    """Write why there are too few seeds or methods to rank; empty if there are enough.
 
     Parameters
     ----------
@@ -86,54 +86,55 @@ def describe_shortage(blocks: "pd.DataFrame") -> str:
 
 
 def compute_ranks(gaps: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the ranks of the methods within each line.
+    """Rank the methods within each row.
 
-    A method that has no gap in one of the lines is left out: it cannot be ranked there, and a line
-    without it would rank the others among fewer.
+    A method without a gap in one of the rows is left out, since it cannot be ranked there, and
+    without it, the others would be ranked among fewer methods in this row.
 
     Parameters
     ----------
     gaps
-        A line for each data set, seed and rate, a column for each method.
+        A row for each data set, seed and rate, and a column for each method.
     """
-    return gaps.dropna(axis="columns").round(DIGITS).rank(axis="columns")
+    return gaps.dropna(axis="columns").round(DECIMALS).rank(axis="columns")
 
 
-def rank_methods(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame":
-    """Return a line of ranks for each data set, seed and rate, a column for each method, named by its title.
+def rank_methods(tidy: "pd.DataFrame", systems: "Sequence[Row]") -> "pd.DataFrame":
+    """Rank the methods by the gap of each seed, for each data set and rate.
 
-    Originals and oracles are not ranked. Its CSV file is read with `set_index(LINE)`.
+    There is a column for each method, named by its title. Originals and oracles are not ranked. To
+    read the table's CSV file, use `set_index(INDEX)`.
 
     Parameters
     ----------
     tidy
         Tidy metrics with the gap of each seed (`with_seed_gaps`).
     """
-    titles = {row.name: row.title for row in rows if row.is_ranked}
+    titles = {system.name: system.title for system in systems if system.is_ranked}
     gaps = tidy[(tidy["metric"] == "gap") & tidy["method"].isin(titles)]
-    wide = gaps.pivot(index=LINE, columns="method", values="value")
+    wide = gaps.pivot(index=INDEX, columns="method", values="value")
     ordered = wide.reindex(columns=list(titles)).rename(columns=titles)
     return compute_ranks(ordered.rename_axis(columns=None))
 
 
 def rank_by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the blocks: ranks of each data set and seed, from the mean over its rates.
+    """Rank the methods in each block, a seed of a data set, by their mean ranks over its rates.
 
     Parameters
     ----------
     ranks
-        From `compute_ranks`.
+        The result of `compute_ranks`.
     """
-    return ranks.groupby(level=BLOCK).mean().round(DIGITS).rank(axis="columns")
+    return ranks.groupby(level=BLOCK).mean().round(DECIMALS).rank(axis="columns")
 
 
 def describe_blocks(ranks: "pd.DataFrame") -> str:
-    """Return how many blocks ranks have, in words.
+    """Return the number of blocks, e.g. "10 seeds".
 
     Parameters
     ----------
     ranks
-        From `compute_ranks`.
+        The result of `compute_ranks`.
     """
     blocks = rank_by_seed(ranks).index
     if blocks.get_level_values("dataset").nunique() > 1:
@@ -142,17 +143,26 @@ def describe_blocks(ranks: "pd.DataFrame") -> str:
 
 
 def compare_ranks(blocks: "pd.DataFrame") -> RankTest:
-    """Test whether methods differ over blocks (B, M) of ranks, and which two do.
+    """Test whether the methods differ, and which pairs do.
 
-    Raises ValueError where there are too few blocks or methods.
+    Parameters
+    ----------
+    blocks
+        Ranks of M methods in B blocks, (B, M).
+
+    Raises
+    ------
+    ValueError
+        If there are too few blocks or methods.
     """
     from scikit_posthocs import posthoc_nemenyi_friedman
     from scipy.stats import friedmanchisquare
 
     count, methods = blocks.shape
-    if describe_shortage(blocks):
-        raise ValueError(describe_shortage(blocks))
-    # Where all ranks are equal, Friedman's statistic is 0 / 0, and no methods differ.
+    shortage = describe_shortage(blocks)
+    if shortage:
+        raise ValueError(shortage)
+    # If all ranks are equal, Friedman's statistic is 0 / 0, and no methods differ.
     p = 1.0
     if (blocks.nunique(axis="columns") > 1).any():
         p = friedmanchisquare(*blocks.to_numpy().T).pvalue
@@ -164,44 +174,44 @@ def compare_ranks(blocks: "pd.DataFrame") -> RankTest:
 
 
 def compute_critical_difference(methods: int, blocks: int) -> float:
-    """Return the smallest difference of two mean ranks that is significant in Nemenyi's test at 5 %."""
+    """Compute the smallest difference of mean ranks that is significant in Nemenyi's test at 5 %."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))
     return quantile * math.sqrt(methods * (methods + 1) / blocks / 12)
 
 
-def make_rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
-    """Return a line for each method, the best first, with its mean ranks and the methods that it differs from.
+def make_rank_table(ranks: "pd.DataFrame", systems: "Sequence[Row]" = ()) -> "TitledTable":
+    """Make a table of mean ranks, with a row per method, the best first.
 
-    Mean ranks are by seed, by seed and rate, and at each rate. If there are too few seeds or
-    methods, the title says so.
+    Mean ranks are by seed, by seed and rate, and at each rate. The last column lists the methods
+    that a method differs from. If there are too few seeds or methods, the title says so.
 
     Parameters
     ----------
     ranks
-        The result of `ranks_by_title`.
-    rows
-        The rows of the main table; the remark names those that are not ranked.
+        The result of `rank_methods`.
+    systems
+        The systems of the main table. A remark lists those that cannot be ranked.
     """
     import pandas as pd
 
     from munkey.report.tables.markup import ABSENT, TitledTable, format_percent
 
-    titles = [row.title for row in rows if row.is_ranked]
+    titles = [system.title for system in systems if system.is_ranked]
     unranked = [title for title in titles if title not in ranks.columns]
     remark = ""
     if unranked:
         remark = f"Not ranked, since it lacks a gap somewhere: {', '.join(unranked)}."
-    missing = describe_shortage(rank_by_seed(ranks))
-    if missing:
-        return TitledTable(
-            missing[0].upper() + missing[1:], pd.DataFrame({"Method": titles}), remark
-        )
-    test = compare_ranks(rank_by_seed(ranks))
+    blocks = rank_by_seed(ranks)
+    shortage = describe_shortage(blocks)
+    if shortage:
+        title = shortage[0].upper() + shortage[1:]
+        return TitledTable(title, pd.DataFrame({"Method": titles}), remark)
+    test = compare_ranks(blocks)
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     rates = list(map(float, by_rate.index))
-    lines = []
+    rows = []
     for title, mean in test.mean.items():
         cells = {
             "Method": title,
@@ -213,7 +223,7 @@ def make_rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Title
         p_values = test.pairs[title].reindex(test.mean.index)
         others = p_values.index[p_values < LEVEL]
         cells["told apart from"] = ", ".join(map(str, others)) or ABSENT
-        lines.append(cells)
+        rows.append(cells)
     datasets = ", ".join(dict.fromkeys(ranks.index.get_level_values("dataset")))
     if_independent = compute_critical_difference(len(ranks.columns), len(ranks))
     title = (
@@ -221,4 +231,4 @@ def make_rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "Title
         f" {test.friedman}; critical difference {test.difference:.2f} by seed ({if_independent:.2f} if all"
         f" {len(ranks)} pairs of seed and rate were independent)"
     )
-    return TitledTable(title, pd.DataFrame(lines), remark)
+    return TitledTable(title, pd.DataFrame(rows), remark)

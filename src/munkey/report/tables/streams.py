@@ -27,16 +27,16 @@ from munkey.report.tables.markup import (
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
-EVERY = 0  # instead of the number of a request: all samples that have been forgotten so far
+ALL_REQUESTS = 0  # in place of a request's number: all samples that were forgotten so far
 
 
 class StreamedSystem(TypedDict):
-    """A system, in the form in which munkey.experiment.plan.streams lists it.
+    """A system, as `munkey.experiment.plan.streams` lists it.
 
     Attributes
     ----------
     logits, records
-        Paths of files, one of each for every model.
+        The files of each model.
     """
 
     name: str
@@ -47,17 +47,18 @@ class StreamedSystem(TypedDict):
 
 
 class StreamFindings(NamedTuple):
-    """The findings of all systems.
+    """The findings on all systems.
 
     Attributes
     ----------
     curves
-        A table with the columns name, title, seed, done, seconds, RA and TA.
+        A table with the columns name, title, seed, RA, TA, done (the number of requests so far) and
+        seconds.
     shares
-        A table with the columns name, title, done, request (EVERY: all so far), and the residual
-        share in percent with its interval over pairs: share, share_low, share_high.
+        A table with the columns name, title, done, request (or ALL_REQUESTS), and the residual share
+        in percent with its interval over pairs: share, share_low and share_high.
     diverged
-        Which seeds of a system diverged and why, by the system's name.
+        The seeds that diverged and the reasons, by the system's name.
     """
 
     curves: pd.DataFrame
@@ -69,7 +70,7 @@ def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
     """Read the files of all systems, and compute their residual shares.
 
     An oracle never saw the deleted samples, so it has no shares. A system with a diverged model has
-    neither curves nor shares.
+    no curves either.
     """
     diverged: dict[str, str] = {}
     curves: list[dict[str, object]] = []
@@ -88,27 +89,27 @@ def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
             for moment in record["moments"]:
                 curves.append({**key, "seed": seed, **moment})
         arrays = list(map(read_npz, system["logits"]))
-        is_oracle = arrays[0]["done"][0] > 0  # an oracle has no answers before the first request
+        is_oracle = arrays[0]["done"][0] > 0  # an oracle has no logits before the first request
         if not is_oracle:
-            for line in compute_shares(arrays):
-                shares.append({**key, **line})
+            for row in compute_shares(arrays):
+                shares.append({**key, **row})
     return StreamFindings(
         pd.DataFrame(curves, columns=CURVES), pd.DataFrame(shares, columns=SHARES), diverged
     )
 
 
 def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
-    """Yield the residual share of each request, after it and after each later request.
+    """Yield the residual share of each request's samples, after this and after each later request.
 
-    Shares are computed in pairs of models that never saw the samples that the other one deletes.
-    Both have had as many requests, so the effects of these on everything else cancel.
+    Shares are computed in pairs of models, neither of which saw the samples that the other deletes.
+    Both have carried out equally many requests, so the effects on all other samples cancel.
 
     Parameters
     ----------
     models
-        Arrays of `munkey.jobs.relearn.stream`; those of seeds 2p and 2p + 1 are a pair.
+        The arrays that `munkey.jobs.relearn.stream` writes; those of seeds 2p and 2p + 1 are a pair.
     """
-    requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0: not deleted
+    requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0 if not deleted
     deleted = requests > 0
     absent = swap_partners(deleted)
     halves = Halves(deleted, absent, models[0]["splits"] == "test")
@@ -124,10 +125,11 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
         differences.append(compute_differences(scores, first))
     before = differences[0]
     for done, after in enumerate(differences[1:], 1):
-        for number in (EVERY, *range(1, done + 1)):
-            is_counted = request == number
-            if number == EVERY:
+        for number in (ALL_REQUESTS, *range(1, done + 1)):
+            if number == ALL_REQUESTS:
                 is_counted = request <= done
+            else:
+                is_counted = request == number
             contrast = compute_contrasts(after, first, is_counted)
             nothing = compute_contrasts(before, first, is_counted)
             share = estimate_ratio(contrast, nothing, paired=True)
@@ -143,19 +145,19 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
 def make_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
 ) -> list[TitledTable]:
-    """Return the summary of all systems, and for each method its residual shares.
+    """Make a summary of all systems, and for each method a table of its residual shares.
 
-    The latter table is a triangle, with the share of each request after it and after later ones.
+    The latter has a row per request, with its share after this and after each later request.
     """
     curves = results.curves
     last = 0
     if len(curves):
         last = int(curves["done"].max())
     milestones = dict.fromkeys((0, 1, (last + 1) // 2, last))
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in results.diverged:
-            lines.append(
+            rows.append(
                 {"Method": system["title"], RESIDUE: DIVERGED, "Must be kept": system["stored"]}
             )
             continue
@@ -171,11 +173,11 @@ def make_tables(
         cells["In all [s]"] = format_two_digits(seconds.sum().mean())
         if shares.empty:
             cells["In all [s]"] = ABSENT
-        cells[RESIDUE] = _format_share(shares, last, EVERY)
+        cells[RESIDUE] = _format_share(shares, last, ALL_REQUESTS)
         cells[f"{RESIDUE}, first request, at once"] = _format_share(shares, 1, 1)
         cells[f"{RESIDUE}, first request, in the end"] = _format_share(shares, last, 1)
         cells["Must be kept"] = system["stored"]
-        lines.append(cells)
+        rows.append(cells)
     titles = {system["name"]: system["title"] for system in systems}
     reasons = [f"{titles[name]}, {why}" for name, why in results.diverged.items()]
     remark = diverged_remark(reasons)
@@ -183,14 +185,14 @@ def make_tables(
     basis = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
     title = f"{dataset}: {last} requests one after another; {basis}"
     return [
-        TitledTable(title, pd.DataFrame(lines).fillna(ABSENT), remark),
+        TitledTable(title, pd.DataFrame(rows).fillna(ABSENT), remark),
         *_make_triangles(results.shares),
     ]
 
 
 def _make_triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
-    """Yield a table for each method: a line for each request, a column for each number of requests so far."""
-    for title, part in shares[shares["request"] != EVERY].groupby("title", sort=False):
+    """Yield a table per method, with a row per request and a column per number of requests so far."""
+    for title, part in shares[shares["request"] != ALL_REQUESTS].groupby("title", sort=False):
         wide = part.pivot(index="request", columns="done", values="share")
         cells = wide.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
         frame = cells.reset_index().rename(columns={"request": "Request"})
@@ -205,9 +207,9 @@ def _format_mean(curve: pd.DataFrame, metric: str, done: int) -> str:
 
 
 def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:
-    """Return the share of a request after `done` requests, with its interval, in whole percent."""
-    if shares.empty:  # an oracle's
+    """Format the share of a request after `done` requests, with its interval, in whole percent."""
+    if shares.empty:  # for an oracle
         return ABSENT
-    line = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
-    value, low, high = (line + 0.0).round()
+    row = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
+    value, low, high = (row + 0.0).round()
     return f"{value:.0f} [{low:.0f}, {high:.0f}]".replace("inf", "∞")

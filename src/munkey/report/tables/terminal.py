@@ -1,21 +1,21 @@
-"""Tables in Markdown as a terminal shows them: without markup, and no wider than a screen."""
+"""Markdown tables for a terminal: without markup, and no wider than the screen."""
 
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-WIDTH = 100  # columns of a screen
+WIDTH = 100  # of the screen, in characters
 MARKS = re.compile(r"\*\*|</?u>")
 
 Column = list[str]  # its head, then its cells
 
 
 def render_plain(markdown: str, width: int = WIDTH) -> str:
-    """Return a page of titled tables as plain text.
+    """Render a page of titled tables as plain text.
 
-    The columns of a wide table that do not fit stand below, beside its first column again. Columns
-    of one forget rate, whose heads end in the same @RATE, stay together where they fit.
+    A table that is too wide continues below, with its first column repeated. Columns of one forget
+    rate, whose heads end in the same @RATE, stay together if they fit.
     """
     texts = []
     for is_table, lines in groupby(markdown.splitlines(), key=lambda line: line.startswith("|")):
@@ -27,13 +27,13 @@ def render_plain(markdown: str, width: int = WIDTH) -> str:
 
 
 def _wrap(lines: Iterable[str], width: int) -> str:
-    """Return titles and remarks, their lines broken where the screen ends."""
+    """Wrap titles and remarks to the width of the screen."""
     return "\n".join(textwrap.fill(line.removeprefix("### "), width) for line in lines)
 
 
 def _render_table(lines: Sequence[str], width: int) -> str:
-    """Return the lines of a Markdown table as plain text; what does not fit stands in a table below."""
-    head, _, *rows = map(_split_cells, lines)  # below the head stand dashes
+    """Render a Markdown table as plain text, in several tables if it is too wide."""
+    head, _, *rows = map(_split_cells, lines)  # the second line has only dashes
     names, *columns = map(list, zip(head, *rows, strict=True))
     groups = [list(group) for _, group in groupby(columns, key=_get_rate)]
     texts = []
@@ -43,7 +43,7 @@ def _render_table(lines: Sequence[str], width: int) -> str:
 
 
 def _split_cells(line: str) -> list[str]:
-    """Return the cells of a line, without markup."""
+    """Split a line into cells, and remove their markup."""
     return [MARKS.sub("", cell).strip() for cell in line.strip("|").split("|")]
 
 
@@ -52,7 +52,7 @@ def _get_rate(column: Column) -> str:
 
 
 def _split_columns(groups: Sequence[list[Column]], width: int) -> Iterator[list[Column]]:
-    """Yield columns that fit side by side: whole groups where they can, or else one column after the other."""
+    """Yield columns that fit side by side. A group is split only if it is too wide by itself."""
     part: list[Column] = []
     for group in groups:
         pieces = [group]
@@ -67,12 +67,12 @@ def _split_columns(groups: Sequence[list[Column]], width: int) -> Iterator[list[
 
 
 def _measure_width(columns: Sequence[Column]) -> int:
-    """Return the width of columns side by side, with two spaces behind each."""
+    """Return the width of columns side by side, with two spaces after each."""
     return sum(2 + max(map(len, column)) for column in columns)
 
 
 def _align(columns: Sequence[Column]) -> str:
-    """Return columns side by side as text, with a line of dashes below their heads."""
+    """Render columns side by side as text, with a line of dashes below their heads."""
     widths = [max(map(len, column)) for column in columns]
     lines = []
     for row in zip(*columns, strict=True):
