@@ -236,10 +236,10 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
             parts.append(own.assign(metric=name, value=value))
     both = summarize(pd.concat(parts), ROWS)
     assert render_main_table(both, ROWS, "markdown").splitlines()[-1] == (
-        "CF @10 % is certified with epsilon 1, delta 1e-05, each model alone; its weights are so near their optimum"
-        " that epsilon 0.25 would do (mean of 3 seeds)."
-        " CF @2 % is certified with epsilon 1, delta 1e-05, each model alone; its weights are so near their optimum"
-        " that epsilon 0.004 would do (mean of 3 seeds)."
+        "CF @10 % is certified with epsilon 1, delta 1e-05, each model by itself; its weights are"
+        " so close to their optimum that epsilon 0.25 would do (mean of 3 seeds)."
+        " CF @2 % is certified with epsilon 1, delta 1e-05, each model by itself; its weights are"
+        " so close to their optimum that epsilon 0.004 would do (mean of 3 seeds)."
     )
 
 

@@ -1,4 +1,4 @@
-"""How much the weights remember, by how they are trained: a line for each setting of an audit's grid."""
+"""The figure of an audit's grid: how much the weights remember in each setting."""
 
 import matplotlib
 import numpy as np
@@ -14,7 +14,7 @@ from munkey.report.tables.audits import RESIDUE, list_knobs, select_deployed_row
 from munkey.settings import knob_text, short_names
 
 COLUMNS_FONT = "DejaVu Sans Mono"
-PANELS = {  # what stands beside the shares, in which color
+PANELS = {  # labels and colors of the panels next to the shares
     "nothing": ("put there\n[scores]", theme.VERMILLION),
     "P_s": ("$P_s$\nbefore", theme.GREEN),
     "val_after": ("validation\nafter [%]", theme.BLACK),
@@ -23,18 +23,18 @@ PANELS = {  # what stands beside the shares, in which color
 
 @matplotlib.rc_context(theme.THEME)
 def grid_plot(grid: pd.DataFrame) -> Figure:
-    """Draw a line for each setting: residual shares, and beside them the three quantities of PANELS.
+    """Draw a row for each setting: residual shares and, next to them, the three quantities of PANELS.
 
-    Filled dots are shares as deployed, with their 95 % intervals; crosses are shares by the image
-    alone. The band behind them holds 95 % of the shares that occur by chance if nothing is left. A
-    setting that diverged is left out.
+    Dots are shares on the deployed path, with their 95 % intervals; crosses are shares on the image
+    path. The band behind them contains 95 % of the shares that occur by chance if nothing remains.
+    Diverged settings are left out.
 
-    Raises ValueError for no rows.
+    Raises ValueError if there are no rows.
 
     Parameters
     ----------
     grid
-        Rows of munkey.audits.grid for one data set.
+        The rows of `munkey.audits.grid` for one data set.
     """
     if DIVERGED in grid:
         grid = grid[grid[DIVERGED].isna()]
@@ -57,7 +57,7 @@ def grid_plot(grid: pd.DataFrame) -> Figure:
 
 
 def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
-    """Write the values of each setting's knobs beside its line, in columns under the names of the knobs."""
+    """Label each row with the values of its setting's knobs, in columns below the knobs' names."""
     names = short_names(map(str, knobs)).values()
     rows = []
     for values in knobs.values:
@@ -81,7 +81,7 @@ def _label_settings(axes: Axes, knobs: pd.DataFrame) -> None:
 
 
 def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
-    """Draw the band of chance, the intervals, the shares as deployed and those by the image alone."""
+    """Draw the band of chance, the intervals, and the shares on the deployed and on the image path."""
     places = np.arange(len(rows))
     ends = compute_limits(rows)
     low = rows["share_low"].clip(*ends)
@@ -91,7 +91,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0
     )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
-    arrows = (  # where an interval goes on beyond the axis
+    arrows = (  # where an interval extends beyond the axis
         (rows["share_low"] < ends[0], ends[0], "<"),
         (rows["share_high"] > ends[1], ends[1], ">"),
     )
@@ -113,12 +113,10 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         zorder=3,
     )
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)
-    original_side = "center"
-    if np.ptp(ends) > CROWDED:
-        original_side = "left"
-    for value, words, side in ((0, "never seen", "left"), (100, "original", original_side)):
+    original_side = "left" if np.ptp(ends) > CROWDED else "center"
+    for value, label, side in ((0, "never seen", "left"), (100, "original", original_side)):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        axes.annotate(words, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
+        axes.annotate(label, (value, -0.9), ha=side, va="bottom", annotation_clip=False)
     axes.set(xlim=ends, xlabel=RESIDUE)
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0)
@@ -127,7 +125,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
 
 def _draw_dots(axes: Axes, values: np.ndarray, title: str, color: str) -> None:
     axes.plot(values, np.arange(len(values)), "D", color=color, markersize=3.5)
-    # Values that are all but equal, or all 0, still get an axis of some width.
+    # The axis has some width even if all values are (nearly) equal.
     spread = max(float(np.ptp(values)), 0.02 * float(np.abs(values).max()), 1e-3)
     axes.set(xlim=(values.min() - 0.15 * spread, values.max() + 0.15 * spread))
     axes.set_xlabel(title, parse_math=True)

@@ -1,6 +1,6 @@
-"""The kinds of figures: the caption, the input files and the drawing function of each.
+"""The kinds of charts: the caption, the input files and the drawing function of each.
 
-Planning reads this, so what draws is imported when it draws.
+Planning imports this module, so matplotlib is only imported when a chart is drawn.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,13 +14,10 @@ from munkey.core.paths import Layout, fill
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPERS_METHOD = "MUNKEY"  # the title, in every table, of the method that the paper proposes
+PAPERS_METHOD = "MUNKEY"  # the title of the paper's method in all tables
 TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
-MOMENTS: tuple[str, ...] = (
-    "start",
-    "middle",
-    "end",
-)  # of training, at which the trace keeps tokens and features
+# The moments of training at which a trace stores tokens and features.
+MOMENTS = ("start", "middle", "end")
 
 
 @dataclass(frozen=True)
@@ -30,12 +27,12 @@ class ChartSource:
     Attributes
     ----------
     files
-        Paths of the inputs, by their names in `ChartKind.inputs`; as `traces` a list, one for
-        each seed.
+        The paths of the inputs, by their names in `ChartKind.inputs`; `traces` is a list with one
+        path for each seed.
     dataset
-        Name of the data set that the traces are of.
+        The name of the data set that the traces belong to.
     threshold
-        Pathway sensitivity above which no pair (p_image, p_token) is selected.
+        The pathway sensitivity above which no pair (p_image, p_token) is selected.
     """
 
     files: Mapping[str, Any]
@@ -45,15 +42,13 @@ class ChartSource:
 
 @dataclass(frozen=True)
 class ChartKind:
-    """A kind of figure.
-
-    One chart is drawn for each data set where they have a {dataset}.
+    """A kind of chart.
 
     Attributes
     ----------
     inputs
-        Files by name, whose wildcards {dataset} and {seed} are left open; `traces` is one for
-        each seed.
+        A function that returns the input files by name, with wildcards. If any has {dataset}, there
+        is a chart for each data set. Of `traces`, there is a file for each {seed}.
     """
 
     get_caption: str
@@ -97,7 +92,7 @@ def _sensitivity(source: ChartSource) -> "Figure":
 
 
 def _diverged(traces: Sequence[str]) -> "Figure | None":
-    """Return a figure that says why a training diverged; None if all converged."""
+    """Return a figure with the reason if a training run diverged; None if all converged."""
     from munkey.report.figures import theme
 
     for path in traces:
@@ -108,7 +103,7 @@ def _diverged(traces: Sequence[str]) -> "Figure | None":
 
 
 def _tokens(source: ChartSource) -> "Figure":
-    """Project tokens and features at some moments of training, and draw them side by side."""
+    """Project tokens and features at the moments of the trace, and draw them side by side."""
     from munkey.report.figures.projection import projection_plot, umap_2d
 
     diverged = _diverged([source.files["trace"]])
@@ -121,9 +116,9 @@ def _tokens(source: ChartSource) -> "Figure":
         if name.startswith("tokens_"):
             epochs.append(int(name.removeprefix("tokens_")))
     epochs.sort()
-    moments = MOMENTS
-    if len(epochs) < len(MOMENTS):
-        moments = ("start", "end")  # one epoch has no middle
+    moments = list(MOMENTS)
+    if len(epochs) < len(MOMENTS):  # training for one epoch has no middle
+        moments.remove("middle")
     panels = {}
     for epoch, moment in zip(epochs, moments, strict=True):
         tokens = umap_2d(trace[f"tokens_{epoch}"], seed=0)
@@ -163,14 +158,14 @@ CHARTS: dict[str, ChartKind] = {
         _tokens,
     ),
 }
-CAPTIONS = {  # of all figures, those included that rules of their own draw
+CAPTIONS = {  # of all figures, also of those that have their own rules
     **{kind: chart.caption for kind, chart in CHARTS.items()},
     "ranks": "Mean ranks by Avg Gap, 1 is the best; a bar joins methods that the seeds do not tell apart.",
 }
 
 
 def get_caption(figure: str) -> str:
-    """Return the caption of a figure, by its name: KIND or KIND-DATASET."""
+    """Return the caption of the figure with the name KIND or KIND-DATASET."""
     kind, _, dataset = figure.partition("-")
     if not dataset:
         return CAPTIONS[kind]

@@ -1,4 +1,4 @@
-"""Curves: over the number of neighbors K, over training, and over requests one after another."""
+"""Figures over the number of neighbors K, over training, over scenarios, and over requests."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarForm
 from munkey.report.figures import theme
 from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
 from munkey.report.tables.audits import RESIDUE
+from munkey.report.tables.streams import ALL_REQUESTS
 from munkey.report.tables.summary import Row
 
 PATHWAYS = {
@@ -18,20 +19,27 @@ PATHWAYS = {
     "A_both": ("both", theme.BLACK),
 }
 
-# percent: up to which the streams' axis of shares is linear, on either side of 0
+# The axis of shares of streams is linear up to this share [%], on either side of 0.
 SHARE_LINEAR = 20.0
 SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 
 
 @matplotlib.rc_context(theme.THEME)
 def neighbors_plot(frame: pd.DataFrame) -> Figure:
-    """Draw test accuracy and Avg Gap over the number of neighbors K, a line per data set.
+    """Draw test accuracy and Avg Gap over the number of neighbors K, with a line per data set.
 
-    Columns: dataset, k, TA_mean, TA_sd, gap_mean, gap_sd (percent, points), n. A standard deviation
-    may be NaN (one seed), and then has no bar. Bars end at 0, the smallest possible value. A K that
-    diverged has no means and is left out. The paper's figure is ablation-knn.
+    The paper's figure is ablation-knn. Bars end at 0, the smallest possible value. Without a
+    standard deviation (one seed), there is no bar. Values of K that diverged are left out.
 
-    Raises ValueError for an empty frame.
+    Parameters
+    ----------
+    frame
+        A table with the columns dataset, k, TA_mean, TA_sd (percent), gap_mean, gap_sd (points), n.
+
+    Raises
+    ------
+    ValueError
+        If the frame has no rows.
     """
     if len(frame) and frame["gap_mean"].isna().all():
         return theme.text_figure("No K has an Avg Gap: models diverged.")
@@ -61,17 +69,22 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
-    """Draw pathway sensitivity P_s and the pathways' accuracies over training, a row per data set (sec. 3).
+    """Draw pathway sensitivity P_s and the pathways' accuracies over training (sec. 3).
 
-    Columns: dataset, seed, epoch, P_s, A_image, A_token, A_both (percent). Lines are means over
-    seeds, bands one standard deviation.
-
-    Raises ValueError for an empty frame or NaN.
+    There is a row of panels per data set. Lines are means over seeds, and bands are one standard
+    deviation.
 
     Parameters
     ----------
+    frame
+        A table with the columns dataset, seed, epoch, P_s, A_image, A_token, A_both (percent).
     threshold
         The paper's ξ, drawn as a dotted line.
+
+    Raises
+    ------
+    ValueError
+        If the frame has no rows, or values are NaN.
     """
     frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
     datasets = sorted(frame["dataset"].unique())
@@ -82,14 +95,14 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         draw_mean_curve(
             sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
         )
-        words = f"ξ = {threshold}, not selected above"
-        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=words)
+        label = f"ξ = {threshold}, not selected above"
+        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
         sensitivity.set_xlabel("epoch")
         sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
         sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
         for text in sensitivity.legend(loc="best").get_texts():
             text.set_parse_math(True)
-        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # one more kind of dashes
+        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # DASHES has one more
             title, color = PATHWAYS[column]
             draw_mean_curve(
                 accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
@@ -105,9 +118,9 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
-    """Draw a line for each method, with a mark at its ToW for each request at its largest rate.
+    """Draw a row for each method, with its ToW in each scenario at the largest rate.
 
-    Bars are ± one standard deviation over seeds, cut off at 0 and 1. Methods that diverged have no
+    Bars are ± one standard deviation over seeds, clipped at 0 and 1. Methods that diverged have no
     ToW and are left out.
 
     Raises ValueError if the summary has no method.
@@ -127,21 +140,21 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     measured = set(frame["method"])
     drawn_rows = [row for row in rows if row.name in measured]
     places = {row.name: place for place, row in enumerate(drawn_rows)}
-    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
+    figure = theme.canvas(theme.DOUBLE, 0.9 + theme.ROW_HEIGHT * len(drawn_rows))
     axes = figure.subplots()
     axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
     cases = list(dict.fromkeys(summary["case"]))
     for number, case in enumerate(cases):
         values = frame[frame["case"] == case].set_index("method")
         values = values.assign(place=values.index.map(places)).sort_values("place")
-        # The marks of the requests stand one above the other, within 0.3 of a method's line.
-        height = 0.6 * (number + 0.5) / len(cases) - 0.3
+        # The marks of the scenarios are one above the other, within 0.3 of a method's row.
+        offset = 0.6 * (number + 0.5) / len(cases) - 0.3
         look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
         means = values["ToW"]
-        bars = values["ToW_sd"].fillna(0)  # one seed has none
+        bars = values["ToW_sd"].fillna(0)  # NaN for one seed
         axes.errorbar(
             means,
-            values["place"] + height,
+            values["place"] + offset,
             xerr=[bars.clip(upper=means), bars.clip(upper=1 - means)],
             elinewidth=0.8,
             **look,
@@ -150,7 +163,7 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
     lowest = (frame["ToW"] - frame["ToW_sd"].fillna(0)).min()
     axes.set(
         xlim=(max(lowest - 0.05, -0.02), 1.02),
-        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.describe_statistic(frame['n'])}",
+        xlabel=f"ToW: 1 like retraining, 0 as different as possible; {theme.describe_statistic(frame['n'])}",
     )
     figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)
@@ -158,22 +171,25 @@ def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
-    """Draw test accuracy, seconds so far, and the residual share of all forgotten samples over requests.
+    """Draw accuracy, total seconds, and the residual share of all forgotten samples over requests.
 
-    Each quantity has a panel, and each method a line in it, with its name at the end. Systems that
-    are retrained at some requests only have marks without a line, and no seconds so far. The axis
-    of shares is linear up to 20 % on either side of 0, and logarithmic beyond. If all methods
-    diverged, the figure says so.
-
-    Raises ValueError for NaN.
+    Each quantity has a panel, and each method has a line in it, with its name at the end. Oracles
+    are retrained after only some of the requests, so they have marks without a line, and no
+    seconds. The axis of shares is linear up to 20 % on either side of 0, and logarithmic beyond. If
+    all methods diverged, the figure says so.
 
     Parameters
     ----------
     curves, shares
         The results of `munkey.report.tables.streams.compute_findings`.
+
+    Raises
+    ------
+    ValueError
+        If values are NaN.
     """
     if shares.empty:
-        return theme.text_figure("No method has an answer to every request: models diverged.")
+        return theme.text_figure("No method completed all requests: models diverged.")
     curves = check_frame(curves, ["TA", "seconds"], "streams")
     shares = check_frame(shares, ["share"], "streams")
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
@@ -187,8 +203,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
         accuracy.plot(means.index, means, **look)
         request_seconds = curve[curve["done"] > 0].groupby("done")["seconds"].mean()
         seconds.plot(request_seconds.index, request_seconds.cumsum(), **look)
-        # Request 0 stands for the samples of all requests together.
-        overall = shares[(shares["title"] == title) & (shares["request"] == 0)]
+        overall = shares[(shares["title"] == title) & (shares["request"] == ALL_REQUESTS)]
         residue.plot(overall["done"], overall["share"], **look)
     retrained = [title for title in dict.fromkeys(curves["title"]) if title not in methods]
     for number, title in enumerate(retrained):
@@ -203,7 +218,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
             means.index, means, marker=theme.CLASS_MARKERS[number], label=str(title), **hollow
         )
     seconds.set_yscale("log")
-    for label in seconds.get_yticklabels(which="both"):  # a formula: 10 to the power of n
+    for label in seconds.get_yticklabels(which="both"):  # a formula, 10 to the power of n
         label.set_parse_math(True)
     residue.set_yscale("symlog", linthresh=SHARE_LINEAR)
     low, high = residue.get_ylim()
@@ -222,6 +237,6 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     residue.set_xlabel("requests")
     if retrained:
         figure.legend(loc="outside lower center", ncols=4)
-    # The layout may add labels of more powers of 10, which are formulas, too.
+    # The layout may add labels of further powers of 10, which are formulas, too.
     with matplotlib.rc_context({"text.parse_math": True}):
         return theme.freeze(figure)

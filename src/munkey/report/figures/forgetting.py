@@ -1,4 +1,4 @@
-"""Forgetting against its cost: the gap to the oracle, and the seconds that unlearning takes."""
+"""The figure of forgetting and its cost: the gap to the oracle, and the seconds to unlearn."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,44 +14,40 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullForma
 from munkey.report.figures import theme
 from munkey.report.tables.markup import format_percent
 
-TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap, percentage points
-APART = 0.3  # of a line: the points of one rate from those of the next
+TICKS = (0, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)  # of the gap [percentage points]
+RATE_OFFSET = 0.3  # between the points of two rates, in rows
 
 
 @matplotlib.rc_context(theme.THEME)
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
-    """Draw a line for each method, the smallest gap at the largest rate first; two panels for each data set.
+    """Draw two panels per data set with a row per method, the smallest gap at the largest rate first.
 
     Error bars end at 0, the smallest possible gap. The axis of the gap has a square-root scale, so
-    that one failed method does not squeeze all the others together.
+    that one failed method does not squeeze all others together.
 
     Parameters
     ----------
     summary
-        With the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd, n. Rows without
-        a time (originals) or without a gap (oracles, KNN) are left out; if no row remains, the
-        figure says so.
+        A table with the columns dataset, rate, title, unlearn_s_mean, gap_mean, gap_sd and n. Rows
+        without a time (originals) or without a gap (oracles, KNN) are left out. If no row remains,
+        the figure says so.
     emphasized
-        The title of the method that stands out.
+        The title of the method to emphasize.
     width
         Width of the figure in inches.
     """
     frame = summary.dropna(subset=["unlearn_s_mean", "gap_mean"]).fillna({"gap_sd": 0.0})
     if frame.empty:
-        figure = theme.canvas(width, 1.0)
-        figure.text(
-            0.5, 0.5, "No method has both a gap and a time to unlearn.", ha="center", va="center"
-        )
-        return theme.freeze(figure)
+        return theme.text_figure("No method has both a gap and a time to unlearn.", width)
     rates = sorted(frame["rate"].unique(), reverse=True)
     parts = []
     for _, part in frame.groupby("dataset"):
         parts.append(part.sort_values(["rate", "gap_mean"], ascending=[False, True]))
-    line_counts = [part["title"].nunique() for part in parts]
-    part_heights = [0.8 + theme.LINE_HEIGHT * lines for lines in line_counts]
+    row_counts = [part["title"].nunique() for part in parts]
+    part_heights = [0.8 + theme.ROW_HEIGHT * count for count in row_counts]
     figure = theme.canvas(width, 0.3 + sum(part_heights))
     grid = figure.subplots(
-        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=line_counts
+        len(parts), 2, squeeze=False, sharey="row", width_ratios=(3, 2), height_ratios=row_counts
     )
     for part, (gaps, seconds) in zip(parts, grid, strict=True):
         _draw_panels(gaps, seconds, part, rates, width, emphasized)
@@ -76,15 +72,15 @@ def _draw_panels(
     Parameters
     ----------
     part
-        The rows of the data set, in the order of the lines.
+        The summary of the data set, in the order of the rows.
     """
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         at_rate = part[part["rate"] == rate]
         style = theme.point_style(number)
-        offset = APART * (number - (len(rates) - 1) / 2)
-        # A list, not `map` of pandas: for a data set without this rate, that would give a series
-        # of text, which matplotlib takes for names of categories.
+        offset = RATE_OFFSET * (number - (len(rates) - 1) / 2)
+        # Without rows at this rate, the `map` of pandas would return a series of text, which
+        # matplotlib would take for names of categories.
         places = [names.index(title) + offset for title in at_rate["title"]]
         ends = [np.minimum(at_rate["gap_mean"], at_rate["gap_sd"]), at_rate["gap_sd"]]
         bars: dict[str, Any] = {
@@ -107,10 +103,10 @@ def _draw_panels(
     gaps.set_xscale("function", functions=(lambda gap: np.sqrt(np.maximum(gap, 0)), np.square))
     gaps.set(
         xlim=(0, top),
-        xlabel=theme.wrap_words("Avg Gap [percentage points], square-root scale", width, 24),
+        xlabel=theme.wrap_if_narrow("Avg Gap [percentage points], square-root scale", width, 24),
     )
     ticks = np.array(TICKS)
-    if width < theme.DOUBLE:  # there is room for whole numbers alone
+    if width < theme.DOUBLE:  # there is only room for whole numbers
         ticks = ticks[ticks % 1 == 0]
     gaps.xaxis.set_major_locator(FixedLocator(ticks[ticks <= top]))
     gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))

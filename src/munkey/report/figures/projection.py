@@ -1,4 +1,4 @@
-"""Tokens and features in the plane (fig. UMAP)."""
+"""The figure of tokens and features in the plane (the paper's UMAP figure)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,18 +11,19 @@ from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
 
-LEGEND_CLASSES = 20  # with more classes than this, a color bar takes the place of the legend
-RASTERIZED = 500  # more points than this are a picture in the SVG, or it would be many megabytes
+MAX_LEGEND_CLASSES = 20  # with more classes, a color bar replaces the legend
+MAX_VECTOR_POINTS = 500  # more points are rasterized, or the SVG would have many megabytes
 
 
 def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
-    """Project points (N, d) by UMAP to (N, 2) float32; the same seed gives the same result on one machine.
+    """Project points (N, d) to (N, 2) float32 by UMAP.
 
-    Raises ValueError for fewer than 5 points (UMAP needs neighbors) or values that are not finite.
+    On one machine, the same seed gives the same result. Raises ValueError for fewer than 5 points,
+    since UMAP needs neighbors, or for values that are not finite.
     """
     if points.ndim != 2 or len(points) < 5 or not np.isfinite(points).all():
         raise ValueError(f"UMAP needs at least 5 finite points as (N, d), got shape {points.shape}")
-    from umap import UMAP  # takes many seconds the first time: it compiles
+    from umap import UMAP  # compiles for many seconds at the first import
 
     neighbors = min(15, len(points) - 1)  # 15 is UMAP's default
     reducer = UMAP(n_neighbors=neighbors, random_state=seed, n_jobs=1)
@@ -33,22 +34,20 @@ def umap_2d(points: np.ndarray, seed: int) -> np.ndarray:
 def projection_plot(
     panels: Mapping[str, Sequence[np.ndarray]], labels: np.ndarray, classes: Sequence[str]
 ) -> Figure:
-    """Draw exemplar tokens (top) and [CLS] features (bottom), a column per moment, colored by class.
+    """Draw exemplar tokens (top) and [CLS] features (bottom) by class, a column per moment of training.
 
-    Each panel is a separate projection: positions can be compared within a panel, but not between
-    panels. Up to 20 classes have a color and a marker each; more have a color bar.
+    Each panel is a separate projection, so positions can be compared within a panel, but not between
+    panels. Up to 20 classes have a color and a marker each; more classes have a color bar.
 
     Parameters
     ----------
     panels
-        Tokens and features, each (N, 2) in the plane, by the title of the moment.
+        Projected tokens and features, each (N, 2), by the title of the moment.
     labels
         Indices (N,) into `classes`.
     """
-    has_legend = len(classes) <= LEGEND_CLASSES
-    height = 4.2
-    if has_legend:
-        height = 4.6
+    has_legend = len(classes) <= MAX_LEGEND_CLASSES
+    height = 4.6 if has_legend else 4.2
     figure = theme.canvas(min(theme.DOUBLE, 0.6 + 2.1 * max(len(panels), 2)), height)
     grid = figure.subplots(2, len(panels), squeeze=False)
     for column, (moment, planes) in zip(grid.T, panels.items(), strict=True):
@@ -62,7 +61,7 @@ def projection_plot(
     if has_legend:
         styles = [theme.point_style(number) for number in range(len(classes))]
         handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
-        # An inch holds about 16 letters; the marker of a class is as wide as 5.
+        # An inch holds about 16 characters; the marker of a class is as wide as 5.
         fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
         look: dict[str, Any] = {
             "loc": "outside lower center",
@@ -81,11 +80,11 @@ def projection_plot(
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:
-    """Draw points (N, 2) in the colors of their classes, the more of them the smaller."""
+    """Draw points (N, 2) in the colors of their classes; the more points, the smaller they are."""
     size = float(np.clip(15000 / len(points), 2, 16))
-    raster = len(points) > RASTERIZED
+    raster = len(points) > MAX_VECTOR_POINTS
     x, y = points.T
-    if classes > LEGEND_CLASSES:
+    if classes > MAX_LEGEND_CLASSES:
         axes.scatter(
             x,
             y,

@@ -1,4 +1,4 @@
-"""Critical differences (Demšar 2006): methods at their mean ranks, a bar across those that are not told apart."""
+"""The diagram of critical differences (Demšar 2006): methods at their mean ranks."""
 
 import matplotlib
 import pandas as pd
@@ -16,24 +16,25 @@ from munkey.report.tables.ranks import (
 
 @matplotlib.rc_context(theme.THEME)
 def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
-    """Draw each method at its mean rank, with a bar across those that are not told apart.
+    """Draw each method at its mean rank, with bars that join methods without a significant difference.
 
-    A line above the axis is as long as the critical difference: mean ranks that are further apart
-    differ. Where there are too few seeds or methods, the figure says so.
+    A line above the axis has the length of the critical difference: mean ranks that are further
+    apart differ. If there are too few seeds or methods, the figure says so.
 
     Parameters
     ----------
     ranks
         The result of `munkey.report.tables.ranks.rank_methods`.
     emphasized
-        Title of the method that stands out.
+        The title of the method to emphasize.
     """
     from scikit_posthocs import critical_difference_diagram
 
-    missing = describe_shortage(rank_by_seed(ranks))
-    if missing:
-        return theme.text_figure(missing)
-    test = compare_ranks(rank_by_seed(ranks))
+    blocks = rank_by_seed(ranks)
+    shortage = describe_shortage(blocks)
+    if shortage:
+        return theme.text_figure(shortage)
+    test = compare_ranks(blocks)
     methods = len(test.mean)
     figure = theme.canvas(theme.DOUBLE, 1.4 + 0.15 * methods)
     axes = figure.subplots()
@@ -49,8 +50,8 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         elbow_props={"linewidth": 0.8},
         text_h_margin=0.15,
     )
-    # scikit-posthocs draws a crossbar through the ranks of a Python set, whose order changes from
-    # run to run; sorted, the figure has the same bytes each time.
+    # scikit-posthocs draws a crossbar through the ranks of a Python set, whose order differs from
+    # run to run. Sorting makes the figure reproducible.
     for (crossbar,) in drawn["crossbars"]:
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
     axes.spines["top"].set(visible=True, bounds=(1, methods))
@@ -63,10 +64,10 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         marker="|",
         markersize=7,
     )
-    axes.update_datalim([(methods, 2)])  # all ranks there can be, also where no method has them
+    axes.update_datalim([(methods, 2)])  # the axis shows all possible ranks
     axes.autoscale_view()
-    words = f"  critical difference {test.difference:.2f}, n = {describe_blocks(ranks)}\n  {test.friedman}"
+    label = f"  critical difference {test.difference:.2f}, n = {describe_blocks(ranks)}\n  {test.friedman}"
     if test.p >= LEVEL:
-        words += ": none are told apart"
-    axes.text(1 + test.difference, 2, words, va="center")
+        label += ": none are told apart"
+    axes.text(1 + test.difference, 2, label, va="center")
     return theme.freeze(figure)

@@ -1,4 +1,4 @@
-"""Does it come back? Forget accuracy while a system is trained on the retain set alone, beside its oracle's."""
+"""The figure of relearning: forget accuracy while systems are trained on only the retain set."""
 
 import math
 
@@ -10,8 +10,8 @@ from matplotlib.ticker import ScalarFormatter
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 
-ACROSS = 4  # panels
-STYLES = {  # by role: color, dashes and meaning
+PANELS_PER_ROW = 4
+STYLES = {  # color, dashes and label of each role
     "method": (theme.BLUE, theme.DASHES[0], "after unlearning"),
     "oracle": (theme.BLACK, theme.DASHES[1], "oracle"),
     "nothing": (theme.GRAY, theme.DASHES[2], "original"),
@@ -20,12 +20,12 @@ STYLES = {  # by role: color, dashes and meaning
 
 @matplotlib.rc_context(theme.THEME)
 def relearning_plot(curves: pd.DataFrame) -> Figure:
-    """Draw a panel for each method, which also has the oracle and the original of its family.
+    """Draw a panel for each method, with the oracle and the original of its family.
 
-    Lines are means over seeds, bands one standard deviation. Steps are on a scale that is linear up
-    to 1, then logarithmic. A curve that diverged is left out.
+    Lines are means over seeds, and bands are one standard deviation. The scale of steps is linear
+    up to 1, then logarithmic. Diverged curves are left out.
 
-    Raises ValueError for no rows or NaN.
+    Raises ValueError if there are no rows, or if FA is NaN.
 
     Parameters
     ----------
@@ -38,21 +38,23 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
             return theme.text_figure("No method has a curve: models diverged.")
     frame = theme.check_frame(curves, ["FA"], "relearned")
     methods = frame[frame["role"] == "method"].groupby(["family", "name"], sort=False)
-    rows = math.ceil(len(methods) / ACROSS)
+    rows = math.ceil(len(methods) / PANELS_PER_ROW)
     figure = theme.canvas(theme.DOUBLE, 0.7 + 1.35 * rows)
-    grid = figure.subplots(rows, ACROSS, sharex=True, sharey=True, squeeze=False)
+    grid = figure.subplots(rows, PANELS_PER_ROW, sharex=True, sharey=True, squeeze=False)
     for place, ((family, _), method) in enumerate(methods):
         axes = grid.flat[place]
         family_curves = frame[frame["family"] == family]
-        for role, (color, dashes, words) in STYLES.items():
-            part = family_curves[family_curves["role"] == role]
+        for role, (color, dashes, label) in STYLES.items():
             if role == "method":
                 part = method
+            else:
+                part = family_curves[family_curves["role"] == role]
             theme.draw_mean_curve(
-                axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=words
+                axes, part.groupby("step")["FA"], color, top=100, linestyle=dashes, label=label
             )
         axes.set_title(str(method["title"].iloc[0]))
-        axes.tick_params(labelbottom=place + ACROSS >= len(methods))  # there is no panel below
+        is_lowest = place + PANELS_PER_ROW >= len(methods)
+        axes.tick_params(labelbottom=is_lowest)
     for axes in grid.flat[len(methods) :]:
         axes.set_visible(False)
     first = grid[0, 0]  # all panels share its scales
@@ -63,5 +65,5 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=len(STYLES))
     figure.supylabel("forget accuracy [%]", fontsize=8)
     seeds = theme.describe_statistic(frame.groupby("name")["seed"].nunique())
-    figure.supxlabel(f"steps on the retain set alone; {seeds}", fontsize=8)
+    figure.supxlabel(f"steps on the retain set; {seeds}", fontsize=8)
     return theme.freeze(figure)

@@ -1,4 +1,7 @@
-"""The choice of p_image and p_token (fig. radar, model selection): a panel for each metric, a line for each pair."""
+"""The figure of the selection of p_image and p_token: a panel for each metric, a row for each pair.
+
+The paper has a radar chart instead.
+"""
 
 from typing import Any
 
@@ -9,7 +12,7 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.report.figures import theme
 
-METRICS = {  # of a panel each; those in percent are drawn to one scale
+METRICS = {  # labels of the panels; those in percent have the same scale
     "gap": "validation gap\n[points]",
     "P_s": "$P_s$\n(ξ dotted)",
     "TA": "TA [%]",
@@ -19,7 +22,7 @@ METRICS = {  # of a panel each; those in percent are drawn to one scale
 }
 HIGHEST = 100.0  # percent
 PERCENT = ("TA", "RA", "FA", "MIA")
-Look = dict[str, Any]  # keyword arguments of a point, as matplotlib wants them
+Look = dict[str, Any]  # keyword arguments of matplotlib for a point
 CHOSEN: Look = {"color": theme.VERMILLION, "marker": "*", "markersize": 9}
 NEVER_DROPPED: Look = {"color": theme.GRAY, "marker": "X", "markersize": 5}
 OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
@@ -27,29 +30,32 @@ OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
 
 @matplotlib.rc_context(theme.THEME)
 def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
-    """Draw a line per pair (p_image, p_token) of one data set.
+    """Draw a row per pair (p_image, p_token) of one data set.
 
-    The chosen pair, if any, is a bold star, (0, 0) a gray cross. The four panels in percent span
-    equally many points. Pairs that diverged are left out.
-
-    Columns: dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap (validation utility gap,
-    points), chosen.
-
-    Raises ValueError for an empty frame.
+    The chosen pair, if any, is a star with a bold label, and (0, 0) is a gray cross. The four panels
+    in percent have the same scale. Diverged pairs are left out.
 
     Parameters
     ----------
+    frame
+        A table with the columns dataset, p_image, p_token, TA, RA, FA, MIA (percent), P_s, gap
+        (validation utility gap, points) and chosen.
     threshold
         The paper's ξ, drawn as a dotted line.
+
+    Raises
+    ------
+    ValueError
+        If the frame has no rows.
     """
     if len(frame) and frame["gap"].isna().all():
         return theme.text_figure(f"{frame['dataset'].iloc[0]}: every pair diverged.")
     frame = frame.dropna(subset=["gap", "P_s"])
     frame = theme.check_frame(frame, list(METRICS), "pairs")
     frame = frame.sort_values(["p_image", "p_token"], ignore_index=True)
-    never = (frame["p_image"] == 0) & (frame["p_token"] == 0)
+    never_dropped = (frame["p_image"] == 0) & (frame["p_token"] == 0)
     looks = []
-    for is_chosen, is_never_dropped in zip(frame["chosen"], never, strict=True):
+    for is_chosen, is_never_dropped in zip(frame["chosen"], never_dropped, strict=True):
         if is_chosen:
             looks.append(CHOSEN)
         elif is_never_dropped:
@@ -74,14 +80,14 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         axes.set_xlabel(title, parse_math=True)
         if name in PERCENT:
             middle = (frame[name].min() + frame[name].max()) / 2
-            # No percentage is above 100, but half the mark of one at 100 is.
+            # No percentage exceeds 100, but half of a mark at 100 needs room above it.
             high = min(middle + span / 2, HIGHEST + 0.05 * span)
             axes.set_xlim(high - span, high)
             ticks = MaxNLocator(3).tick_values(high - span, high)
             is_inside = (ticks >= high - span) & (ticks <= min(high, HIGHEST))
             axes.set_xticks(ticks[is_inside])
-    # Pairs right of the threshold are not chosen. P_s is hardly ever above 1, so a threshold beyond
-    # is not shown.
+    # Pairs to the right of the threshold are not chosen. P_s rarely exceeds 1, so a threshold above
+    # 1 is not shown.
     panels[1].set_xlim(0, 1.15 * max(frame["P_s"].max(), min(threshold, 1.0)))
     panels[1].axvline(threshold, color=theme.BLACK, linestyle=":", linewidth=1)
     names = [f"{pair['p_image']:g}, {pair['p_token']:g}" for _, pair in frame.iterrows()]

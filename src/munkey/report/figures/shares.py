@@ -1,4 +1,4 @@
-"""Residual shares with their intervals: the forest plot of an audit."""
+"""The figures of an audit: residual shares with their intervals, as a forest plot and by strata."""
 
 import textwrap
 from collections.abc import Sequence
@@ -24,22 +24,22 @@ from munkey.report.tables.audits import (
     select_main_rows,
 )
 
-NARROWEST = (-25.0, 110.0)  # percent
-WIDEST = (-300.0, 300.0)
-MARKS = {0: "never seen", 100: "original"}
-REMEMBERS = "trained to remember"
-CROWDED = 250.0  # percent: on a wider axis the words of both marks stand beside their lines, not above them
+NARROWEST_AXIS = (-25.0, 110.0)  # percent
+WIDEST_AXIS = (-300.0, 300.0)
+REFERENCES = {0: "never seen", 100: "original"}  # labels of the vertical lines
+CONTROL_TITLE = "trained to remember"
+CROWDED = 250.0  # percent; on a wider axis, the labels of both lines would overlap if centered
 
 
 class Style(NamedTuple):
-    """The look of a verdict, and its name in the legend."""
+    """The look of a verdict, and its label in the legend."""
 
     color: str
     marker: str
-    words: str
+    label: str
 
 
-STYLES = {  # of verdicts
+STYLES = {  # by verdict
     "residue": Style(theme.VERMILLION, "o", "residue"),
     "none found": Style(theme.BLUE, "s", "none found"),
     "over-forgets": Style(theme.ORANGE, "D", "over-forgets"),
@@ -47,9 +47,7 @@ STYLES = {  # of verdicts
     "control": Style(theme.BLACK, "^", "control"),
     "": Style(theme.BLACK, "|", "exploratory path"),  # which has no verdict
 }
-
-
-LOOKS = {
+STRATA_LOOKS = {  # color and marker of each stratum
     "low": (theme.SKY, "v"),
     "mid": (theme.BLUE, "o"),
     "high": (theme.ORANGE, "^"),
@@ -58,9 +56,9 @@ LOOKS = {
 
 
 def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tuple[float, float]:
-    """Return the ends of an axis of shares in percent.
+    """Compute the limits of an axis of shares in percent.
 
-    The axis holds all intervals as far as they lie within WIDEST, and at least NARROWEST.
+    The axis shows all intervals within WIDEST_AXIS, and at least NARROWEST_AXIS.
 
     Parameters
     ----------
@@ -71,9 +69,9 @@ def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tup
     for name in names:
         columns += _list_columns(name)
     ends = rows[columns].to_numpy(dtype=float)
-    finite = ends[np.isfinite(ends)].clip(*WIDEST)
-    low = finite.min(initial=NARROWEST[0])
-    high = finite.max(initial=NARROWEST[1])
+    finite = ends[np.isfinite(ends)].clip(*WIDEST_AXIS)
+    low = finite.min(initial=NARROWEST_AXIS[0])
+    high = finite.max(initial=NARROWEST_AXIS[1])
     return low - 0.03 * (high - low), high + 0.03 * (high - low)
 
 
@@ -81,12 +79,12 @@ def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tup
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """Draw a row for each system: its residual share, the interval, and the band of chance.
 
-    Lines stand at 0 (never seen) and 100 (the original). The band behind a row holds 95 % of the
-    shares that occur by chance if nothing is left. An interval without an end, or with one far
-    beyond the axis, has an arrow there. Other paths than the deployed one are drawn for methods
-    only; diverged systems are left out.
+    Vertical lines mark 0 (never seen) and 100 (the original). The band behind a row contains 95 %
+    of the shares that occur by chance if nothing remains. An interval that extends beyond the axis
+    ends in an arrow. Only methods have rows for other paths than the deployed one. Diverged systems
+    are left out.
 
-    Raises ValueError for no rows.
+    Raises ValueError if there are no rows.
 
     Parameters
     ----------
@@ -99,7 +97,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
         return theme.text_figure("Nothing was audited: models diverged.", width)
     audit = audit[audit["verdict"] != DIVERGED]
     rows = select_main_rows(theme.check_frame(audit, ["share"], "forest"))
-    figure = theme.canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
+    figure = theme.canvas(width, 0.9 + theme.ROW_HEIGHT * len(rows))
     axes = figure.subplots()
     ends = compute_limits(rows)
     for place, (_, row) in enumerate(rows.iterrows()):
@@ -125,13 +123,14 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                 )
         share = np.clip(row["share"], *ends)
         axes.plot(share, place, marker=style.marker, color=style.color, markersize=5, zorder=3)
-    sides = ["center", "center"]
     if ends[1] - ends[0] > CROWDED:
-        sides = ["right", "left"]
-    for (value, words), side in zip(MARKS.items(), sides, strict=True):
+        alignments = ["right", "left"]
+    else:
+        alignments = ["center", "center"]
+    for (value, label), alignment in zip(REFERENCES.items(), alignments, strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        beside: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
-        axes.annotate(theme.wrap_words(words, width, 8), (value, -0.7), **beside)
+        text = theme.wrap_if_narrow(label, width, 8)
+        axes.annotate(text, (value, -0.7), ha=alignment, va="bottom", annotation_clip=False)
     theme.label_rows(axes, [_name_line(row, width) for _, row in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
     _legend(figure, rows)
@@ -140,10 +139,10 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 
 @matplotlib.rc_context(theme.THEME)
 def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
-    """Draw a line for each method: the shares of its strata with their intervals, the least memorized at the top.
+    """Draw the shares of each method's strata with their intervals, the least memorized at the top.
 
-    A stratum is left out if its interval has no end: training put too little there. A method
-    without a stratum is named below; if no method has one, the figure says so.
+    A stratum is left out if its interval is unbounded, because training had too little effect there.
+    Methods without any stratum are listed above the plot. If no method has one, the figure says so.
     """
     names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
@@ -169,19 +168,19 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
             f"No stratum has an interval with two ends: {absent}. More audit.pairs narrow them.",
             width,
         )
-    figure = theme.canvas(width, 0.9 + 1.8 * theme.LINE_HEIGHT * len(rows))
+    figure = theme.canvas(width, 0.9 + 1.8 * theme.ROW_HEIGHT * len(rows))
     axes = figure.subplots()
     ends = compute_limits(rows, names)
     for place, (_, row) in enumerate(rows.iterrows()):
-        for step, (name, words) in enumerate(STRATA.items()):
-            color, marker = LOOKS[name]
+        for step, (name, stratum_label) in enumerate(STRATA.items()):
+            color, marker = STRATA_LOOKS[name]
             height = place + 0.18 * step - 0.27  # four strata around the place of the method
             stratum = row[_list_columns(f"share_of_{name}")].to_numpy(dtype=float)
             share, low, high = np.clip(stratum, *ends)
             axes.plot([low, high], [height, height], color=color, linewidth=1.0, zorder=2)
             label = None
             if place == 0:  # the legend names each stratum once
-                label = words
+                label = stratum_label
             axes.plot(
                 share,
                 height,
@@ -192,33 +191,33 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
                 label=label,
                 zorder=3,
             )
-    for value in MARKS:
+    for value in REFERENCES:
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-    theme.label_rows(axes, [theme.wrap_words(str(title), width, 22) for title in rows["title"]])
+    theme.label_rows(axes, [theme.wrap_if_narrow(str(title), width, 22) for title in rows["title"]])
     axes.set(xlim=ends, xlabel=f"{RESIDUE}: 0 as if never seen, 100 as the original")
     legend_columns = 4
     if width < theme.DOUBLE:
         legend_columns = 2
     figure.legend(loc="outside lower center", ncols=legend_columns)
     if absent:
-        words = f"Not drawn, as no interval has two ends: {absent}"
-        figure.suptitle(textwrap.fill(words, round(16 * width)), fontsize=8, ha="left", x=0.01)
+        remark = f"Not drawn, as no interval has two ends: {absent}"
+        figure.suptitle(textwrap.fill(remark, round(16 * width)), fontsize=8, ha="left", x=0.01)
     return theme.freeze(figure)
 
 
 def _list_columns(name: str) -> list[str]:
-    """Return the columns of an estimate and its interval."""
+    """List the columns of an estimate and its interval."""
     return [name, f"{name}_low", f"{name}_high"]
 
 
 def _name_line(row: pd.Series, width: float) -> str:
-    """Return the name of an audited system as the figure shows it, with a sign if an attack alone flagged it.
+    """Return the label of an audited system's row, with a sign if only an attack flagged it.
 
-    A control is named for its purpose. The table says how it was trained.
+    A control is named for its purpose. The table shows how it was trained.
     """
     if str(row["role"]).startswith("control"):
-        row = row.replace(row["title"], REMEMBERS)
-    name = theme.wrap_words(name_audited_row(row), width, 22)
+        row = row.replace(row["title"], CONTROL_TITLE)
+    name = theme.wrap_if_narrow(name_audited_row(row), width, 22)
     if is_flagged_only_by_attack(row):
         name += f" {ONLY_ATTACK}"
     return name
@@ -231,12 +230,12 @@ def _style(row: pd.Series) -> Style:
 
 
 def _legend(figure: Figure, rows: pd.DataFrame) -> None:
-    """Draw a legend of the verdicts that occur below the axis."""
+    """Draw a legend below the axis, with the verdicts that occur."""
     present = set(rows.apply(_style, axis=1))
     handles: list[Artist] = []
     for style in STYLES.values():
         if style in present:
-            look: Any = {"marker": style.marker, "color": style.color, "label": style.words}
+            look: Any = {"marker": style.marker, "color": style.color, "label": style.label}
             handles.append(Line2D([], [], linestyle="none", **look))
     handles.append(Patch(color=theme.BAND, label="95 % by chance"))
     if rows.apply(is_flagged_only_by_attack, axis=1).any():
