@@ -1,4 +1,4 @@
-"""Metrics, measured from logits and records."""
+"""Metrics, computed from logits and records."""
 
 from pathlib import Path
 
@@ -10,16 +10,17 @@ from munkey.evaluation.records import Evaluation
 
 
 def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = None) -> None:
-    """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection.
+    """Compute the metrics of all systems of a data set, and write them to a tidy CSV file.
 
     Parameters
     ----------
     differences
-        The CSV for the differences in test accuracy between any two systems, if they are wanted.
+        The CSV file for the differences in test accuracy between all pairs of systems; None to
+        skip them.
     """
-    logits_by_record = {}  # of trained systems
+    logits_by_record = {}
     for run in runs:
-        if run.record == run.training:
+        if run.record == run.training:  # a trained system, not an unlearned one
             logits_by_record[run.case, run.record] = run.logits
     rows: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
@@ -27,7 +28,7 @@ def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = No
         if run.record != run.training:
             original = logits_by_record.get((run.case, run.training))
         rows += make_metric_rows(run, original)
-    if any("why" in row for row in rows):  # only then is there such a column
+    if any("why" in row for row in rows):  # else, there is no such column
         for row in rows:
             row.setdefault("why", "")
     write_csv(metrics, rows)

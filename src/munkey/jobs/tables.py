@@ -1,4 +1,4 @@
-"""Tables: the main ones, those of ablations and relearning, ranks, and the paper's numbers beside ours."""
+"""Tables of the main run, of ablations, scenarios and relearning, and the comparison with the paper."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,14 +30,14 @@ def tables(
     rows: list[Row],
     outputs: Mapping[str, Path],
 ) -> None:
-    """Make the CSVs of every metric and difference, and the tables that show them.
+    """Write the CSV files of all metrics and differences, and the tables that show them.
 
     Parameters
     ----------
     dataset_differences
         The differences between systems, a file for each data set.
     outputs
-        The files of the tables, by their names in `main.all_texts`.
+        The files of the tables, by their names in `main.render_texts`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
     texts = main.render_texts(read_metrics(metrics), differences, rows)
@@ -48,12 +48,12 @@ def tables(
 def main_audited(
     main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
 ) -> None:
-    """Make the main table again, with the audits' residual shares.
+    """Write the main table with an additional column, the audits' residual shares.
 
     Parameters
     ----------
     audit_tables
-        The tables of audits, each in the folder of its audit.
+        The tables of the audits, each in the folder of its data set.
     """
     audits = {path.parent: read_table(path) for path in audit_tables}
     residue = collect_residue(audits)
@@ -65,7 +65,7 @@ def main_audited(
 def ablation_tables(
     metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]
 ) -> None:
-    """Make the tables of the ablations, and one CSV of their numbers.
+    """Write the tables of the ablations, and one CSV file with their numbers.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ def scenario_tables(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Make tables, a figure and a CSV of the scenarios of a data set.
+    """Write the tables, the figure and a CSV file of a data set's scenarios.
 
     Parameters
     ----------
     requests
-        The request of each case, in words.
+        A label of each case's request.
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
@@ -110,7 +110,7 @@ def stream_tables(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
+    """Write the tables and the figure of a stream of requests, and CSV files with their numbers."""
     findings = streams.compute_findings(systems)
     write_text(curves, findings.curves.to_csv(index=False))
     write_text(shares, findings.shares.to_csv(index=False))
@@ -120,7 +120,7 @@ def stream_tables(
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Make the table of why each (p_image, p_token) was chosen or not.
+    """Write the table of why each (p_image, p_token) was chosen or not.
 
     Parameters
     ----------
@@ -133,11 +133,11 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
-    """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
-    ranks_of_methods = rank_methods(read_table(metrics), rows)
-    write_text(csv, ranks_of_methods.to_csv())
-    write_text(markdown, render([make_rank_table(ranks_of_methods, rows)], "markdown"))
-    theme.save(rank_diagram(ranks_of_methods, PAPERS_METHOD), svg.with_suffix(""))
+    """Rank the methods by the gaps of all seeds, in a table and a diagram of critical differences."""
+    method_ranks = rank_methods(read_table(metrics), rows)
+    write_text(csv, method_ranks.to_csv())
+    write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
+    theme.save(rank_diagram(method_ranks, PAPERS_METHOD), svg.with_suffix(""))
 
 
 def relearning_table(
@@ -149,7 +149,7 @@ def relearning_table(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Compare every system's relearning with its oracle's: curves, table and figure.
+    """Compare each system's relearning with its oracle's, in curves, a table and a figure.
 
     Parameters
     ----------
@@ -172,7 +172,7 @@ def compare(
     seeds: int,
     outputs: Mapping[str, Path],
 ) -> None:
-    """Put the numbers printed in the paper beside ours, and say whether they may be compared.
+    """Compare our numbers with the paper's, and state whether they may be compared.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The meaning of the tables' columns: shown beside the tables of the report, and in docs/glossary.md.
+"""The meaning of the tables' columns, which the report and docs/glossary.md show.
 
 `glossary.csv` holds the terms: their names, as tables print them, their meaning, and which values
 are good.
@@ -16,12 +16,12 @@ TERMS = Path(__file__).with_suffix(".csv")
 
 
 class Term(NamedTuple):
-    """The meaning of a column or of a row.
+    """A term: a column or a row of a table.
 
     Attributes
     ----------
     names
-        The names that tables print for it.
+        The names of the term in tables.
     what
         Its meaning.
     good
@@ -35,45 +35,45 @@ class Term(NamedTuple):
 
 @cache
 def read_terms() -> list[Term]:
-    """Return all terms, in the order in which they are shown."""
-    listed = []
+    """Read all terms, in the order in which they are shown."""
+    terms = []
     with TERMS.open(newline="") as rows:
         for row in csv.DictReader(rows):
             names = tuple(row["names"].split("; "))
-            listed.append(Term(names, row["what"], row["good"]))
-    return listed
+            terms.append(Term(names, row["what"], row["good"]))
+    return terms
 
 
 def select_terms(tables: Iterable[TitledTable]) -> list[Term]:
-    """Return the terms that tables use.
+    """Select the terms that tables use.
 
-    A term is used if it stands in the head or the first column of a table; the signs for an absent
-    value and for ± are used if any cell holds them.
+    A term is used if it appears in the head or in the first column of a table. The signs – and ±
+    are used if they appear in any cell.
     """
-    words: set[str] = set()
+    labels: set[str] = set()
     for _, frame, _ in tables:
         cells = set(map(str, frame.to_numpy().flat))
-        words.update(map(str, frame.columns))
-        words.update(frame.iloc[:, 0].astype(str))
+        labels.update(map(str, frame.columns))
+        labels.update(frame.iloc[:, 0].astype(str))
         if ABSENT in cells:
-            words.add(ABSENT)
+            labels.add(ABSENT)
         if "±" in "".join(cells):
-            words.add("±")
-    return [term for term in read_terms() if _is_among(term, words)]
+            labels.add("±")
+    return [term for term in read_terms() if _is_among(term, labels)]
 
 
 def find_meaning(column: str) -> str:
-    """Return the meaning of a column; empty if its name says it."""
+    """Return the meaning of a column; empty if it has no entry."""
     for term in read_terms():
         if _is_among(term, [column]):
             return term.what
     return ""
 
 
-def _is_among(term: Term, words: Iterable[str]) -> bool:
-    """Return whether any name of the term is among the words of a table, alone or before a rate or a data set."""
-    for word in words:
+def _is_among(term: Term, labels: Iterable[str]) -> bool:
+    """Return whether a name of the term is among the labels, possibly followed by a rate or a data set."""
+    for label in labels:
         for name in term.names:
-            if word == name or word.startswith((f"{name} @", f"{name}, ")):
+            if label == name or label.startswith((f"{name} @", f"{name}, ")):
                 return True
     return False

@@ -1,4 +1,4 @@
-"""The report, one page that opens from disk: the story first, then audits, sortable tables, figures, and its origin."""
+"""The report, an HTML page: which design to deploy, then audits, sortable tables, figures, and its origin."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -33,21 +33,25 @@ from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import make_runtime_table
 from munkey.report.tables.summary import Row, describe_underfit
 
-LONG = 36  # letters of a cell that may break into lines: a sentence, no number with its interval
-MAIN = "../tables/main.csv"  # from the page
+LONG_CELL = (
+    36  # characters; a longer cell wraps, since it is a sentence, not a number with its interval
+)
+MAIN = "../tables/main.csv"  # relative to the page
 FRONTIER = (
-    "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds that forgetting takes."
+    "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds to forget."
     " Bars: 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval over test samples)."
-    " Dashed: the highest accuracy of any design with at most that share. Hollow: only an attack flagged it, so"
-    " no bound holds. Designs whose share is not known are not drawn."
+    " Dashed: the highest accuracy of any design with at most that share. Hollow: only an attack flagged the design,"
+    " so its share has no bound. Designs with an unknown share are not drawn."
 )
 SHARES = "Residual shares with their 95 % intervals, between never seen (0) and the original (100)"
-STRATA = "Residual share by how much training on a sample had changed its answer; without samples it hardly changed"
+STRATA = (
+    "Residual share by how much a sample was memorized; without samples that were hardly memorized"
+)
 ABLATIONS = {
     "ablations": "Ablations",
     "aggregation": "Aggregation",
     "strategies": "Strategies",
-    "fusion": "Fusion at inference alone",
+    "fusion": "Fusion at inference only",
     "encoders": "Encoders",
 }
 
@@ -58,9 +62,9 @@ class Figure(NamedTuple):
     Attributes
     ----------
     data, narrow
-        Its SVG as a data URL, and one for a phone.
+        The SVG as a data URL, and a version for a phone, which may be empty.
     file
-        Its address.
+        The address of the SVG file, relative to the page.
     """
 
     name: str
@@ -71,14 +75,14 @@ class Figure(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A part of the page: remarks, then tables, whose cells are HTML.
+    """A part of the page: remarks, then tables with HTML cells.
 
     Attributes
     ----------
     id
-        The anchor that links point to.
+        The anchor for links.
     files
-        The tables as CSV, by their addresses from the page.
+        The addresses of the tables as CSV, relative to the page.
     """
 
     id: str
@@ -89,16 +93,16 @@ class Chapter(NamedTuple):
 
 
 class AuditChapter(NamedTuple):
-    """The page's part on the audit of a data set.
+    """The part of the page on the audit of a data set.
 
     Attributes
     ----------
     figure
-        The forest plot.
+        The forest plot of residual shares.
     strata
-        The same by memorization.
+        The figure of residual shares by memorization.
     controls
-        In words, by family.
+        The findings on the controls as sentences, by family.
     """
 
     make_figure: Figure
@@ -110,24 +114,24 @@ class AuditChapter(NamedTuple):
 class PageResults(NamedTuple):
     """The results that the tables of the page are made from.
 
-    A sequence is empty if its part was not run.
+    A sequence is empty if its part of the experiment was not run.
 
     Attributes
     ----------
     main, cases
-        Summaries of the main experiment and of the ablations.
+        The summaries of the main experiment and of the ablations.
     rows, case_rows
-        The systems in each.
+        The systems in each of the two.
     grids
         The table of the selection for each data set.
     statements
-        Whether the numbers may be compared with the paper's.
+        Sentences on whether the numbers may be compared with the paper's.
     residue
-        Residual shares from audits.
+        The residual shares of the audits.
     ranks, compared
-        From the CSV files of the ranks and of the comparison with the paper.
+        The tables of ranks, and of the comparison with the paper.
     scenarios
-        Their tables.
+        The tables of the scenarios.
     """
 
     main: pd.DataFrame
@@ -143,23 +147,20 @@ class PageResults(NamedTuple):
 
 
 def render_page(template: Path, **content: object) -> str:
-    """Return the page as HTML. Text is escaped; tables, which are HTML already, are not."""
+    """Render the page as HTML. Text is escaped, except in tables, which are HTML already."""
     filters = {"linked": _link_docs, "html": _render_table, "terms": glossary.select_terms}
     return templates.render_template(template, content, filters)
 
 
 def _link_docs(text: str) -> markupsafe.Markup:
-    """Escape text and turn the pages of docs/ that it names into links."""
-    link = r'<a href="../../../\g<0>">\g<0></a>'  # from a folder of results/NAME
+    """Escape text, and turn references to pages of docs/ into links."""
+    link = r'<a href="../../../\g<0>">\g<0></a>'  # relative to a folder of results/NAME
     escaped = str(markupsafe.escape(text))
     return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", link, escaped))
 
 
 def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
-    """Return a table as HTML with two additions.
-
-    A column's head shows its meaning when a pointer rests on it, and long cells break into lines.
-    """
+    """Render a table as HTML, with the columns' meanings as tooltips, and long cells that wrap."""
 
     def add_meaning(cell: re.Match[str]) -> str:
         column = cell[1]
@@ -169,23 +170,23 @@ def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
         return f'<th title="{markupsafe.escape(meaning)}">{column}</th>'
 
     html = re.sub("<th>(.*?)</th>", add_meaning, html_table(frame))
-    html = re.sub(f"<td>(?=[^<]{{{LONG}}})", '<td class="words">', html)
+    html = re.sub(f"<td>(?=[^<]{{{LONG_CELL}}})", '<td class="words">', html)
     return markupsafe.Markup(html)
 
 
 def make_audit_chapter(
     folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> AuditChapter:
-    """Return an audit with its controls, strata, search of files, and attacks on one model.
+    """Make the part on an audit: residual shares, controls, strata, traces in files, and attacks.
 
     Parameters
     ----------
     folder
-        The folder of the audit's results, named for its data set.
+        The folder with the audit's results, whose name is that of the data set.
     audit
-        Rows of the audit's table.
+        The rows of the audit's table.
     tidy
-        The metrics of all systems; the attacks need MIA.
+        The metrics of all systems, whose MIA is shown next to the attacks.
     """
     dataset = folder.name
     shown_rows = select_main_rows(audit)
@@ -198,33 +199,27 @@ def make_audit_chapter(
         titled.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
     chapter = Chapter(dataset, dataset, titled, files=files)
-    shares = _audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
-    strata = _audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
+    shares = _make_audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
+    strata = _make_audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
     return AuditChapter(shares, strata, read_json(folder / "controls.json"), chapter)
 
 
-def _audit_figure(folder: Path, name: str, words: str, narrow: DrawnFigure) -> Figure:
-    """Return a figure of an audit, wide as its file has it, and narrow as drawn.
-
-    Parameters
-    ----------
-    words
-        Its caption.
-    """
+def _make_audit_figure(folder: Path, name: str, caption: str, narrow: DrawnFigure) -> Figure:
+    """Make a figure of an audit from the SVG file of its wide version, and its narrow version."""
     data = theme.make_data_url(folder / f"{name}.svg")
     file = f"../audit/{folder.name}/{name}.svg"
-    return Figure("", words, data, file, theme.make_data_url(narrow))
+    return Figure("", caption, data, file, theme.make_data_url(narrow))
 
 
 def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
-    """Return the frontier's table for each data set.
+    """Make the part on which design to deploy, with the frontier's table for each data set.
 
     Parameters
     ----------
     points
-        The results of `munkey.report.tables.frontier.frontier` by data set.
+        The results of `munkey.report.tables.frontier.make_points`, by data set.
     main
-        Summary of the main experiment.
+        The summary of the main experiment.
     """
     titled = []
     for dataset, part in points.items():
@@ -234,7 +229,7 @@ def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapte
 
 
 def make_chapters(results: PageResults) -> list[Chapter]:
-    """Return the tables of the page in its order. Chapters without a table are left out."""
+    """Make the parts with tables, in the order of the page. Parts without a table are left out."""
     main = tables.make_main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
@@ -264,14 +259,14 @@ def make_chapters(results: PageResults) -> list[Chapter]:
 
 
 def make_figure(path: Path, main: pd.DataFrame) -> Figure:
-    """Return a figure with its caption.
+    """Make a figure with its caption.
 
     Parameters
     ----------
     path
-        Its SVG.
+        The SVG file.
     main
-        Summary of the main experiment. A narrow version of the figure of the gaps is drawn from it.
+        The summary of the main experiment, from which the narrow version of the gaps is drawn.
     """
     narrow = ""
     if path.stem == "forgetting":
@@ -281,29 +276,29 @@ def make_figure(path: Path, main: pd.DataFrame) -> Figure:
 
 
 def make_frontier_figure(folder: Path, points: pd.DataFrame) -> Figure:
-    """Return the figure of the frontier.
+    """Make the figure of the frontier.
 
     Parameters
     ----------
     folder
-        The folder of the audit's results, as for `audit_chapter`.
+        The folder with the audit's results, whose name is that of the data set.
     points
-        The result of `munkey.report.tables.frontier.frontier` for its data set.
+        The result of `munkey.report.tables.frontier.make_points` for this data set.
     """
     narrow = frontier_plot(points, theme.NARROW)
-    drawn = _audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
+    drawn = _make_audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
     return drawn._replace(name=f"frontier-{folder.name}")
 
 
 def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
-    """Return the commits, versions, machines and times of the jobs in words, each value once.
+    """Describe where the results come from: the jobs' times, machines, commits and versions.
 
     Parameters
     ----------
     records
         The records of the jobs.
     date
-        When the page is made.
+        The time at which the page is written.
     """
     machines = set()
     commits = set()
