@@ -203,7 +203,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     before = contents(model)
     for folder in (model, "model", "link"):
         ended = munkey(words[0], "model", *words[1:], Path(folder) / place)
-        assert ended.code == 2 and f"{place}: lies in the model's directory" in ended.err
+        assert ended.code == 2 and f"{place}: is in the model's directory" in ended.err
     assert contents(model) == before and munkey("verify", model).code == 0
 
 

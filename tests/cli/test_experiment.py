@@ -247,4 +247,4 @@ def test_the_constants_of_fitted_families_are_searched_on_validation_alone(munke
     assert in_folder.code == 0 and in_folder.out.count("likelihood") == 9
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-fitted", tmp_path / "data/signs")
-    assert refused.code == 2 and "choose its keys with --keys (found: none below" in refused.err
+    assert refused.code == 2 and "choose its keys with --keys (found: none in" in refused.err

@@ -157,7 +157,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         ),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "MODEL/salt"],
-            "lies in the model's directory",
+            "is in the model's directory",
         ),
         (
             ["--ids", "10", "--certificate", "made.json", "--salt-file", "requests.csv"],
@@ -309,7 +309,7 @@ def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, m
     picture = picture_in(tmp_path)
     emptied = munkey("predict", model, picture, "--json").json["predictions"][0]["class"]
     assert (
-        f"no sample is left in class {emptied};" in munkey("forget", model, "--class", emptied).out
+        f"no samples remain in class {emptied};" in munkey("forget", model, "--class", emptied).out
     )
     [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json[
         "predictions"

@@ -71,7 +71,7 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
         {"inference": config["inference"] | {"k": 1}},
     ):
         (project / "params.yaml").write_text(yaml.safe_dump(config | changes))
-        with pytest.raises(StaleResultsError, match="made with other parameters"):
+        with pytest.raises(StaleResultsError, match="computed with other parameters"):
             command("sync")
     assert not (project / "mlflow.db").exists()
 

@@ -33,24 +33,26 @@ EXIT CODES
   5  a request to forget matched no sample, so it deleted nothing; other requests are done
   130  interrupted by Ctrl-C; samples forgotten before that stay forgotten
 """
-USE, CHECK, EXPERIMENT = "Use a model", "Check and maintain a model", "Run experiments"
+USE = "Use a model"
+CHECK = "Check and maintain a model"
+EXPERIMENT = "Run experiments"
 
 
 class CommandsByGroup(typer.core.TyperGroup):
-    """Lists the commands in the help under the heading that each was registered with."""
+    """A group whose help lists the commands under the headings that they were registered with."""
 
     def format_commands(
         self, ctx: Any, formatter: Any
     ) -> None:  # the types are click's, of which typer has a private copy
-        """Write a section per heading, in the order in which the commands were registered."""
+        """Write a section per heading, in the order of registration."""
         visible_commands = [command for command in self.commands.values() if not command.hidden]
-        # `groupby` groups neighbors: commands of one heading were registered one after the other.
+        # The commands of a heading are registered one after the other, as `groupby` needs them.
         for heading, commands in groupby(visible_commands, attrgetter("rich_help_panel")):
-            lines = []
+            rows = []
             for command in commands:
-                lines.append((str(command.name), command.get_short_help_str(200)))
+                rows.append((str(command.name), command.get_short_help_str(200)))
             with formatter.section(heading):
-                formatter.write_dl(lines)
+                formatter.write_dl(rows)
 
 
 app = typer.Typer(
@@ -94,13 +96,13 @@ app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)
 
 
 def main() -> None:
-    """Run the command. Errors that the user can act on end it with a message and an exit code."""
+    """Run a command. An error that the user can act on becomes a message and an exit code."""
     try:
         app()
     except Exception as error:
         user_error: Exception = error
         if isinstance(error, ModuleNotFoundError):
-            # A missing library of an extra, not a module of our own, is the user's to install.
+            # The user can install the missing library of an extra, but not a module of munkey.
             package = (error.name or "").partition(".")[0]
             if package not in ("", "munkey"):
                 user_error = _make_missing_package_error(package)
@@ -112,8 +114,6 @@ def main() -> None:
 
 
 def _make_missing_package_error(package: str) -> ValueError:
-    """Make the error that names the extra of a missing package."""
-    extra = "experiment"
-    if package in ("fastapi", "uvicorn"):
-        extra = "service"
+    """Make an error that tells how to install a missing package."""
+    extra = "service" if package in ("fastapi", "uvicorn") else "experiment"
     return ValueError(f"this needs the package {package}: pip install 'munkey[{extra}]'")

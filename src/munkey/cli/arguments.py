@@ -42,7 +42,7 @@ Page = Annotated[
 Wait = Annotated[
     float,
     typer.Option(
-        metavar="SECONDS", min=0, help="Wait so long for another process that writes the model."
+        metavar="SECONDS", min=0, help="How long to wait for another process that writes the model."
     ),
 ]
 Names = list[str] | None
@@ -58,7 +58,7 @@ Files = Annotated[
         "--files", metavar="PICTURE...", help="Source files, folders, or quoted patterns."
     ),
 ]
-# A shell turns `--files *` into one option and further arguments.
+# A shell expands `--files *` to one option value and further arguments.
 MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 
 # Characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
@@ -77,14 +77,14 @@ COLUMNS = {
 def open_model(
     directory: Path, *, writer: bool = False, wait: float = 0
 ) -> "AbstractContextManager[Predictor]":
-    """Open a model. wait: seconds to wait for another process that writes it."""
+    """Open a model, after waiting at most `wait` seconds for another process that writes it."""
     from munkey.deploy.predictor import Predictor
 
     return Predictor.load(directory, writer=writer, wait=wait)
 
 
 def join_files(files: Names, more: Names) -> list[str]:
-    """Return the files after `--files`. Raises ValueError for arguments without `--files`."""
+    """Join the files after `--files`. Raises ValueError for arguments without `--files`."""
     if more and not files:
         raise ValueError(
             f"{more[0]!r}: unexpected argument. Write --files before the names of source files"
@@ -93,7 +93,7 @@ def join_files(files: Names, more: Names) -> list[str]:
 
 
 def parse_ids(where: str, text: str) -> list[int]:
-    """Parse ids, separated by commas or white space. A ValueError says `where` they were."""
+    """Parse ids, separated by commas or white space. `where` names their source in errors."""
     return _convert_ids(where, WORD.findall(text))
 
 
@@ -106,7 +106,7 @@ def read_ids(file: Path) -> list[int]:
 
 
 def _convert_ids(where: str, words: Sequence[str]) -> list[int]:
-    """Convert words to ids. Raises ValueError without any word, or for one that is not an id."""
+    """Convert words to ids. Raises ValueError if there are none, or if one is not an id."""
     if not words:
         raise ValueError(f"{where}: no ids; write whole numbers from 0, e.g. 1,2,3")
     for word in words:
@@ -120,8 +120,17 @@ def _convert_ids(where: str, words: Sequence[str]) -> list[int]:
 def read_list(file: Path, kind: str) -> list[str]:
     """Read a list of ids or files: the lines of a text file, or a column of a CSV file.
 
-    file: `-` is standard input; kind: a value of COLUMNS. Raises ValueError if the file is not UTF-8,
-    or not valid as CSV.
+    Parameters
+    ----------
+    file
+        The file; `-` is standard input.
+    kind
+        The kind of column: a value of COLUMNS.
+
+    Raises
+    ------
+    ValueError
+        If the file is not UTF-8, or is not valid CSV.
     """
     from munkey.core.files import read_user_text
     from munkey.data.intake.csv_tables import parse_table
@@ -135,7 +144,7 @@ def read_list(file: Path, kind: str) -> list[str]:
 
 
 def _parse_header(file: Path, line: str) -> list[str]:
-    """Return the kinds of columns in the first line of a file; none if it is not a header."""
+    """Return the kinds of columns in a file's first line; none if it is not a header."""
     from munkey.data.intake.csv_tables import TableError, parse_table
 
     try:
@@ -146,10 +155,23 @@ def _parse_header(file: Path, line: str) -> list[str]:
 
 
 def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """Read the lines of a CSV file, by request number; None without a column of numbers.
+    """Read a CSV file of requests.
 
-    file: `-` is standard input. A file with only a header has no requests. Raises ValueError that
-    names the invalid line or column.
+    Parameters
+    ----------
+    file
+        The file; `-` is standard input.
+
+    Returns
+    -------
+    requests
+        The samples to forget, by request number. If there is no column of numbers, the key is None.
+        A file with only a header has no requests.
+
+    Raises
+    ------
+    ValueError
+        If a line or column is invalid. The message names it.
     """
     from munkey.data.intake.csv_tables import read_table
 
@@ -160,7 +182,7 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
             "id, file, class, unit, request, added (ignored), each at most once, and nothing else"
         )
         header = ", ".join(map(repr, table.header)) or "an empty file"
-        raise ValueError(f"{file}: the first line must name columns {columns}; not {header}")
+        raise ValueError(f"{file}: the first line must list the columns {columns}; not {header}")
     requests: dict[str | None, list[dict[str, list[Any]]]] = {}
     for number, cells in table.lines:
         where = f"{file}, line {number}"
@@ -176,7 +198,7 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
 def _parse_line(
     where: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
-    """Return the request number in a line of a CSV file, and the names of samples by kind."""
+    """Parse a line of a CSV file. Returns its request number, and the names of samples by kind."""
     request = None
     line: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
@@ -192,7 +214,7 @@ def _parse_line(
             if unit is not None:
                 line[kind] = [unit]
             elif has_class:
-                # Read as an empty cell, NA would stand for the whole class.
+                # An empty cell would stand for the whole class, which NA must not.
                 raise ValueError(
                     f"{where}: {cell.strip()!r} names no unit; leave the cell empty to name the"
                     " whole class"
@@ -203,9 +225,9 @@ def _parse_line(
 
 
 def decode_unit(cell: str) -> str | None:
-    """Return the unit in a cell; None for a missing value such as NA. 7.0 becomes 7.
+    """Return the unit in a cell, or None for a missing value such as NA. 7.0 becomes 7.
 
-    Blanks stay, since names in an older memory may have them.
+    Blanks are not removed, since names in an older memory may have them.
     """
     from munkey.data.intake.unit_names import unit_name
 
@@ -216,10 +238,10 @@ def decode_unit(cell: str) -> str | None:
 
 
 def encode_cell(name: str) -> str:
-    """Turn a name into a cell that is safe in a spreadsheet. `decode_cell` reads it back.
+    """Encode a name as a cell that is safe in a spreadsheet. `decode_cell` is the inverse.
 
-    If the name looks like a formula or has invisible characters, the cell begins with an apostrophe.
-    Backslashes are then doubled, and invisible characters become \\u and four hexadecimal digits.
+    If the name looks like a formula or has invisible characters, the cell begins with an apostrophe,
+    backslashes are doubled, and invisible characters become \\u and four hexadecimal digits.
     """
     is_safe = name[:1] not in FORMULA_STARTS and not INVISIBLE.search(name)
     looks_encoded = decode_cell(name) != name
@@ -231,12 +253,12 @@ def encode_cell(name: str) -> str:
 
 
 def decode_cell(cell: str) -> str:
-    """Return the name in a cell. `encode_cell` may have encoded it."""
+    """Decode a cell that `encode_cell` may have encoded."""
     match = QUOTED_CELL.fullmatch(cell)
     if match is None:
         return cell
     encoded_name = match[1]
-    # Any other name with an apostrophe in front is what somebody wrote, such as 's-Hertogenbosch.
+    # Other cells with an apostrophe in front are names, such as 's-Hertogenbosch.
     is_encoded = encoded_name[:1] in FORMULA_STARTS or "\\" in encoded_name
     if not is_encoded:
         return cell
@@ -251,7 +273,7 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def read_salt(salt: str | None, file: Path | None) -> bytes:
-    """Return the salt from a hexadecimal text or a file; empty without either."""
+    """Return the salt in a hexadecimal text or in a file; empty if there is neither."""
     from munkey.core.files import read_user_text
 
     if file:
@@ -268,16 +290,16 @@ def read_salt(salt: str | None, file: Path | None) -> bytes:
 
 
 def require_outside_model(directory: Path, file: Path) -> None:
-    """Raise ValueError if the file is a folder, or lies in the model's directory."""
+    """Raise ValueError if the file is a folder, or is in the model's directory."""
     if file.is_dir():
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
         )
-    # Without following a link of that name, which the new file replaces.
+    # If the file is a link, it is replaced, so its target does not matter.
     place = file.parent.resolve() / file.name
     if place.is_relative_to(directory.resolve()):
         raise ValueError(
-            f"{file}: lies in the model's directory, where it could destroy the model; write it"
+            f"{file}: is in the model's directory, where it could destroy the model; write it"
             " elsewhere"
         )
 
@@ -312,7 +334,7 @@ def require_certificates(
             )
     for file in (*files, *salt_files):
         require_outside_model(directory, file)
-        # Missing folders are made, in the nearest one that exists.
+        # Missing folders are created in the nearest one that exists.
         parent = next(folder for folder in file.absolute().parents if os.path.lexists(folder))
         if not parent.is_dir():
             raise ValueError(

@@ -61,22 +61,22 @@ def list_(
         if id_filter is not None:
             rows = [row for row in rows if row.id in id_filter]
         samples = json_answers.format_samples(rows)
-    lines = [["id", "class", "file", "unit", "added"]]
-    lines += [list(sample.values()) for sample in samples]
+    table = [["id", "class", "file", "unit", "added"]]
+    table += [list(sample.values()) for sample in samples]
     if as_csv:
-        text = _format_csv(lines)
+        text = _format_csv(table)
     else:
-        text = f"{format_table(lines)}\n{pluralize(len(samples), 'sample')}"
+        text = f"{format_table(table)}\n{pluralize(len(samples), 'sample')}"
     print_result(text, {"samples": samples}, as_json)
 
 
-def _format_csv(lines: Sequence[Sequence[object]]) -> str:
-    """Format lines as CSV that is safe in a spreadsheet."""
+def _format_csv(rows: Sequence[Sequence[object]]) -> str:
+    """Format rows as CSV that is safe to open in a spreadsheet."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    for line in lines:
+    for row in rows:
         cells = []
-        for value in line:
+        for value in row:
             cells.append(arguments.encode_cell(value) if isinstance(value, str) else value)
         writer.writerow(cells)
     return text.getvalue().rstrip("\n")
@@ -93,12 +93,11 @@ def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> No
     with arguments.open_model(directory) as predictor:
         deletions = json_answers.format_log(predictor.log())
     columns = ["first", "last", "when", "request", "deleted", "head"]
-    lines = [columns]
-    for deletion in deletions:
-        lines.append([deletion[name] for name in columns])
-    text = "no deletion so far"
-    if deletions:
-        text = format_table(lines)
+    rows = [[deletion[name] for name in columns] for deletion in deletions]
+    if rows:
+        text = format_table([columns, *rows])
+    else:
+        text = "no deletion so far"
     print_result(text, {"log": deletions}, as_json)
 
 
@@ -134,7 +133,7 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
 
 
 def _format_value(value: object) -> str:
-    """Format a value, dictionary or list in a line."""
+    """Format a value, which may be a dictionary or a list, in a single line."""
     if isinstance(value, dict):
         return ", ".join(f"{name} {_format_value(part)}" for name, part in value.items())
     if isinstance(value, list):
@@ -283,7 +282,7 @@ def _write_certificate(
     ids: list[int] | None,
     salt: bytes,
 ) -> tuple[str, dict[str, Any]]:
-    """Write a certificate with its page, after adding the ids of the deletion, if there are any.
+    """Write a certificate and its page, with the hash of the deleted ids if they are given.
 
     Returns the result of the command, as text and as JSON.
     """

@@ -37,7 +37,7 @@ def plan(
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     target: Annotated[
         Literal["run", "audits", "scenarios", "paper"],
-        typer.Option(help="What to estimate: `make run` alone, or with this target."),
+        typer.Option(help="What to estimate: only `make run`, or also this target."),
     ] = "run",
     machine: Annotated[
         str | None,
@@ -90,22 +90,19 @@ def plan(
 
 
 def _parse_gpu_counts(gpus: str) -> list[int]:
-    """Parse numbers of GPUs, separated by commas. Raises ValueError."""
+    """Parse numbers of GPUs, separated by commas. Raises ValueError if any is not positive."""
     counts = []
-    for word in gpus.split(","):
-        if not word.strip().isdecimal() or int(word) < 1:
+    for text in gpus.split(","):
+        if not text.strip().isdecimal() or int(text) < 1:
             raise ValueError(
                 f"--gpus {gpus}: write numbers of GPUs, separated by commas, e.g. 1,8,64"
             )
-        counts.append(int(word))
+        counts.append(int(text))
     return counts
 
 
 def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
-    """Return the estimate as JSON.
-
-    seconds: of all jobs of a kind, in sequence. disk: in bytes.
-    """
+    """Return the estimate as JSON: seconds are those of all jobs of a kind in sequence, disk is in bytes."""
     work = []
     for index, kind in enumerate(costs.work):
         record: dict[str, object] = {
@@ -131,7 +128,7 @@ def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
 
 def job(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The result to make.", show_default=False)
+        Path, typer.Argument(metavar="FILE", help="The result file.", show_default=False)
     ],
     overlays: Annotated[list[Path] | None, OVERLAYS] = None,
     pdb: Annotated[
@@ -145,7 +142,7 @@ def job(
     munkey job results/cifar10-small/tables/main.md workflow/presets/cifar10-small.yaml --pdb
 
     breakpoint() works in the job's function (src/munkey/jobs) and in all code that it calls. Missing inputs of the job
-    are made first. A failed job leaves no results.
+    are computed first. A failed job leaves no results.
     """
     from munkey.experiment.run.fork_server import SWITCH
     from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
@@ -213,17 +210,17 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     experiment_plan = load_plan(overlays)
     seeds = len(experiment_plan.params.seeds)
     try:
-        ours_and_theirs = paper.read_comparison(
+        comparison = paper.read_comparison(
             fill(experiment_plan.layout.table, table="paper", ending="csv")
         )
-        statements = list(paper.describe_settings(Exhibits(experiment_plan).compared, seeds))
+        statements = paper.describe_settings(Exhibits(experiment_plan).compared, seeds)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error.filename} is missing: `make paper` with the same overlays makes it"
+            f"{error.filename} is missing: `make paper` with the same overlays computes it"
         ) from None
     tables = [
-        *paper.make_side_by_side_tables(ours_and_theirs),
-        paper.make_agreement_table(ours_and_theirs, paper.read_printed_numbers()),
+        *paper.make_side_by_side_tables(comparison),
+        paper.make_agreement_table(comparison, paper.read_printed_numbers()),
     ]
     print(render(tables, "markdown"))
     print(
@@ -292,7 +289,7 @@ def search_fitted(
         experiment = folder.parents[1]
         key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
         if len(key_files) != 1:
-            names = ", ".join(map(str, key_files)) or f"none below {experiment / 'keys'}"
+            names = ", ".join(map(str, key_files)) or f"none in {experiment / 'keys'}"
             raise ValueError(f"{folder}: choose its keys with --keys (found: {names})")
         keys = key_files[0]
     elif keys.is_dir():
@@ -318,7 +315,7 @@ def save_backbone(
 
     data = read_json(system.with_name("record.json"))["settings"]["data"]
     save_for_timm(load(system), folder, data["pixel_mean"], data["pixel_std"])
-    print(f"saved; name it in params.yaml: pretrained.model: {folder}/")
+    print(f"saved; to use it, write into params.yaml: pretrained.model: {folder}/")
 
 
 def external_state(file: Path) -> None:
@@ -329,7 +326,7 @@ def external_state(file: Path) -> None:
 
 
 def check_files(overlays: Annotated[list[Path], OVERLAYS]) -> None:
-    """Check parameter files, for the Makefile. Errors name file and line."""
+    """Check parameter files, for the Makefile. Errors contain the file and the line."""
     from munkey.experiment.params.load import read_params
 
     read_params(overlays)

@@ -39,7 +39,7 @@ def explore(
     munkey explore model --html explore.html
     munkey explore model --pictures
 
-    The page is separate from the model: samples that you forget later stay on it. Delete the page then.
+    The page is a separate file: if you forget samples later, they remain on the page, so delete it then.
     """
     import numpy as np
 
@@ -55,7 +55,7 @@ def explore(
     ):
         ids, keys = predictor.keys()
         row_by_id = {row.id: row for row in predictor.rows()}
-        is_present = np.isin(ids, list(row_by_id))  # a sample may be deleted between both calls
+        is_present = np.isin(ids, list(row_by_id))  # samples may be deleted between the two calls
         ids = ids[is_present]
         keys = keys[is_present]
     if not len(ids):
@@ -92,11 +92,11 @@ def require_explore_page(directory: Path, file: Path) -> None:
     require_outside_model(directory, file)
     if not file.exists():
         return
-    is_ours = False
+    is_explore_page = False
     if file.is_file():
         with file.open("rb") as page_file:
-            is_ours = GENERATOR in page_file.read(1000)
-    if not is_ours:
+            is_explore_page = GENERATOR in page_file.read(1000)
+    if not is_explore_page:
         raise ValueError(
             f"{file}: exists, and this command did not write it, so it is not overwritten; choose a"
             " new name with --html"

@@ -33,7 +33,7 @@ def find(
         int, typer.Option(min=1, max=1000, help="How many samples to list for each picture.")
     ] = 10,
     above: Annotated[
-        float, typer.Option(min=-1, max=1, metavar="COSINE", help="Least cosine of keys.")
+        float, typer.Option(min=-1, max=1, metavar="COSINE", help="Smallest cosine of keys.")
     ] = -1,
     html: Page = None,
     on_bad: OnBadPictures = "raise",
@@ -46,7 +46,7 @@ def find(
     munkey find model folder-of-pictures --above 0.95 --html nearest.html
     munkey find model rows.csv --count 3 --json
 
-    Exact copies come first: samples with the same pixels at the size that the model stores, or the same row.
+    Exact copies come first. They have the same pixels at the size that the model stores, or the same row.
     """
     from munkey.core.files import atomic
     from munkey.deploy import json_answers
@@ -58,7 +58,7 @@ def find(
         show_spinner("looking up"),
         redirect_stdout(sys.stderr),
     ):
-        # Warnings of skipped pictures become messages of the command.
+        # Print warnings about skipped pictures as messages of the command.
         with warnings.catch_warnings(record=True) as skip_warnings:
             warnings.simplefilter("always", UserWarning)
             nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
@@ -68,26 +68,24 @@ def find(
             with atomic(html) as temporary:
                 temporary.write_text(render_near_page(nearest), encoding="utf-8")
     parts = []
-    row_number_in_file: Counter[str | None] = Counter()
+    row_counts: Counter[str | None] = Counter()
     for file, samples in zip(nearest.files, nearest.samples, strict=True):
         name = f"{file}"
         if nearest.pictures is None:  # rows of numbers: a file may have several
-            row_number_in_file[file] += 1
-            name += f", row {row_number_in_file[file]}"
+            row_counts[file] += 1
+            name += f", row {row_counts[file]}"
         parts.append(f"{name}:\n{_format_samples(samples)}")
-    answer = {"pictures": json_answers.format_near_samples(nearest)}
-    print_result("\n\n".join(parts), answer, as_json)
+    value = {"pictures": json_answers.format_near_samples(nearest)}
+    print_result("\n\n".join(parts), value, as_json)
 
 
 def _format_samples(samples: Sequence["NearSample"]) -> str:
     """Format the samples near one picture as a table."""
     if not samples:
         return "no sample is that near"
-    lines: list[tuple[object, ...]] = [HEADER]
+    rows: list[tuple[object, ...]] = [HEADER]
     for sample in samples:
-        remark = ""
-        if sample.copy:
-            remark = "exact copy"
+        remark = "exact copy" if sample.copy else ""
         cosine = f"{sample.cosine:.3f}"
-        lines.append((cosine, sample.id, sample.label, sample.unit, sample.file, remark))
-    return format_table(lines)
+        rows.append((cosine, sample.id, sample.label, sample.unit, sample.file, remark))
+    return format_table(rows)

@@ -96,8 +96,9 @@ def forget(
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    When the command returns, the deletion is on disk and no answer uses these samples. It prints the head of the chain
-    of deletions. Keep the head elsewhere: with it, `munkey verify DIR --published HEAD` detects a restored backup.
+    When the command returns, the deletion is on disk, and no prediction uses these samples. It prints the head of the
+    chain of deletions. Keep the head elsewhere, because with it, `munkey verify DIR --published HEAD` detects a
+    restored backup.
     """
     names: dict[str, list[Any]] = {
         "ids": _collect_ids(ids, ids_file),
@@ -105,12 +106,12 @@ def forget(
         "labels": classes or [],
         "units": units or [],
     }
-    # A line for each kind of name: the request means all samples that any of them means.
-    lines = [{kind: values} for kind, values in names.items() if values]
+    # A separate line for each kind of name, since the request includes the samples of all of them.
+    request_lines = [{kind: values} for kind, values in names.items() if values]
     _require_unambiguous_request(names, csv, request)
     if (list_ids or salt_file) and not certificate:
         raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
-    requests = {request: lines}
+    requests = {request: request_lines}
     if csv is not None:
         requests = _read_requests_or_exit(csv, as_json)
 
@@ -124,8 +125,8 @@ def forget(
         also_similar=also_similar,
         block_return=block_return,
     )
-    # The answers of deletions that are on disk, in case a later one fails.
-    finished_answers: list[dict[str, Any]] = []
+    # The results of deletions that are on disk, in case a later one fails.
+    finished_results: list[dict[str, Any]] = []
     try:
         with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
@@ -136,33 +137,33 @@ def forget(
                 directory, certificate_files.values(), salt_files.values()
             )
             if dry_run:
-                answers = predictor.preview(plan)
+                results = predictor.preview(plan)
             else:
                 order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
                 with show_spinner("forgetting"):
-                    answers = predictor.delete(plan, certificates=order, answers=finished_answers)
-            for answer in answers:
-                answer.update(plan.deletions[answer["request"]].look_alikes)
-                for file in _name_files(certificate, [answer["request"]]).values():
-                    _add_certificate(answer, file, directory)
+                    results = predictor.delete(plan, certificates=order, answers=finished_results)
+            for result in results:
+                result.update(plan.deletions[result["request"]].look_alikes)
+                for file in _name_files(certificate, [result["request"]]).values():
+                    _add_certificate(result, file, directory)
             head = predictor.head
-        value = answers[0]
+        value = results[0]
         if csv is not None:
-            value = {"requests": answers, "left": answers[-1]["left"]}
+            value = {"requests": results, "left": results[-1]["left"]}
         value |= {"missing": plan.missing, "head": head}
-        text = [_describe(answer, directory) for answer in answers]
+        text = [_describe(result, directory) for result in results]
         text += _describe_missing(plan)
-        text += _describe_purge(answers, directory)
+        text += _describe_purge(results, directory)
         text.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         print_result("\n".join(text), value, as_json)
     except (Exception, KeyboardInterrupt) as error:
-        if not finished_answers:
+        if not finished_results:
             raise
-        text = [_describe(answer, directory) for answer in finished_answers]
-        text.append(f"head of the chain: {finished_answers[-1]['head']}")
+        text = [_describe(result, directory) for result in finished_results]
+        text.append(f"head of the chain: {finished_results[-1]['head']}")
         text.append("`munkey certificate DIR FILE --deletion NUMBER` certifies it later")
-        raise AfterDeletionError(error, "\n".join(text), finished_answers) from error
-    if any(answer["found_nothing"] for answer in answers):
+        raise AfterDeletionError(error, "\n".join(text), finished_results) from error
+    if any(result["found_nothing"] for result in results):
         raise typer.Exit(FOUND_NOTHING)
 
 
@@ -186,7 +187,7 @@ def _require_unambiguous_request(
 
 
 def _collect_ids(ids: str | None, ids_file: FileOption) -> list[int]:
-    """Collect the ids of both options."""
+    """Collect the ids of the options --ids and --ids-file."""
     all_ids = []
     if ids is not None:
         all_ids += arguments.parse_ids("--ids", ids)
@@ -198,7 +199,7 @@ def _collect_ids(ids: str | None, ids_file: FileOption) -> list[int]:
 def _collect_files(
     files: arguments.Names, more: arguments.Names, files_from: FileOption
 ) -> list[str]:
-    """Collect the names of source files after `--files`, and those in a file."""
+    """Collect the names of source files from the options --files and --files-from."""
     names = arguments.join_files(files, more)
     if files_from is not None:
         for line in arguments.read_list(files_from, "files"):
@@ -219,7 +220,7 @@ def _list_new_requests(plan: "DeletionPlan") -> list[str | None]:
 def _read_requests_or_exit(
     file: Path, as_json: bool
 ) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """Read the requests of a CSV file. If it has none, as on some days, end the command."""
+    """Read the requests in a CSV file. If there are none, end the command."""
     requests = arguments.read_requests(file)
     if not requests:
         print_result(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
@@ -228,7 +229,7 @@ def _read_requests_or_exit(
 
 
 def _name_files(file: FileOption, numbers: Iterable[str | None]) -> dict[str | None, Path]:
-    """Name the file of each request, by number: {request} in its name stands for the number."""
+    """Return the file of each request, by number, which replaces {request} in the file's name."""
     files: dict[str | None, Path] = {}
     if file is None:
         return files
@@ -244,10 +245,9 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
 ) -> "CertificateOrder":
-    """Make the order of the certificates to write during the deletion.
+    """Order the certificates that are written during the deletion.
 
-    The files of salts are written now, so that no deletion can be without the salt of its
-    certificate.
+    The salt files are written now, so that a deletion can never lack the salt of its certificate.
     """
     from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
@@ -256,46 +256,48 @@ def _make_certificate_order(
     for number in certificate_files:
         if len(plan.deletions[number].ids):
             salts[number] = secrets.token_bytes(16)
-    for number in salts.keys() & salt_files.keys():  # only their owner may read them: 0o600
+    for number in salts.keys() & salt_files.keys():
+        # Only the owner of the file may read it.
         write_new_file(salt_files[number], f"{salts[number].hex()}\n", 0o600)
 
-    def deliver(answer: dict[str, Any], document: Certificate) -> None:
-        file = certificate_files[answer["request"]]
-        answer["page"] = str(write_certificate(document, file))
-        answer["certificate"] = str(file)
+    def deliver(result: dict[str, Any], document: Certificate) -> None:
+        file = certificate_files[result["request"]]
+        result["page"] = str(write_certificate(document, file))
+        result["certificate"] = str(file)
 
     return CertificateOrder(salts, deliver, include_salts=not salt_files, list_ids=list_ids)
 
 
-def _add_certificate(answer: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the file of the certificate to an answer that has none yet.
+def _add_certificate(result: dict[str, Any], file: Path, directory: Path) -> None:
+    """Add the certificate file to a result that has none yet.
 
     If a repeated request has no certificate yet, add the command that writes one.
     """
-    is_repeated = answer.get("repeated")
+    is_repeated = result.get("repeated")
     if is_repeated:
         has_certificate = file.exists()
     else:
-        has_certificate = bool(answer.get("would_delete"))  # in a dry run: it would be written
-    answer.setdefault("certificate", str(file) if has_certificate else None)
-    if is_repeated and answer["deleted"] and not has_certificate:
-        words = ["munkey", "certificate", f"{directory}", f"{file}", "--request", answer["request"]]
-        answer["certify"] = shlex.join(words)
+        has_certificate = bool(result.get("would_delete"))  # in a dry run, it would be written
+    result.setdefault("certificate", str(file) if has_certificate else None)
+    if is_repeated and result["deleted"] and not has_certificate:
+        command = ["munkey", "certificate", f"{directory}", f"{file}"]
+        command += ["--request", result["request"]]
+        result["certify"] = shlex.join(command)
 
 
-def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Write a line if names of source files and units stay in the directory.
+def _describe_purge(results: list[dict[str, Any]], directory: Path) -> list[str]:
+    """Describe whether names of source files and units remain in the directory, in a line or none.
 
-    The reason why a purge failed goes to standard error instead.
+    If a purge failed, print the reason to standard error instead.
     """
-    purge_warning = answers[0].get("unpurged")
+    purge_warning = results[0].get("unpurged")
     if purge_warning:
         print(f"munkey: {purge_warning}", file=sys.stderr)
         return []
-    for answer in answers:
-        if not answer.get("deleted"):
+    for result in results:
+        if not result.get("deleted"):
             continue
-        if not answer["purged"] and not answer["repeated"]:
+        if not result["purged"] and not result["repeated"]:
             return [
                 "names of source files and units stay in the directory until"
                 f" `munkey purge {directory}`"
@@ -304,7 +306,7 @@ def _describe_purge(answers: list[dict[str, Any]], directory: Path) -> list[str]
 
 
 def _describe_missing(plan: "DeletionPlan") -> list[str]:
-    """Write lines about the names that no sample has, with similar names."""
+    """Describe the names that match no sample, and list similar ones."""
     from munkey.deploy.errors import MEMORY_SCOPE, format_first_ten
 
     lines = []
@@ -315,99 +317,99 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
     return lines
 
 
-def _describe(answer: dict[str, Any], directory: Path) -> str:
+def _describe(result: dict[str, Any], directory: Path) -> str:
     """Describe a request that was carried out, or would be."""
     name = ""
-    if answer["request"]:
-        name = f"request {one_line(answer['request'])}: "
-    if answer.get("repeated"):
-        return _describe_repeated(answer, name)
-    is_dry_run = "would_delete" in answer
-    if answer["found_nothing"]:
+    if result["request"]:
+        name = f"request {one_line(result['request'])}: "
+    if result.get("repeated"):
+        return _describe_repeated(result, name)
+    is_dry_run = "would_delete" in result
+    if result["found_nothing"]:
         verb = "would delete" if is_dry_run else "deleted"
         lines = [
-            f"{name}found nothing now; {verb} nothing, {answer['left']:,} left",
+            f"{name}found nothing now; {verb} nothing, {result['left']:,} left",
             "the memory has none of the samples: they were forgotten earlier (see `munkey log`), or"
             " never in it",
         ]
     elif is_dry_run:
-        lines = _describe_dry_run(answer, name)
+        lines = _describe_dry_run(result, name)
     else:
-        text = f"{name}forgot {pluralize(answer['deleted'], 'sample')}, {answer['left']:,} left"
-        if answer["deleted"]:
-            text += f"; numbers {answer['first']} to {answer['last']} of the chain"
+        text = f"{name}forgot {pluralize(result['deleted'], 'sample')}, {result['left']:,} left"
+        if result["deleted"]:
+            text += f"; numbers {result['first']} to {result['last']} of the chain"
         lines = [text]
-    lines += _describe_relatives(answer, directory, is_dry_run)
-    if "certificate" in answer:
-        lines.append(f"certificate: {_describe_certificate(answer, is_dry_run)}")
-    if "salt" in answer:
-        lines.append(f"salt of its ids, stored in no file: {answer['salt']}")
+    lines += _describe_relatives(result, directory, is_dry_run)
+    if "certificate" in result:
+        lines.append(f"certificate: {_describe_certificate(result, is_dry_run)}")
+    if "salt" in result:
+        lines.append(f"salt of its ids, stored in no file: {result['salt']}")
     return "\n".join(lines)
 
 
-def _describe_repeated(answer: dict[str, Any], name: str) -> str:
-    """Describe a request that was carried out before. name: of the request."""
-    if answer["found_nothing"]:
-        return f"{name}found nothing on {answer['when']}; deleted nothing"
-    text = f"{name}carried out on {answer['when']}, so nothing was changed"
-    if "certify" in answer:
-        text += f"\nthe certificate is missing: `{one_line(answer['certify'])}` writes it"
+def _describe_repeated(result: dict[str, Any], name: str) -> str:
+    """Describe a request that was carried out before. `name` is that of the request."""
+    if result["found_nothing"]:
+        return f"{name}found nothing on {result['when']}; deleted nothing"
+    text = f"{name}carried out on {result['when']}, so nothing was changed"
+    if "certify" in result:
+        text += f"\nthe certificate is missing: `{one_line(result['certify'])}` writes it"
     return text
 
 
-def _describe_dry_run(answer: dict[str, Any], name: str) -> list[str]:
-    """Describe how many samples would be forgotten, by class, and which. name: of the request."""
+def _describe_dry_run(result: dict[str, Any], name: str) -> list[str]:
+    """Describe which samples a request would forget, and how many of each class."""
     from munkey.deploy.errors import format_first_ten
 
-    text = f"{name}would forget {pluralize(len(answer['would_delete']), 'sample')}"
-    if answer["classes"]:
-        counts = [f"{label} {count:,}" for label, count in answer["classes"].items()]
+    text = f"{name}would forget {pluralize(len(result['would_delete']), 'sample')}"
+    if result["classes"]:
+        counts = [f"{label} {count:,}" for label, count in result["classes"].items()]
         text += f" ({', '.join(counts)})"
-    lines = [f"{text} and keep {answer['left']:,}"]
-    if answer["would_delete"]:
-        lines.append(f"ids {format_first_ten(answer['would_delete'])}")
+    lines = [f"{text} and keep {result['left']:,}"]
+    if result["would_delete"]:
+        lines.append(f"ids {format_first_ten(result['would_delete'])}")
     return lines
 
 
-def _describe_relatives(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
-    """Write lines about exact copies, look-alikes, and classes without samples."""
+def _describe_relatives(result: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
+    """Describe exact copies, look-alikes, and classes that have no samples any more."""
     from munkey.deploy.errors import format_first_ten
 
     lines = []
-    if answer["copies"]:
-        lines.append(_describe_copies(answer, directory, is_dry_run))
-    similar = answer.get("similar")
+    if result["copies"]:
+        lines.append(_describe_copies(result, directory, is_dry_run))
+    similar = result.get("similar")
     if similar and similar["samples"]:
         lines.append(_describe_look_alikes(**similar))
-    emptied_classes = answer.get("emptied")
+    emptied_classes = result.get("emptied")
     if emptied_classes:
         lines.append(
-            f"no sample is left in class {format_first_ten(emptied_classes)};"
+            f"no samples remain in class {format_first_ten(emptied_classes)};"
             " `predict --only-held-classes` never predicts it"
         )
     return lines
 
 
-def _describe_copies(answer: dict[str, Any], directory: Path, is_dry_run: bool) -> str:
-    """Describe exact copies: which, whether they stay, and how to forget them."""
+def _describe_copies(result: dict[str, Any], directory: Path, is_dry_run: bool) -> str:
+    """Describe exact copies: which ones there are, whether they stay, and how to forget them."""
     from munkey.deploy.errors import format_first_ten
 
-    copies = answer["copies"]
+    copies = result["copies"]
     ids = [copy["id"] for copy in copies]
     id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
-    if not answer["identical"]:
+    if not result["identical"]:
         return f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
     way = "--also-identical"
     if not is_dry_run:
         command = f"munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
-        if answer["request"]:
+        if result["request"]:
             command += " --request NEW"
         way = f"`{command}`"
     return f"exact copies of these stay: {id_list}; {way} forgets them too"
 
 
 def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
-    """Describe how many look-alikes there are, which, and whether they stay."""
+    """Describe look-alikes: how many and which ones there are, and whether they stay."""
     from munkey.deploy.errors import format_first_ten
 
     ids = format_first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
@@ -428,11 +430,11 @@ def _describe_units(samples: list[dict[str, Any]]) -> str:
     return f", of unit {format_first_ten(units)}"
 
 
-def _describe_certificate(answer: dict[str, Any], is_dry_run: bool) -> str:
+def _describe_certificate(result: dict[str, Any], is_dry_run: bool) -> str:
     """Describe where the certificate is, or would be."""
-    file = answer["certificate"]
+    file = result["certificate"]
     if not file:
         return "none, since there is nothing to delete"
     if is_dry_run:
         return f"would be written to {file}"
-    return f"{file}; readable page: {answer.get('page')}"
+    return f"{file}; readable page: {result.get('page')}"

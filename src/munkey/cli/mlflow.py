@@ -22,7 +22,7 @@ Overlays = Annotated[list[Path] | None, OVERLAYS]
 
 
 class StaleResultsError(ValueError):
-    """The results were made with other parameters than the present ones."""
+    """The results were computed with other parameters than the current ones."""
 
 
 @app.command()
@@ -41,10 +41,10 @@ def sync(overlays: Overlays = None) -> None:
     try:
         runs = make_runs(read_results(plan))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{error.filename} is missing: `make run` makes it") from error
+        raise FileNotFoundError(f"{error.filename} is missing: `make run` computes it") from error
     uri = plan.params.tracking.uri
-    run_count = log(uri, plan.params.name, runs)
-    print(f"MLflow at {hide_credentials(uri)}, runs: {run_count}")
+    summary = log(uri, plan.params.name, runs)
+    print(f"MLflow at {hide_credentials(uri)}, runs: {summary}")
 
 
 @app.command()
@@ -52,13 +52,13 @@ def ui(
     overlays: Overlays = None,
     port: Annotated[int, typer.Option(min=1, max=65535, help="The port for MLflow.")] = 5000,
 ) -> None:
-    """Start MLflow, and print where it compares methods. If params.yaml names a server, only print.
+    """Start MLflow, and print where it compares methods. If tracking.uri is a server, only print.
 
     \b
     munkey mlflow ui
     munkey mlflow ui workflow/presets/cifar10-small.yaml --port 5001
     """
-    from munkey.experiment.tracking.mlflow_log import comparisons, get_site
+    from munkey.experiment.tracking.mlflow_log import get_site, list_comparisons
     from munkey.experiment.tracking.store import open_store
 
     uri = load_plan(overlays or []).params.tracking.uri
@@ -66,7 +66,7 @@ def ui(
     if not is_server:
         require_free_port(port)
     with open_store(uri) as client:
-        addresses = comparisons(client, get_site(uri, port))
+        addresses = list_comparisons(client, get_site(uri, port))
     if addresses:
         print("Compare methods at:")
         for name, address in addresses.items():
@@ -80,7 +80,7 @@ def ui(
 
 
 def require_free_port(port: int) -> None:
-    """Raise OSError if another program listens at this port."""
+    """Raise OSError if another program listens on this port."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -96,7 +96,14 @@ def require_free_port(port: int) -> None:
 def read_results(plan: "Plan") -> "Results":
     """Read the results of a run with these parameters.
 
-    Raises FileNotFoundError, DamagedFileError, StaleResultsError.
+    Raises
+    ------
+    FileNotFoundError
+        If a result file is missing.
+    DamagedFileError
+        If a result file cannot be read.
+    StaleResultsError
+        If the results were computed with other parameters.
     """
     from munkey.core.files import read_json, read_table
     from munkey.experiment.plan.exhibits import Exhibits
@@ -114,7 +121,7 @@ def read_results(plan: "Plan") -> "Results":
             has_changed_settings = True
     if has_changed_settings or runs != planned_runs:
         raise StaleResultsError(
-            "the results were made with other parameters than those of params.yaml and its overlays:"
+            "the results were computed with other parameters than those of params.yaml and its overlays:"
             " run `make run` first"
         )
     inference = {dataset: plan.query_settings(dataset) for dataset in plan.params.datasets}

@@ -9,8 +9,13 @@ from typing import Any
 
 from munkey.core.console import escape_unprintable, one_line
 
-# exit codes, see `munkey --help`
-FAILED, BAD_INPUT, LOCKED, MACHINE, FOUND_NOTHING, INTERRUPTED = 1, 2, 3, 4, 5, 130
+# Exit codes (see `munkey --help`).
+FAILED = 1
+BAD_INPUT = 2
+LOCKED = 3
+MACHINE = 4
+FOUND_NOTHING = 5
+INTERRUPTED = 130
 
 
 class NotVerifiedError(Exception):
@@ -18,7 +23,13 @@ class NotVerifiedError(Exception):
 
 
 class AfterDeletionError(Exception):
-    """Samples are forgotten, but a later step failed. deletions: those on disk, as JSON."""
+    """Samples were forgotten, but a later step failed.
+
+    Attributes
+    ----------
+    deletions
+        The deletions on disk, as JSON.
+    """
 
     def __init__(
         self, error: BaseException, text: str, deletions: Sequence[Mapping[str, Any]]
@@ -31,29 +42,28 @@ class AfterDeletionError(Exception):
 
 
 def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value as JSON.
-
-    Characters that standard output cannot encode are escaped.
-    """
+    """Print a result, as text or as JSON. Characters that cannot be encoded are escaped."""
     if as_json:
         text = json.dumps(value, indent=2)
     encoding = sys.stdout.encoding
     try:
         encoded_text = escape_unprintable(text).encode(encoding, "backslashreplace")
         print(encoded_text.decode(encoding), flush=True)
-    except OSError:  # a full disk or a closed pipe: Python would try to write again at exit
-        with suppress(OSError):  # if standard output is not a file
+    except (
+        OSError
+    ):  # a full disk or a closed pipe, to which Python would try to write again at exit
+        with suppress(OSError):  # standard output may not be a file
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise
 
 
-def format_table(lines: Sequence[Sequence[object]]) -> str:
-    """Align columns under a header. A row takes one line, even if a name has line breaks."""
+def format_table(rows: Sequence[Sequence[object]]) -> str:
+    """Align columns under a header, the first row. Line breaks in names are removed."""
     from tabulate import tabulate
 
     cells = []
-    for line in lines:
-        cells.append(["" if value is None else one_line(str(value)) for value in line])
+    for row in rows:
+        cells.append(["" if value is None else one_line(str(value)) for value in row])
     return tabulate(cells, "firstrow", "plain", disable_numparse=True)
 
 
@@ -71,15 +81,15 @@ def get_exit_code(error: BaseException) -> int | None:
     )
     if isinstance(error, AfterDeletionError) and isinstance(error.__cause__, KeyboardInterrupt):
         return INTERRUPTED
-    # The first that fits, from special to general: a LockedMemoryError is an OSError, too.
-    code_of_errors: dict[tuple[type[BaseException], ...], int] = {
+    # The first match counts, so special errors come first: a LockedMemoryError is also an OSError.
+    code_by_errors: dict[tuple[type[BaseException], ...], int] = {
         (KeyboardInterrupt,): INTERRUPTED,
         (NotVerifiedError,): FAILED,
         (LockedMemoryError,): LOCKED,
         bad_input_errors: BAD_INPUT,
         (OSError, ClosedMemoryError, AfterDeletionError): MACHINE,
     }
-    for errors, code in code_of_errors.items():
+    for errors, code in code_by_errors.items():
         if isinstance(error, errors):
             return code
     return None

@@ -28,7 +28,7 @@ def predict(
     directory: Directory,
     pictures: Pictures,
     explain: Annotated[
-        bool, typer.Option("--explain", help="List the samples behind each answer.")
+        bool, typer.Option("--explain", help="List the samples behind each prediction.")
     ] = False,
     html: Page = None,
     only_held_classes: Annotated[
@@ -48,7 +48,7 @@ def predict(
     munkey predict model *.png --json | jq '.predictions[].class'
 
     The page shows the picture of each neighbor whose source file still exists. If samples have no files, as in digits,
-    use explain.page(answer, images) in Python.
+    use explain.page(prediction, images) in Python.
     """
     from rich.console import Console
     from rich.progress import track
@@ -64,14 +64,14 @@ def predict(
         files = list(iterate_pictures(pictures))
         batch_size = BATCH_SIZE
         if html:
-            batch_size = len(files)  # the page is made from a single prediction
+            batch_size = len(files)  # the page shows a single call's predictions
         batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
-        answers = []
+        predictions: list[dict[str, Any]] = []
         basis = ""
         faults = []
         console = Console(stderr=True)
         is_silent = not sys.stderr.isatty()
-        for batch in track(batches, "answering", console=console, disable=is_silent):
+        for batch in track(batches, "predicting", console=console, disable=is_silent):
             try:
                 with warnings.catch_warnings(record=True) as skip_warnings:
                     warnings.simplefilter("always", UserWarning)
@@ -79,12 +79,13 @@ def predict(
                         batch, only_held_classes=only_held_classes, on_bad=on_bad
                     )
             except PictureError as error:
-                faults.append(str(error))  # name the faults of all batches
+                faults.append(str(error))  # go on, to report the faults of all batches
                 continue
             faults += [str(warning.message) for warning in skip_warnings]
-            answers += json_answers.format_prediction(prediction, explain=explain)["predictions"]
+            formatted = json_answers.format_prediction(prediction, explain=explain)
+            predictions += formatted["predictions"]
             basis = prediction.basis
-        if faults and (on_bad == "raise" or not answers):
+        if faults and (on_bad == "raise" or not predictions):
             raise PictureError("\n".join(faults))
         for fault in faults:
             print(f"munkey: {fault}", file=sys.stderr)
@@ -92,19 +93,19 @@ def predict(
             with atomic(html) as temporary, redirect_stdout(sys.stderr):
                 temporary.write_text(page(prediction), encoding="utf-8")
     lines = []
-    for answer in answers:
-        lines += _describe_answer(answer)
-    value: dict[str, object] = {"predictions": answers}
+    for prediction_facts in predictions:
+        lines += _describe_prediction(prediction_facts)
+    value: dict[str, object] = {"predictions": predictions}
     if explain:
         lines.append(basis)
         value["basis"] = basis
     print_result("\n".join(lines), value, as_json)
 
 
-def _describe_answer(answer: dict[str, Any]) -> list[str]:
-    """Describe an answer in a line, and each neighbor that it rests on in another."""
-    lines = [f"{answer['file']}: {answer['class']} ({answer['probability']:.1%})"]
-    for neighbor in answer.get("neighbors", []):
+def _describe_prediction(prediction: dict[str, Any]) -> list[str]:
+    """Describe a prediction in a line, and each neighbor that it is based on in another."""
+    lines = [f"{prediction['file']}: {prediction['class']} ({prediction['probability']:.1%})"]
+    for neighbor in prediction.get("neighbors", []):
         facts = f"id {neighbor['id']}, {neighbor['class']}, cosine {neighbor['cosine']:.3f}"
         if neighbor["file"]:
             facts += f", {neighbor['file']}"
@@ -213,7 +214,7 @@ def export(
 def serve(
     directory: Directory,
     host: Annotated[
-        str, typer.Option(help="The address to listen at. 0.0.0.0: all networks.")
+        str, typer.Option(help="The address to listen on. 0.0.0.0: all networks.")
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0: any free port.")] = 8000,
     token_file: Annotated[
