@@ -8,7 +8,7 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.streams import Stream, StreamEvaluator, answer_stream, draw_stream
+from munkey.evaluation.streams import Stream, StreamEvaluator, draw_stream, predict_stream
 from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
@@ -70,7 +70,7 @@ def test_a_method_goes_on_from_its_own_result_and_is_asked_after_each_request():
         return System(f"{system.family}{number}", system.architecture, None), 0.5
 
     made, start = stream(), System("s", None, None)  # type: ignore[arg-type]
-    found = answer_stream(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
+    found = predict_stream(made, start, forget, Recorder(None, None, {}, 1, "cpu"))  # type: ignore[arg-type]
     assert asked == [
         ("s", 0),
         ("s1", 0),

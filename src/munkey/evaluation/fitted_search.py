@@ -1,4 +1,4 @@
-"""Search for the constants of a closed-form family on validation data; the test set is not used."""
+"""Search for the constants of a closed-form family on validation data, without the test set."""
 
 from collections.abc import Mapping
 from itertools import product
@@ -17,8 +17,7 @@ from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
 
 NO_PIXELS = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)  # these families read none
-
-NEIGHBORS = 100  # retrieved per query: enough for every k that KNN tries
+NEIGHBORS = 100  # per query: enough for every k that is tried for KNN
 
 
 class FittedCandidate(NamedTuple):
@@ -30,7 +29,7 @@ class FittedCandidate(NamedTuple):
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
-    """Fit all combinations of the family's `tried` to training samples. Smallest loss first."""
+    """Fit all combinations of the family's `tried` constants. Returns them, the smallest loss first."""
     dataset = prepared.load(folder)
     train = keys.read(keyfile, dataset.get_ids("train"))
     val = keys.read(keyfile, dataset.get_ids("val"))
@@ -52,7 +51,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
 
 
 def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[str]:
-    """Return the first `count` candidates, a line each."""
+    """Describe the first `count` candidates, each in a line."""
     descriptions = []
     for candidate in candidates[:count]:
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())

@@ -14,16 +14,21 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 
-RANDOM = ("stratified", "uniform")  # samplings of forget sets that the paper uses
-OF_UNITS = ("unit", "one-of-unit", "known", "relied-on")
-EPSILON = 1e-8  # of P_s (sec. 3.2)
-TOLERANCE = 1e-5  # features and scores of attacks that differ by less differ by rounding alone
+RANDOM = ("stratified", "uniform")  # the samplings of forget sets in the paper
+UNIT_SAMPLINGS = ("unit", "one-of-unit", "known", "relied-on")
+EPSILON = 1e-8  # in P_s (sec. 3.2)
+TOLERANCE = 1e-5  # for features and scores of attacks; smaller differences count as rounding errors
 
 
 def compute_accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
-    """Return the top-1 accuracy in percent.
+    """Compute the top-1 accuracy in percent.
 
-    Raises ValueError without samples, and DivergedError for logits that are not finite.
+    Raises
+    ------
+    ValueError
+        If there are no samples.
+    DivergedError
+        If the logits are not finite.
     """
     if not len(labels):
         raise ValueError("accuracy of no samples")
@@ -33,7 +38,7 @@ def compute_accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
 
 
 def compute_attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return loss, entropy, confidence and margin p1 - p2 of each sample, (N, 4) (sec. 4, MIA)."""
+    """Compute loss, entropy, confidence and margin p1 - p2 of each sample, (N, 4) (sec. 4, MIA)."""
     log_p = logits.astype(np.float64)
     log_p = log_p - logsumexp(log_p, axis=1, keepdims=True)
     p = np.exp(log_p)
@@ -52,13 +57,13 @@ def measure_membership_inference(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return 100 times the AUROC of an attack that tells forget from test samples (sec. 4, MIA).
+    """Measure how well an attack distinguishes forget from test samples, 100 * AUROC (sec. 4, MIA).
 
-    Test is split into halves, stratified by `test_labels`. The attack, a logistic regression, is
-    fitted to retain (members) against one half, in equal numbers, and scored on forget against the
-    other; then the halves swap, and both scores are averaged [ours]. So it is never scored on
-    samples that it was fitted to. Below 50, forget samples look less like members than test samples
-    do.
+    Test samples are split into halves, stratified by `test_labels`. The attack, a logistic
+    regression, is fitted to distinguish retain samples (members) from one half, in equal numbers,
+    and scored on forget samples and the other half. Then the halves swap, and both scores are
+    averaged. This cross-fitting is our addition, so that the attack is never scored on samples that
+    it was fitted to. Below 50, forget samples look less like members than test samples do.
 
     Parameters
     ----------
@@ -78,10 +83,10 @@ def measure_membership_inference_by_class(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return `membership_inference`, scored within each class and averaged by its share of forget.
+    """Compute `measure_membership_inference` within each class, averaged by the class's share of forget.
 
-    So a forget set that is mostly of one class cannot be told from test by its class. A half
-    without test samples of a class does not score that class.
+    Otherwise, the attack could recognize a forget set that is mostly of one class by its class. A
+    class without samples in one half of test is not scored there.
     """
     scores = []
     for score, rows in cross_fit_attacks(retain, test, test_labels, generator):
@@ -102,7 +107,7 @@ def measure_membership_inference_by_class(
 def cross_fit_attacks(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
-    """Yield both attacks of `membership_inference`, and the rows of test that each may score."""
+    """Yield both attacks of `measure_membership_inference`, each with the test rows that it may score."""
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     for fit_rows, score_rows in halves.split(test, test_labels):
         size = min(len(fit_rows), len(retain))
@@ -112,21 +117,28 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a logistic regression from features (N, 4) to scores (N,), higher for members."""
-    both = np.concatenate([members, outsiders])
+    """Fit a logistic regression, and return its score function, which is higher for members.
+
+    The function maps features (N, 4) to scores (N,).
+    """
+    features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
-    mean = both.mean(axis=0)
-    # TOLERANCE keeps a nearly constant feature small: standardized, it would be rounding noise.
-    scale = np.sqrt(both.var(axis=0) + TOLERANCE**2)
+    mean = features.mean(axis=0)
+    # Without TOLERANCE, standardizing a nearly constant feature would amplify rounding errors.
+    scale = np.sqrt(features.var(axis=0) + TOLERANCE**2)
     attack = LogisticRegression(tol=1e-10, max_iter=1000)
-    attack.fit((both - mean) / scale, is_member)
-    return lambda features: np.asarray(attack.decision_function((features - mean) / scale))
+    attack.fit((features - mean) / scale, is_member)
+
+    def score(features: np.ndarray) -> np.ndarray:
+        return np.asarray(attack.decision_function((features - mean) / scale))
+
+    return score
 
 
 def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
-    """Return the share of pairs in which the positive scores higher.
+    """Compute the AUROC: the share of pairs in which the positive has the higher score.
 
-    A pair whose scores differ by less than TOLERANCE counts half.
+    Pairs whose scores differ by less than TOLERANCE count half.
     """
     sorted_negatives = np.sort(negatives)
     lower = np.searchsorted(sorted_negatives, positives - TOLERANCE, side="left")
@@ -137,12 +149,12 @@ def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
 def compute_rf_jsd(
     before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray
 ) -> float:
-    """Return RF-JSD in nats, 0 to ln 2, which needs no oracle (Spartalis et al. 2025).
+    """Compute RF-JSD in nats, 0 to ln 2, which needs no oracle (Spartalis et al. 2025).
 
-    In each class, it is the Jensen-Shannon divergence of two mean answers: of the original on
-    unseen samples, and of the unlearned model on forgotten ones. It is averaged over classes that
-    both have; NaN if there are none. Class means say little of single samples. The original code
-    (`log_js_proxy`) swaps the arguments of both divergences, which makes them unbounded.
+    For each class, it is the Jensen-Shannon divergence of two mean predictions: the original's on
+    unseen samples, and the unlearned model's on forgotten samples. It is averaged over the classes
+    that both have; NaN if there are none. Class means say little about single samples. The authors'
+    code (`log_js_proxy`) swaps the arguments of both divergences, which makes them unbounded.
 
     Parameters
     ----------
@@ -154,21 +166,23 @@ def compute_rf_jsd(
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
         return math.nan
-    p = _average_answers(before, unseen_labels, classes)
-    q = _average_answers(after, forget_labels, classes)
+    p = _average_probabilities(before, unseen_labels, classes)
+    q = _average_probabilities(after, forget_labels, classes)
     mixture = (p + q) / 2
     divergences = (rel_entr(p, mixture) + rel_entr(q, mixture)).sum(axis=1) / 2  # of each class
     return float(divergences.mean())
 
 
-def _average_answers(logits: np.ndarray, labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return the mean probabilities of each class's samples, (number of classes, C)."""
+def _average_probabilities(
+    logits: np.ndarray, labels: np.ndarray, classes: np.ndarray
+) -> np.ndarray:
+    """Compute the mean probabilities of each class's samples, (number of classes, C)."""
     probabilities = softmax(logits.astype(float), axis=1)
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
 
 
 def compute_pathway_sensitivity(image: float, token: float, both: float) -> float:
-    """Return P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3), from accuracies in percent."""
+    """Compute P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3) from accuracies in percent."""
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
@@ -178,7 +192,7 @@ def measure_pathways(cut: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[
     Parameters
     ----------
     cut
-        The logits of the memory's samples from only the image, only the token, and both.
+        The logits of the memory's samples with only the image, only the token, and both.
     """
     accuracies = {}
     values = {}
@@ -197,11 +211,9 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Compute all metrics of one system against one forget set.
 
-    After requests that are not random, MIA is within classes, and FM compares the losses of
-    forgotten samples with those of test samples. For classes that are forgotten whole, and for
-    units, FTA is the accuracy on their test samples, and RTA that on all others.
-
-    Raises KeyError if the forget set is not within the training split.
+    After requests that are not random, MIA is computed within classes, and FM compares the losses of
+    forgotten samples with those of test samples. If whole classes or units are forgotten, FTA is the
+    accuracy on their test samples, and RTA is that on all other test samples.
 
     Parameters
     ----------
@@ -209,6 +221,11 @@ def compute_metrics(
         The ids, labels, splits and logits of every sample, and units if the data set has them; for
         MUNKEY also memory_ids, memory_labels, image_logits, token_logits and both_logits of the
         memory's samples.
+
+    Raises
+    ------
+    KeyError
+        If the forget set has samples that are not in the training split.
     """
     ids = predictions["ids"]
     labels = predictions["labels"]
@@ -220,7 +237,7 @@ def compute_metrics(
     test = splits == "test"
     retain = train & ~forget
     if (forget & train).sum() != len(forget_ids):
-        raise KeyError("the forget set holds samples that are not in the training split")
+        raise KeyError("the forget set has samples that are not in the training split")
     is_random = sampling in RANDOM
     features = compute_attack_features(logits, labels)
     parts = (features[retain], features[forget], features[test])
@@ -245,7 +262,7 @@ def compute_metrics(
         is_forgotten = np.isin(labels, find_emptied_classes(labels, forget, retain))  # by class
         if (test & is_forgotten).sum() > 1:
             metrics["probe"] = fit_probe(logits[test], is_forgotten[test], generator)
-        elif sampling in OF_UNITS and "units" in predictions:
+        elif sampling in UNIT_SAMPLINGS and "units" in predictions:
             units = predictions["units"]
             is_forgotten = np.isin(units, np.setdiff1d(units[forget], [""]))
         forgotten_test = test & is_forgotten
@@ -262,16 +279,16 @@ def compute_metrics(
 def fit_probe(
     logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator
 ) -> float:
-    """Return how well a linear probe tells a forgotten class from all others, percent; 50 is chance.
+    """Measure how well a linear probe distinguishes a forgotten class from all others, in percent.
 
-    It is the balanced accuracy of a logistic regression on logits (N, C) of test samples, in
-    two-fold cross-validation. So it finds information on the class in all logits, not only in its
-    own.
+    It is the balanced accuracy of a logistic regression on the logits (N, C) of test samples, in
+    two-fold cross-validation; 50 is chance. It detects information on the class in all logits, not
+    only in the class's own.
 
     Parameters
     ----------
     is_forgotten
-        Whether a sample is of the forgotten class, (N,) bool.
+        Whether each sample belongs to the forgotten class, (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -299,7 +316,7 @@ def switch_off_classes(
 ) -> dict[str, np.ndarray] | None:
     """Switch off the outputs of emptied classes in predictions. Returns None without such classes.
 
-    A deployment may do so. It is a policy: the weights still know the class.
+    A deployment may do so, but it is only a policy, since the weights still know the class.
     """
     forget = np.isin(predictions["ids"], forget_ids)
     retain = (predictions["splits"] == "train") & ~forget
@@ -315,11 +332,11 @@ def switch_off_classes(
 
 
 def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
-    """Return a line per metric of a system: key, metric, value.
+    """Compute the metrics of a system, as rows with the key, metric and value.
 
-    If a class is forgotten whole, there are also lines of METHOD-off: the same system with the
-    outputs of that class switched off. A system that diverged has a single line: the metric
-    `diverged`, 1, and as `why` the reason and the log.
+    If a whole class is forgotten, there are also rows of METHOD-off, the same system with the
+    outputs of that class switched off. A system that diverged has a single row: the metric
+    `diverged` with value 1, and as `why` the reason and the log.
 
     Parameters
     ----------
@@ -340,18 +357,18 @@ def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[
     before = read_npz(original) if original else None
     rows = []
     for name, variant in variants.items():
-        for row in _list_variant_metrics(run, variant, forget_ids, before):
+        for row in _make_variant_rows(run, variant, forget_ids, before):
             rows.append(row | {"method": name})
     return rows
 
 
-def _list_variant_metrics(
+def _make_variant_rows(
     run: Evaluation,
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
     before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
-    """Return the lines of a system, or of the same with outputs switched off."""
+    """Compute the metric rows of a system, or of its variant with outputs switched off."""
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = compute_metrics(predictions, forget_ids, generator, run.sampling)
     if before is not None:

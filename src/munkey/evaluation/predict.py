@@ -20,7 +20,7 @@ class Queries(NamedTuple):
     retrieval
         Their neighbors, for a system with a memory.
     other
-        Another retrieval, for audits of a system with pathways. It adds path_NAME logits.
+        Another retrieval, for audits of a system with pathways. It adds the logits path_NAME.
     """
 
     ids: np.ndarray
@@ -33,8 +33,8 @@ def predict_samples(
 ) -> dict[str, np.ndarray]:
     """Return the arrays that metrics are computed from.
 
-    These are ids, labels, splits and logits of the samples, and units if the data set has them; for
-    a family with pathways also memory_ids, memory_labels, image_logits, token_logits and
+    These are ids, labels, splits and logits of the samples, and units if the data set has them. A
+    family with pathways also has memory_ids, memory_labels, image_logits, token_logits and
     both_logits of the memory's samples. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]

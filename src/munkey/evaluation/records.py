@@ -1,20 +1,26 @@
-"""The files of one evaluation: a system against a forget set."""
+"""One evaluation of a system against a forget set, and its files."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A system of a data set, and the files of its results.
+    """A system on a data set, and the files of its results.
 
     Attributes
     ----------
     case
-        The place KNOB/VALUE of an ablation's or the selection's case, else empty.
+        The part of a case's name after the data set, e.g. KNOB/VALUE; empty for the main run.
     rate
-        The forget rate, as in paths.
+        The forget rate, as it is written in paths.
+    method
+        The name of the system.
+    logits, forget
+        The files of the logits and of the forget set.
+    record
+        The record of the job that trained or unlearned the system.
     training
-        The record of the training that the system started from.
+        The record of the training run that the system started from.
     sampling
         How the forget set was drawn.
     """
@@ -32,7 +38,7 @@ class Evaluation:
 
     @property
     def key(self) -> dict[str, object]:
-        """The columns that identify it in a table of metrics."""
+        """The columns that identify the evaluation in a table of metrics."""
         key: dict[str, object] = {"dataset": self.dataset}
         if self.case:
             key["case"] = self.case

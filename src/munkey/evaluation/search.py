@@ -1,4 +1,4 @@
-"""Search for the settings of a method on validation data alone (app. B.2).
+"""Search for the settings of a method on only validation data (app. B.2).
 
 `munkey search-summary results/default/search/digits` prints the candidates of each method, best
 first, with their mean validation gap and their largest loss of validation accuracy over all seeds
@@ -25,7 +25,7 @@ from munkey.settings import DataSettings
 
 @dataclass(frozen=True)
 class Candidate:
-    """Accuracies of a candidate in percent. The search uses neither the test set nor the oracle."""
+    """The accuracies of a candidate, in percent. The search uses neither the test set nor the oracle."""
 
     val_accuracy: float
     forget_accuracy: float
@@ -37,9 +37,7 @@ class Candidate:
 
 
 class SearchResult(TypedDict):
-    """The result of a search in its file.
-
-    A candidate that diverged has only its settings and the reason.
+    """The result of a search, as its file stores it.
 
     Attributes
     ----------
@@ -49,6 +47,8 @@ class SearchResult(TypedDict):
         The validation accuracy of the original; None if all candidates diverged.
     search_s
         The seconds that the search took.
+    candidates
+        The settings and scores of each candidate; if it diverged, the reason instead of scores.
     """
 
     chosen: int
@@ -80,15 +80,15 @@ def make_scorer(
 def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
-    """Return the position of the candidate with the smallest gap; the first one if several tie.
+    """Return the position of the candidate with the smallest gap; the first one in a tie.
 
-    If all lose more accuracy than `drop`, the one that loses least is chosen.
+    If all candidates lose more accuracy than `drop`, the one that loses least is chosen.
 
     Parameters
     ----------
     drop
-        The largest loss of the original's validation accuracy, in points, that an eligible
-        candidate may have; None: any [ours: by its gap alone, a collapsed model wins].
+        How many points of the original's validation accuracy a candidate may lose; None for any
+        number. This limit is our addition: by gap only, a collapsed model would win.
     """
     positions = range(len(candidates))
     eligible = []
@@ -108,7 +108,7 @@ def make_search_result(
     original_val_accuracy: float | None,
     scoring_s: float,
 ) -> SearchResult:
-    """Return the result of a search.
+    """Make the result of a search.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def make_search_result(
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """A candidate over all runs.
+    """A candidate's scores over all runs.
 
     Attributes
     ----------
@@ -156,17 +156,17 @@ class RankedCandidate:
 
 
 def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
-    """Return the candidates of a method over all runs, best first.
+    """Rank the candidates of a method over all runs, the best first.
 
-    First those that never lose more than `drop` points of the original's validation accuracy, by
-    gap; then the others, by drop. One that ever diverged has an infinite drop. Raises ValueError if
-    the searches tried different candidates.
+    Candidates that never lose more than `drop` points of the original's validation accuracy come
+    first, sorted by gap. The others are sorted by drop, which is infinite if they ever diverged.
+    Raises ValueError if the searches tried different candidates.
     """
     tried_settings = [candidate["settings"] for candidate in searches[0]["candidates"]]
     for search in searches:
         if [candidate["settings"] for candidate in search["candidates"]] != tried_settings:
             raise ValueError(
-                "these searches tried different settings, so some are of an earlier run: repeat"
+                "these searches tried different settings, so some belong to an earlier run: repeat"
                 " all searches"
             )
     eligible: list[RankedCandidate] = []
@@ -193,16 +193,21 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
 
 
 def describe_searches(folder: Path, drop: float) -> Iterable[str]:
-    """Yield a block of lines per method, from the folder of a data set's searches.
+    """Yield lines on the searches in a data set's folder: a block for each method.
 
-    Raises ValueError for searches that do not belong together, FileNotFoundError without any.
+    Raises
+    ------
+    FileNotFoundError
+        If the folder has no searches.
+    ValueError
+        If the searches of a method tried different candidates.
     """
     searches: dict[str, list[SearchResult]] = defaultdict(list)
     for path in sorted(folder.glob("seed*/rate*/*/search.json")):
         searches[path.parent.name].append(read_json(path))
     if not searches:
         raise FileNotFoundError(
-            f"{folder}: no search.json of a method here; results/NAME/search/DATASET has them"
+            f"{folder}: contains no search.json of a method; name a folder results/NAME/search/DATASET"
         )
     for method, method_searches in sorted(searches.items()):
         try:

@@ -1,6 +1,6 @@
 """Selection of (p_image, p_token) by pathway sensitivity and validation gap (sec. 3.2, app. E).
 
-It uses neither the oracle nor the test set.
+The selection uses neither the oracle nor the test set.
 """
 
 import math
@@ -13,7 +13,7 @@ import pandas as pd
 from munkey.core.diverged import DIVERGED
 from munkey.settings import SelectionSettings
 
-SHOWN = ("TA", "RA", "FA", "VA", "MIA")  # columns of the table, after deletion
+SHOWN = ("TA", "RA", "FA", "VA", "MIA")  # metrics after deletion in the table
 
 
 class NothingPassesError(ValueError):
@@ -22,16 +22,18 @@ class NothingPassesError(ValueError):
 
 @dataclass(frozen=True)
 class Pair:
-    """A pair of the grid (p_image, p_token), with means over seeds.
-
-    Both are NaN if the training of a seed diverged. A pair for reference is shown but never chosen.
+    """A pair (p_image, p_token) of the grid.
 
     Attributes
     ----------
     P_s
-        The pathway sensitivity before deletion, on the training set.
+        The mean pathway sensitivity over seeds, before deletion, on the training set; NaN if the
+        training diverged for any seed.
     gap
-        |validation - forget| accuracy after deletion, in percentage points.
+        The mean of |validation - forget| accuracy over seeds, after deletion, in percentage points;
+        also NaN if the training diverged for any seed.
+    reference
+        Whether the pair is only shown for reference and never chosen.
     """
 
     p_image: float
@@ -54,7 +56,7 @@ class PairVerdict(NamedTuple):
 
 
 class Systems(NamedTuple):
-    """Names, in the metrics, of the systems before and after deletion."""
+    """The names of the systems before and after deletion in the metrics."""
 
     before: str
     after: str
@@ -63,7 +65,7 @@ class Systems(NamedTuple):
 def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
-    """Return the measured pairs of one data set.
+    """Collect the measured pairs of one data set.
 
     Raises KeyError if a system was not measured.
 
@@ -72,7 +74,7 @@ def collect_pairs(
     tidy
         The metrics, with the columns case, method, seed, metric, value.
     grid
-        p_image and p_token by case. The pair with both zero is for reference.
+        p_image and p_token by case. The pair (0, 0) is only for reference.
     """
     pairs = []
     for case, probabilities in grid.items():
@@ -93,12 +95,21 @@ def decide_pairs(
     settings: SelectionSettings,
     required: bool = True,
 ) -> list[PairVerdict]:
-    """Return a decision on every pair. At most one pair is chosen.
+    """Decide on every pair. At most one pair is chosen.
 
-    First the "health check" of sec. 3.2: pairs that diverged, or whose P_s is not below the
-    threshold, are dropped. Then the smallest gap wins. Gaps within `comparable` points of it count
-    as equal, and of those the smallest P_s wins. Raises NothingPassesError if no pair passes and
-    one is required, because models are to be trained with it.
+    By the "health check" of sec. 3.2, pairs that diverged, or whose P_s is not below the threshold,
+    are dropped. Among the others, gaps within `comparable` points of the smallest one count as
+    equal, and the pair with the smallest P_s wins.
+
+    Parameters
+    ----------
+    required
+        Whether models will be trained with the chosen pair.
+
+    Raises
+    ------
+    NothingPassesError
+        If no pair passes, but one is required.
     """
     finite = []
     healthy = []
@@ -160,7 +171,7 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """Make the selection's table: pairs, decisions, and means after deletion over n seeds.
+    """Make the table of the selection: pairs, decisions, and means over n seeds after deletion.
 
     Parameters
     ----------
@@ -182,7 +193,7 @@ def make_table(
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """Return the metrics of a system with a line per seed and a column per metric, NaN for a diverged seed."""
+    """Pivot the metrics of a system to a row per seed and a column per metric; diverged seeds are NaN."""
     rows = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if rows.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")

@@ -1,4 +1,4 @@
-"""Streams of requests: a method goes on from its own last result, with the remaining retain set."""
+"""Streams of requests: a method is applied again and again, each time to its last result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,16 +19,17 @@ from munkey.settings import DataSettings, InferenceSettings, Sections
 
 @dataclass(frozen=True)
 class Stream:
-    """A sequence of requests; all ids are sorted.
+    """A sequence of requests. All ids are sorted.
 
     Attributes
     ----------
     retained
-        The ids of training samples that no request deletes.
+        The ids of the training samples that no request deletes.
     requests
-        The ids to forget of each request, in order.
+        The ids to forget, for each request.
     added
-        The ids of samples that are added after each request, often none. No request deletes them.
+        The ids of the samples that are added after each request, often none. No request deletes
+        them.
     """
 
     retained: np.ndarray
@@ -36,15 +37,15 @@ class Stream:
     added: Sequence[np.ndarray]
 
     def additions(self, done: int) -> np.ndarray:
-        """Return the ids of all samples that are added within the first `done` requests."""
+        """Return the ids of all samples that were added during the first `done` requests."""
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
     def members(self, done: int) -> np.ndarray:
-        """Return the ids of the remaining training samples after `done` requests, without additions."""
+        """Return the ids of the training samples that remain after `done` requests, without additions."""
         return np.sort(np.concatenate([self.retained, *self.requests[done:]]))
 
     def request(self, number: int) -> ForgetSplit:
-        """Return the retain and forget set of a request, numbered from 1."""
+        """Return the retain and forget set of a request. Requests are numbered from 1."""
         retain = np.union1d(self.members(number), self.additions(number - 1))
         return ForgetSplit(retain, self.requests[number - 1])
 
@@ -56,15 +57,24 @@ def draw_stream(
     additions: Sequence[int],
     stage: Stage,
 ) -> Stream:
-    """Divide the forget set of a split into `requests` equal parts, in an order drawn from `stage`.
-
-    After each request that `additions` lists, as many of them are added as the request deletes.
-    Raises ValueError if requests would be empty.
+    """Divide the forget set of a split at random into equal parts, one for each request.
 
     Parameters
     ----------
     new
         The ids of samples that no model was trained on.
+    requests
+        The number of requests.
+    additions
+        The numbers of the requests after which new samples are added, as many as the request
+        deletes.
+    stage
+        The source of random numbers.
+
+    Raises
+    ------
+    ValueError
+        If there are fewer samples to forget than requests.
     """
     if len(split.forget) < requests:
         raise ValueError(
@@ -83,8 +93,8 @@ def draw_stream(
     return Stream(split.retain, [np.sort(part) for part in parts], added)
 
 
-class StreamAnswers(NamedTuple):
-    """The answers of a system after `done` requests.
+class StreamPredictions(NamedTuple):
+    """The predictions of a system after `done` requests.
 
     Attributes
     ----------
@@ -101,7 +111,7 @@ class StreamAnswers(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamEvaluator:
-    """Asks a system about every sample of a data set.
+    """Predicts all samples of a data set with a system.
 
     Attributes
     ----------
@@ -120,9 +130,14 @@ class StreamEvaluator:
     device: str
 
     def predict_logits(self, system: System, added: np.ndarray) -> np.ndarray:
-        """Return logits (N, C) of the system with added samples.
+        """Return the logits (N, C) of the system with added samples.
 
         Raises DivergedError if they are not finite.
+
+        Parameters
+        ----------
+        added
+            The ids of the samples to add to the system's memory.
         """
         family = FAMILIES[system.family]
         samples = image_set(self.dataset, self.dataset.ids)
@@ -143,31 +158,32 @@ class StreamEvaluator:
             retrieval = Retrieval(near, inference, self.keys.keys)
         logits = family.predict_logits(system, samples, data, self.device, retrieval)
         if not np.isfinite(logits).all():
-            raise DivergedError("answers are not finite")
+            raise DivergedError("logits are not finite")
         return logits
 
     def select_keys(self, ids: np.ndarray) -> Keys:
-        """Return the keys of these samples."""
+        """Return the keys of the samples with these ids."""
         assert self.keys is not None
         return Keys(ids, self.keys.keys[self.dataset.rows(ids)])
 
 
-def answer_stream(
+def predict_stream(
     stream: Stream,
     system: System,
     forget: Callable[[System, ForgetSplit, int], tuple[System, float]],
     evaluator: StreamEvaluator,
-) -> list[StreamAnswers]:
-    """Return the answers of a system before the first and after each request.
+) -> list[StreamPredictions]:
+    """Return the predictions of a system before the first request and after each request.
 
     Parameters
     ----------
     forget
         A function (system, split, number of the request) -> (unlearned system, seconds).
     """
-    answers = [StreamAnswers(0, 0.0, evaluator.predict_logits(system, stream.additions(0)))]
+    original_logits = evaluator.predict_logits(system, stream.additions(0))
+    predictions = [StreamPredictions(0, 0.0, original_logits)]
     for number in range(1, len(stream.requests) + 1):
         system, seconds = forget(system, stream.request(number), number)
         logits = evaluator.predict_logits(system, stream.additions(number))
-        answers.append(StreamAnswers(number, seconds, logits))
-    return answers
+        predictions.append(StreamPredictions(number, seconds, logits))
+    return predictions

@@ -1,4 +1,4 @@
-"""Traces of a training of MUNKEY: P_s by epoch, and tokens and features at three moments."""
+"""Traces of training runs of MUNKEY: P_s by epoch, and tokens and features at three moments."""
 
 import numpy as np
 
@@ -9,36 +9,36 @@ from munkey.models.family import FAMILIES, Recipe, System
 
 
 class Trace:
-    """A trace of a training on `samples`. The training calls `watch`, which changes nothing."""
+    """The trace of a training run on `samples`, which calls `watch` after each epoch."""
 
     def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:
         self.samples = samples
         self.recipe = recipe
         self.device = device
         self.moments = {0, recipe.train.epochs // 2, recipe.train.epochs}  # start, middle, end
-        self.lines: list[dict[str, float]] = []
+        self.rows: list[dict[str, float]] = []
         self.vectors: dict[str, np.ndarray] = {}
 
     def watch(self, epoch: int, system: System) -> None:
-        """Record accuracies by pathway, and at the three moments tokens and [CLS] features."""
+        """Record accuracies by pathway and, at the three moments, tokens and [CLS] features."""
         family = FAMILIES[system.family]
         data = self.recipe.data
         cut_logits = family.predict_cut_logits(system, self.samples, data, self.device)
         accuracies = metrics.measure_pathways(cut_logits, self.samples.labels)
-        self.lines.append({"epoch": epoch, **accuracies})
+        self.rows.append({"epoch": epoch, **accuracies})
         if epoch in self.moments:
             tokens = to_host(system.require_memory().tokens.detach()).numpy()
             features = family.extract_features(system, self.samples, data, self.device)
-            self.vectors[f"tokens_{epoch}"] = tokens.copy()  # training goes on in place
+            self.vectors[f"tokens_{epoch}"] = tokens.copy()  # training continues in place
             self.vectors[f"features_{epoch}"] = features
 
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the arrays of the trace by name.
 
-        These are labels (N,); epoch, A_image, A_token, A_both and P_s, with a number per epoch; and
-        tokens_E (N, m) and features_E (N, width), at the three moments E.
+        These are labels (N,); epoch, A_image, A_token, A_both and P_s, with one number per epoch; and
+        tokens_E (N, m) and features_E (N, width) for the epoch E of each moment.
         """
         columns = {}
-        for name in self.lines[0]:
-            columns[name] = np.array([row[name] for row in self.lines])
+        for name in self.rows[0]:
+            columns[name] = np.array([row[name] for row in self.rows])
         return {"labels": np.asarray(self.samples.labels), **self.vectors, **columns}

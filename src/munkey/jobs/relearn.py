@@ -18,10 +18,10 @@ from munkey.encoders import keys
 from munkey.evaluation.metrics import compute_accuracy
 from munkey.evaluation.streams import (
     Stream,
-    StreamAnswers,
     StreamEvaluator,
-    answer_stream,
+    StreamPredictions,
     draw_stream,
+    predict_stream,
 )
 from munkey.evaluation.trace import Trace
 from munkey.experiment.run.job import Surroundings, now
@@ -199,11 +199,11 @@ def stream(
         if method in METHODS:
             assert original
             applied = prepare.find_method(method, settings)
-            answers = _unlearn_stream(
+            predictions = _unlearn_stream(
                 order, evaluator, applied, original, dataset, seed, around.resident_share
             )
         else:
-            answers = list(_retrain_stream(order, evaluator, method, dataset, seed))
+            predictions = list(_retrain_stream(order, evaluator, method, dataset, seed))
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -222,10 +222,10 @@ def stream(
         "request": request_numbers,
     }
     query_arrays = {name: values[is_query] for name, values in arrays.items()}
-    query_arrays["done"] = np.array([moment.done for moment in answers])
-    query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in answers])
+    query_arrays["done"] = np.array([moment.done for moment in predictions])
+    query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in predictions])
     write_npz(logits, query_arrays)
-    facts = {"moments": [_measure_moment(data, order, moment) for moment in answers]}
+    facts = {"moments": [_measure_moment(data, order, moment) for moment in predictions]}
     write_record(record, settings, device, start_time, [], facts)
 
 
@@ -237,7 +237,7 @@ def _unlearn_stream(
     dataset: str,
     seed: int,
     resident_share: float,
-) -> list[StreamAnswers]:
+) -> list[StreamPredictions]:
     """Apply a method to one request after another. Returns the predictions after each."""
     settings = evaluator.settings
     device = evaluator.device
@@ -263,12 +263,12 @@ def _unlearn_stream(
         return unlearned, watch.seconds
 
     system = prepare.load_original(applied, recipe, evaluator.dataset, original, device)
-    return answer_stream(order, system, forget, evaluator)
+    return predict_stream(order, system, forget, evaluator)
 
 
 def _retrain_stream(
     order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
-) -> Iterator[StreamAnswers]:
+) -> Iterator[StreamPredictions]:
     """Retrain an oracle after the first, the middle and the last request. Yields its predictions."""
     family = next(family for family in FAMILIES.values() if family.oracle == oracle)
     last = len(order.requests)
@@ -278,7 +278,7 @@ def _retrain_stream(
         with Stopwatch(evaluator.device) as watch:
             trained = _train(family, ids, evaluator, stage)
         logits = evaluator.predict_logits(trained, ids[:0])  # nothing to add: trained on additions
-        yield StreamAnswers(done, watch.seconds, logits)
+        yield StreamPredictions(done, watch.seconds, logits)
 
 
 def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: Stage) -> System:
@@ -308,7 +308,7 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
 
 
 def _measure_moment(
-    data: prepared.Dataset, order: Stream, moment: StreamAnswers
+    data: prepared.Dataset, order: Stream, moment: StreamPredictions
 ) -> dict[str, float]:
     """Compute RA, the accuracy on the remaining training samples, and TA."""
     is_retained = np.isin(data.ids, order.members(moment.done))
