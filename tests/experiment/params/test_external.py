@@ -95,7 +95,7 @@ def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
     assert "file = null: sampling listed needs the file" in refusal(
         config, forget__sampling="listed"
     )
-    assert "forget.file = 'a.txt': it is read with forget.sampling = listed alone" in refusal(
+    assert "forget.file = 'a.txt': it is only used with forget.sampling = listed" in refusal(
         config, forget__file="a.txt"
     )
     listed = {"rates": [0.1, 0.02], "sampling": "listed", "names": None, "file": "a.txt"}
