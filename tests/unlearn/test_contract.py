@@ -400,7 +400,8 @@ def test_a_method_is_refused_where_it_is_not_defined() -> None:
     ):
         load(PARAMS | {"methods": ["ct"]})
     with pytest.raises(
-        ParamsError, match=r"unsir can only forget whole classes, but forget\.sampling is stratified"
+        ParamsError,
+        match=r"unsir can only forget whole classes, but forget\.sampling is stratified",
     ):
         load(PARAMS | {"methods": ["unsir"]})
     asked = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}

@@ -122,7 +122,7 @@ use rule job as page with:
         designs=EXHIBITS.designs,
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
-        grid=EXHIBITS.grid_in_words,
+        grid=EXHIBITS.grid_summary,
         config=dict(config),
         code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles
     message:

@@ -158,7 +158,7 @@ def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: C
 def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
     import timm
 
-    assert external.timm_models() >= set(timm.list_models())
+    assert external.list_timm_models() >= set(timm.list_models())
 
 
 @pytest.mark.parametrize(
