@@ -311,5 +311,5 @@ def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, mon
 
 def test_files_newer_than_a_moment_are_named_as_below_the_package():
     name = digest(MUNKEY)
-    assert "models/families/munkey.py" in code_digest.changed_files(name, 0.0)
-    assert code_digest.changed_files(name, 1e12) == []
+    assert "models/families/munkey.py" in code_digest.list_changed_files(name, 0.0)
+    assert code_digest.list_changed_files(name, 1e12) == []

@@ -10,7 +10,12 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from munkey.experiment.tracking import store as stores
-from munkey.experiment.tracking.store import StoreError, get_experiment_id, iterate_pages, open_store
+from munkey.experiment.tracking.store import (
+    StoreError,
+    get_experiment_id,
+    iterate_pages,
+    open_store,
+)
 
 
 def refusal(uri: str) -> str:

@@ -134,7 +134,7 @@ def next_attempt(path: str) -> int:
     return attempt
 
 
-def outcome(path: str) -> str:
+def describe_outcome(path: str) -> str:
     """Return what a run's summary says about MLflow: where the runs can be seen, or why logging failed.
 
     Parameters
@@ -153,7 +153,7 @@ def outcome(path: str) -> str:
     return "make ui"
 
 
-def replaced_message(path: str, since: float) -> str:
+def describe_replaced_runs(path: str, since: float) -> str:
     """Write what a run's summary says about earlier runs whose results it replaced; empty if none.
 
     Parameters
