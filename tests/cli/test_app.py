@@ -501,7 +501,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     )
     for words in (["--ids", "10,12"], ["--salt", salt]):
         refused = munkey("certificate", model, receipt, "--check", *words)
-        assert refused.code == 2 and "--ids and --salt go together" in refused.err
+        assert refused.code == 2 and "--ids and --salt need each other" in refused.err
     later = munkey("certificate", model, tmp_path / "later.json", "--json").json
     assert (later["first"], later["rows"], later["ids_sha256"]) == (3, 1, None)
     earlier = munkey(

@@ -17,7 +17,7 @@ models: estimate their cost, and look at their results.
 
 \b
   munkey export default/digits/seed0 model      export a result of the pipeline as a model
-  munkey predict model picture.png --explain    classify a picture, and list the samples behind the answer
+  munkey predict model picture.png --explain    classify a picture, and list the samples behind it
   munkey find model picture.png                 find the nearest samples, with person and file
   munkey forget model --ids 17,42               forget samples, durably once the command returns
   munkey verify model --published HEAD          check the model; detect a restored backup
@@ -43,7 +43,7 @@ class CommandsByGroup(typer.core.TyperGroup):
 
     def format_commands(
         self, ctx: Any, formatter: Any
-    ) -> None:  # the types are click's, of which typer has a private copy
+    ) -> None:  # the types are those of typer's private copy of click
         """Write a section per heading, in the order of registration."""
         visible_commands = [command for command in self.commands.values() if not command.hidden]
         # The commands of a heading are registered one after the other, as `groupby` needs them.

@@ -259,7 +259,7 @@ def certificate(
         )
     has_salt = salt is not None or salt_file is not None
     if (ids is not None) != has_salt:
-        raise ValueError("--ids and --salt go together: a certificate holds one hash of both")
+        raise ValueError("--ids and --salt need each other: a certificate has one hash of both")
     salt_bytes = arguments.read_salt(salt, salt_file)
     id_list = None
     if ids is not None:

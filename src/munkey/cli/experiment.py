@@ -65,7 +65,7 @@ def plan(
         bool, typer.Option("--json", help="Print JSON, in seconds, bytes and operations.")
     ] = False,
 ) -> None:
-    """Estimate the cost of an experiment: trainings, steps, operations, hours, disk space.
+    """Estimate the cost of an experiment: training runs, steps, operations, hours, disk space.
 
     \b
     munkey plan                                   params.yaml on this machine

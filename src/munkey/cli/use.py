@@ -237,7 +237,7 @@ def serve(
     """
     from munkey.deploy.http import server
 
-    def say(text: str) -> None:
+    def print_instructions(text: str) -> None:
         print_result(text, {"how": text}, as_json)
 
-    server.serve(directory, host, port, token_file, say)
+    server.serve(directory, host, port, token_file, print_instructions)

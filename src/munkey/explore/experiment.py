@@ -92,8 +92,7 @@ class Experiment:
     neighbor_counts
         How many neighbors a prediction depends on, for each system that looks up any.
     requests
-        The sampling of each scenario's forget set and, after a blank, what it was drawn from, by
-        case.
+        The sampling of each scenario's forget set, followed by names or a file, by case.
     """
 
     name: str

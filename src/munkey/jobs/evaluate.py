@@ -61,7 +61,7 @@ def unlearn_audited(
 ) -> None:
     """Apply a method in an audit, and write the logits of the unlearned system instead of the system.
 
-    Of the training set, only the pool is evaluated, whose halves are `forget` and `absent`.
+    Only the training samples in the pool, `forget` and `absent`, are evaluated.
     """
     assert files.forget and files.absent, (
         "a model of an audit forgets one half of a pool and never sees the other"

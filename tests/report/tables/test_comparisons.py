@@ -70,7 +70,8 @@ def test_a_difference_is_known_from_both_sides():
         ),
         (
             (1.17, -0.03, 2.37, 1),
-            "LDA and MUNKEY are not told apart in test accuracy: 1.2 points [0.0, 2.4] (one seed, 10,000 test samples)",
+            "LDA and MUNKEY do not differ significantly in test accuracy: 1.2 points [0.0, 2.4] (one seed,"
+            " 10,000 test samples)",
         ),
     ],
 )
@@ -80,7 +81,7 @@ def test_no_sentence_says_more_than_its_interval(found, words):
     assert (
         are_distinguishable(lda, munkey)
         == are_distinguishable(munkey, lda)
-        == ("not told apart" not in words)
+        == ("do not differ" not in words)
     )
 
 

@@ -172,7 +172,7 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
         )
     }
     assert (
-        f"keys, {named} and MUNKEY are not told apart in test accuracy: 0.0 points [-1.1, 1.1]"
+        f"keys, {named} and MUNKEY do not differ significantly in test accuracy: 0.0 points [-1.1, 1.1]"
         in told
     )
     assert told.startswith(

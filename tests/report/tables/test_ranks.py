@@ -222,7 +222,7 @@ def test_the_figure_names_every_method_at_its_rank_and_joins_what_is_not_told_ap
         np.random.default_rng(0).random((10, 3)), columns=NAMES, index=lines(10)[:10]
     )
     assert texts(rank_diagram(compute_ranks(noise), "b").axes[0])[3].endswith(
-        ": none are told apart"
+        ": no significant differences"
     )
 
 

@@ -52,7 +52,7 @@ class Work:
     network: NetworkCost | None
 
     def merge(self, other: "Work") -> "Work":
-        """Add the work of other jobs. The larger of both networks stands for both."""
+        """Add the work of other jobs. Of the two networks, the larger one is kept."""
         networks = [work.network for work in (self, other) if work.network]
         network = max(networks, key=lambda cost: cost.forward, default=None)
         return replace(

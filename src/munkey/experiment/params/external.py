@@ -1,4 +1,4 @@
-"""Checks of what parameters refer to outside the project: data files, encoders, tracking stores."""
+"""Checks of the data files, encoders and tracking stores that parameters refer to."""
 
 import difflib
 import json

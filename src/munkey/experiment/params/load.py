@@ -261,7 +261,7 @@ def _find_knob_faults(params: Params, dataset: str) -> list[str]:
     """Find the knobs in a data set's ablations and audit that must not be changed there."""
     family = memory_family()
     sections = ("data", "model", "train", family.name, "inference")
-    # By the place in params.yaml where each group of knobs stands.
+    # Each group of knobs, by its place in params.yaml.
     knobs_by_place: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
     for knob, values in params.for_case(dataset).ablations.items():
         knobs_by_place[f"ablations.{knob}"] = {}

@@ -88,7 +88,7 @@ class DatasetParams(Section):
         section = None
         if family.settings:
             section = getattr(self, family.name)
-        return cast("Settings", section)  # its field was made from `family.settings`
+        return cast("Settings", section)  # its field has the type `family.settings`
 
     @property
     def least_samples(self) -> int:

@@ -1,4 +1,4 @@
-"""The summary at the end of a run: the requested files, or what is missing."""
+"""The summary at the end of a run: requested files, lost files and advice."""
 
 import os
 import signal
@@ -117,7 +117,7 @@ def describe_lost_files(files: Sequence[str], again: bool) -> str:
 
 
 def describe_figure_jobs(
-    trainings: int,
+    training_jobs: int,
     jobs: Mapping[str, Sequence[str]],
     known: Mapping[str, Sequence[str]],
     at_once: int,
@@ -127,6 +127,8 @@ def describe_figure_jobs(
 
     Parameters
     ----------
+    training_jobs
+        The number of jobs that train a model.
     jobs
         The logs of the jobs that will run, by rule.
     known
@@ -147,8 +149,9 @@ def describe_figure_jobs(
     about = ""
     if seconds:
         about = f", about {duration(seconds / at_once)} if they take as long as earlier ones"
+    job_count = sum(map(len, jobs.values()))
     message = (
-        f"These figures need {sum(map(len, jobs.values()))} jobs, {trainings} of which train a model{about}: some show"
+        f"These figures need {job_count} jobs, and {training_jobs} of them train a model{about}: some show"
         " ablations, the selection of p_image and p_token, or the course of training."
     )
     if ready:

@@ -52,7 +52,7 @@ TABLE = "main.json"  # the artifact that MLflow shows as a table
 
 
 class LogSummary(NamedTuple):
-    """A summary of what was logged.
+    """A summary of the logged runs.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ def next_attempt(path: str) -> int:
 
 
 def describe_outcome(path: str) -> str:
-    """Return what a run's summary says about MLflow: where the runs can be seen, or why logging failed.
+    """Return where a run's results can be seen in MLflow, or why logging failed.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def describe_outcome(path: str) -> str:
 
 
 def describe_replaced_runs(path: str, since: float) -> str:
-    """Write what a run's summary says about earlier runs whose results it replaced; empty if none.
+    """Describe the earlier runs whose results a run replaced; empty if there are none.
 
     Parameters
     ----------

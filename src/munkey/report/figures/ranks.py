@@ -68,6 +68,6 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     axes.autoscale_view()
     label = f"  critical difference {test.difference:.2f}, n = {describe_blocks(ranks)}\n  {test.friedman}"
     if test.p >= LEVEL:
-        label += ": none are told apart"
+        label += ": no significant differences"
     axes.text(1 + test.difference, 2, label, va="center")
     return theme.freeze(figure)

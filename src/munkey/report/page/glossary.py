@@ -1,7 +1,6 @@
 """The meaning of the tables' columns, which the report and docs/glossary.md show.
 
-`glossary.csv` holds the terms: their names, as tables print them, their meaning, and which values
-are good.
+`glossary.csv` lists the terms: their names in tables, their meaning, and which values are good.
 """
 
 import csv

@@ -134,7 +134,7 @@ def compare_accuracies(one: pd.Series, other: pd.Series) -> str:
         return f"{title} and {other_title} are not compared: predictions for the same test samples are missing"
     if not distance.excludes_zero:
         points = _format_points(distance)
-        return f"{title} and {other_title} are not told apart in test accuracy: {points}"
+        return f"{title} and {other_title} do not differ significantly in test accuracy: {points}"
     if distance.value > 0:
         return f"{title} is more accurate than {other_title} by {_format_points(distance)}"
     negated = Interval(-distance.interval.high, -distance.interval.low)

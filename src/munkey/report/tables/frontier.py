@@ -53,7 +53,7 @@ SHARES = ("share", "share_low", "share_high")
 RULE = (
     "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that only an"
     " attack flagged (†), or that were not audited, do not count. Bold: no more accurate design has as small a residual"
-    " share. Not told apart: the 95 % interval of the difference in test accuracy contains 0."
+    " share. Not significantly better: the 95 % interval of the difference in test accuracy contains 0."
 )
 
 
@@ -187,7 +187,7 @@ def write_advice(points: pd.DataFrame) -> str:
             names.append(_title_and_accuracy(other))
     remark = ""
     if len(names) > 1:
-        remark = ", which are not told apart in test accuracy"
+        remark = ", none of which is shown to be more accurate"
     are_exact = (allowed["kind"] == "exact").all()
     if len(allowed) > 1:
         if are_exact:
@@ -313,7 +313,7 @@ def _name_best(allowed: pd.DataFrame) -> str:
             similar.append(row["title"])
     clause = ""
     if similar:
-        clause = f", not told apart from {', '.join(similar)}"
+        clause = f", not significantly better than {', '.join(similar)}"
     return f"{' and '.join(best['title'])} ({best.iloc[0]['accuracy']}){clause}"
 
 

@@ -55,7 +55,7 @@ def render_texts(
         The metrics of all data sets, also of systems without a row, such as METHOD-off after a
         request for a class.
     differences
-        The differences between systems, as `munkey.evaluation.paired.compare_systems` makes them.
+        The differences between systems, from `munkey.evaluation.paired.compare_systems`.
     """
     tidy = add_seed_gaps(tidy, rows)
     numbers = summarize(tidy[tidy["method"].isin([row.name for row in rows])], rows)

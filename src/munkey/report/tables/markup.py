@@ -158,7 +158,7 @@ def format_percent(rate: float) -> str:
 
 
 def diverged_remark(reasons: Sequence[str]) -> str:
-    """Write a sentence that lists the reasons of what diverged; empty without reasons."""
+    """Write a sentence on why systems diverged; empty without reasons."""
     if not reasons:
         return ""
     return f"Diverged: {'. '.join(reasons)}."

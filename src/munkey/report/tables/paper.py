@@ -1,6 +1,6 @@
 """The comparison of our numbers with those printed in the paper, and how many agree.
 
-`paper.csv` holds the paper's numbers. Its column `slip` describes the error in a number, if there
+`paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if there
 is one. Where `comparable` is `no`, the number does not belong to the system that its row names, so
 ours is not compared with it.
 """
@@ -81,7 +81,7 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
 
 
 def read_comparison(path: str | Path) -> pd.DataFrame:
-    """Read a comparison that `compare` made and a job wrote to a CSV file.
+    """Read the result of `compare` from a CSV file.
 
     Raises DamagedFileError if the file cannot be read.
     """

@@ -28,7 +28,7 @@ REMARK = (
     "At every seed and rate, methods are ranked by the gap to their own oracle; 1 is the best. The rates of a seed"
     " start from the same trained models, so only seeds are independent, and the tests count seeds. The smaller"
     " critical difference would hold if rates were independent too; it claims too much. Where Friedman's p is 0.05 or"
-    " more, no two methods are told apart, however far apart their ranks."
+    " more, no two methods differ significantly, however far apart their ranks."
 )
 
 

@@ -101,7 +101,7 @@ def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
 def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """Yield the residual share of each request's samples, after this and after each later request.
 
-    Shares are computed in pairs of models, neither of which saw the samples that the other deletes.
+    Shares are computed in pairs of models, which never saw the samples that the other one deletes.
     Both have carried out equally many requests, so the effects on all other samples cancel.
 
     Parameters
