@@ -25,7 +25,7 @@ class FittedCandidate(NamedTuple):
 
     settings: Mapping[str, object]
     loss: float
-    compute_accuracy: float
+    accuracy: float
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:

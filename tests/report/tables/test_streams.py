@@ -6,7 +6,7 @@ import pytest
 from munkey.core.files import write_json, write_npz
 from munkey.report.figures.curves import streams_plot
 from munkey.report.tables.streams import (
-    EVERY,
+    ALL_REQUESTS,
     StreamedSystem,
     StreamFindings,
     compute_findings,
@@ -88,7 +88,7 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: S
             and line["share_low"] < 100 * left < line["share_high"]
         )
     assert (
-        shares.loc[(2, EVERY), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
+        shares.loc[(2, ALL_REQUESTS), "share"] == pytest.approx(30, abs=10) and (1, 2) not in shares.index
     )
 
 

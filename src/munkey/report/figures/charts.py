@@ -51,7 +51,7 @@ class ChartKind:
         is a chart for each data set. Of `traces`, there is a file for each {seed}.
     """
 
-    get_caption: str
+    caption: str
     inputs: Callable[[Layout], dict[str, str]]
     draw: Callable[[ChartSource], "Figure"]
 

@@ -68,7 +68,7 @@ class Figure(NamedTuple):
     """
 
     name: str
-    get_caption: str
+    caption: str
     data: str
     file: str
     narrow: str = ""
@@ -105,7 +105,7 @@ class AuditChapter(NamedTuple):
         The findings on the controls as sentences, by family.
     """
 
-    make_figure: Figure
+    figure: Figure
     strata: Figure
     controls: Mapping[str, Sequence[str]]
     chapter: Chapter

@@ -199,11 +199,12 @@ def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
         cells.append(f"{ours} ({papers}) {_choose_label(row['within'], '✓', '✗')}")
     with_cells = comparison.assign(System=_name_systems(comparison), cell=cells)
     tables = []
-    for (table, dataset, rate), part in with_cells.groupby(TABLE, sort=False):
+    for (table, dataset, _), part in with_cells.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
         in_paper_order = wide.loc[part["System"].unique(), part["metric"].unique()]
         frame = in_paper_order.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        title = f"{table}, {dataset}, {format_percent(rate)}: ours (the paper's)"
+        rate = format_percent(part["rate"].iloc[0])
+        title = f"{table}, {dataset}, {rate}: ours (the paper's)"
         tables.append(TitledTable(title, frame))
     return tables
 

@@ -206,8 +206,8 @@ def make_rank_table(ranks: "pd.DataFrame", systems: "Sequence[Row]" = ()) -> "Ti
     blocks = rank_by_seed(ranks)
     shortage = describe_shortage(blocks)
     if shortage:
-        title = shortage[0].upper() + shortage[1:]
-        return TitledTable(title, pd.DataFrame({"Method": titles}), remark)
+        message = shortage[0].upper() + shortage[1:]
+        return TitledTable(message, pd.DataFrame({"Method": titles}), remark)
     test = compare_ranks(blocks)
     by_rate = ranks.groupby(level="rate").mean().sort_index(ascending=False)
     rates = list(map(float, by_rate.index))
