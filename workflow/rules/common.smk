@@ -12,7 +12,7 @@ from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.job import describe_failures
 from munkey.core.paths import fill
 from munkey.experiment.params.load import memory_family
-from munkey.report.figures.charts import caption
+from munkey.report.figures.charts import get_caption
 from munkey.unlearn.contract import METHODS
 
 

@@ -29,7 +29,7 @@ use rule job as chart with:
         chart=plan.wildcard_pattern(EXHIBITS.charts),
     params:
         threshold=PARAMS.selection.threshold,
-        caption=lambda w: caption(w.chart),
+        caption=lambda w: get_caption(w.chart),
         code=code("report.chart"),
     message:
         "draw {wildcards.chart}"

@@ -34,7 +34,7 @@ use rule job as ranks with:
         LAYOUT.log("ranks"),
     params:
         rows=EXHIBITS.rows,
-        caption=caption("ranks"),
+        caption=get_caption("ranks"),
         code=code("tables.ranks"),
     message:
         "rank the methods"

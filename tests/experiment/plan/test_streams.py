@@ -56,5 +56,5 @@ def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(strea
 
 def test_methods_that_forget_whole_classes_alone_have_no_stream():
     forget = {"rates": [0.1], "sampling": "class", "names": None}
-    with pytest.raises(ValueError, match=r"no stream: each method .unsir. forgets whole"):
+    with pytest.raises(ValueError, match=r"no stream: all methods .unsir. can only forget whole"):
         StreamPlan(small_plan({"methods": ["unsir"], "forget": forget})).list_systems("digits")

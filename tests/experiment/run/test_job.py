@@ -150,7 +150,7 @@ def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
         "train munkey",
         f"  {KILLED}",
         f"  log: {tmp_path / 'killed.log'}",
-        "Fix the above, then run the same command again: finished work is kept.",
+        "Fix the above, then run the same command again; finished work is kept.",
     ]
     # the other was stopped
     assert describe_failures(names, stopped=True).splitlines()[:2] == ["1 job failed:", "train vit"]
