@@ -126,7 +126,7 @@ def test_searches_that_tried_different_settings_are_not_mixed(tmp_path):
 
 
 def test_the_report_reads_the_searches_of_a_run(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"no search\.json of a method here"):
+    with pytest.raises(FileNotFoundError, match=r"no search\.json of a method"):
         list(describe_searches(tmp_path, drop=5))
     for seed in (0, 1):
         folder = tmp_path / f"seed{seed}/rate0.1/cf"
