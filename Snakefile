@@ -34,7 +34,7 @@ rule all:
 onstart:
     outcome.notice_ctrl_c()
     if lost := lost_files(only_ahead=True):
-        logger.warning(outcome.lost_files_message(lost, again=True))
+        logger.warning(outcome.describe_lost_files(lost, again=True))
     if "figures" in targets():
         say_figures()
     if workflow.local_exec:  # on a cluster, a job must be a process of its own, where it was submitted to

@@ -18,7 +18,7 @@ from munkey.audits.power import read_simulated_audits
 from munkey.audits.registry import AUDITS
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
-from munkey.experiment.cost.estimate import estimate, gigabytes
+from munkey.experiment.cost.estimate import estimate, format_gigabytes
 from munkey.experiment.cost.machines import find_machine
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.plan import Plan
@@ -106,7 +106,7 @@ def hours() -> str:
     operations = sum(each.operations for each in costs.work) / 1e15
     about = (
         f"*{trainings:,} trainings, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f} million"
-        f" steps, {operations:,.3g} PFLOP, {gigabytes(costs.disk)} of disk*"
+        f" steps, {operations:,.3g} PFLOP, {format_gigabytes(costs.disk)} of disk*"
     )
     return "\n".join([about, "", "| GPUs | hours, at least |", "|---|---|", *rows])
 

@@ -6,18 +6,18 @@ It is made from the typed model, `munkey.experiment.params.schema`. An overlay n
 import json
 from pathlib import Path
 
-from munkey.experiment.params.schema import models
+from munkey.experiment.params.schema import get_models
 
 FILE = Path("workflow/params.schema.json")
 
 
 def schema() -> str:
     """The schema as JSON."""
-    whole = models().whole.model_json_schema()
+    whole = get_models().whole.model_json_schema()
     case = whole["properties"]["scenarios"]["additionalProperties"]
     # switched off
     whole["properties"]["scenarios"]["additionalProperties"] = {"anyOf": [case, {"type": "null"}]}
-    sections = {name: whole["properties"][name] for name in models().dataset.model_fields}
+    sections = {name: whole["properties"][name] for name in get_models().dataset.model_fields}
     of_one = {"type": "object", "properties": sections, "additionalProperties": False}
     whole["properties"]["overrides"]["additionalProperties"] = of_one
     return json.dumps(_without_required(whole), indent=1) + "\n"

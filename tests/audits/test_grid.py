@@ -8,7 +8,7 @@ from munkey.audits.grid import Setting, make_grid_lines
 from munkey.core.diverged import make_nan_logits
 from munkey.core.files import read_npz, write_npz
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.tables.audits import grid_table
+from munkey.report.tables.audits import make_grid_table
 
 POOL, TEST, MODELS = 24, 400, 4
 PATHS = ("deployed", "image")
@@ -105,7 +105,7 @@ def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(set
     rows = pd.DataFrame(
         [line for lines in make_grid_lines([point, gone], PATHS, forgotten, {}) for line in lines]
     )
-    table = grid_table(rows, "digits")
+    table = make_grid_table(rows, "digits")
     assert (
         list(table.frame.iloc[1])[:3] == ["0.9", "diverged", "–"]
         and table.remark == "Diverged: p_token-0.9, why; log: x."

@@ -14,7 +14,7 @@ from munkey.audits.roc import (
     make_rate_statistics,
     redraw,
 )
-from munkey.evaluation.metrics import auroc
+from munkey.evaluation.metrics import compute_auroc
 from tests.audits.inputs import population
 
 
@@ -32,7 +32,7 @@ def test_auroc_is_that_of_others(decimals):
         random.normal(0, 1, 300).round(decimals),
     )
     found = Ranking(positives, negatives).compute_rates().auroc
-    assert found == pytest.approx(100 * auroc(positives, negatives), abs=1e-2)
+    assert found == pytest.approx(100 * compute_auroc(positives, negatives), abs=1e-2)
     truth = np.repeat([1, 0], [200, 300])
     assert found == pytest.approx(
         100 * roc_auc_score(truth, np.concatenate([positives, negatives])), abs=1e-2

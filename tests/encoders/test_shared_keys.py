@@ -53,7 +53,7 @@ def test_the_same_is_made_once_for_all_configurations_and_names_of_data_sets(ext
     made, first = extract("a")
     again, taken = extract("b", dataset="my-pets")
     assert made and not again and first.tobytes() == taken.tobytes()
-    assert "the same keys as in results/a/keys/pets/mean/keys.npz" in capsys.readouterr().out
+    assert "copied from results/a/keys/pets/mean/keys.npz" in capsys.readouterr().out
     assert (
         Path("results/a/keys/pets/mean/keys.npz").read_bytes()
         == Path("results/b/keys/my-pets/mean/keys.npz").read_bytes()

@@ -92,7 +92,7 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(
     refused = project.make(FORGET, check=False)
     assert refused.returncode != 0 and not (project.path / FORGET).exists()
     assert (
-        f"RuntimeError: a breakpoint, but nobody sees it here: `munkey job {FORGET}` stops"
+        f"RuntimeError: a breakpoint, but there is no terminal here: `munkey job {FORGET}` stops"
         in refused.stderr
     )
     terminal = Terminal(project, "munkey", "job", FORGET)
@@ -135,7 +135,5 @@ def test_a_rule_is_added_by_one_function_and_one_rule(project: Project) -> None:
     assert re.fullmatch(r"digits: \d+ samples", (project.path / made).read_text())
     module.write_text(jobs.replace("unit: str)", "unit: str, size: int)"))
     refused = project.make(made, check=False)
-    said = (
-        "TypeError: rule counts: munkey.jobs.data.counts needs size; name it among the rule's input"
-    )
+    said = "TypeError: rule counts: munkey.jobs.data.counts needs size; add it to the rule's input"
     assert refused.returncode != 0 and said in refused.stderr

@@ -11,7 +11,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from munkey.audits.attacks.storage import extract_traces, list_files, search_file
-from munkey.experiment.tracking.mlflow_log import comparisons
+from munkey.experiment.tracking.mlflow_log import list_comparisons
 from munkey.models import system
 from munkey.report.tables.terminal import render_plain
 from tests.integration.conftest import Project
@@ -70,7 +70,7 @@ def test_the_address_of_the_ui_compares_the_methods_the_smallest_gap_first(
     finished: Project,
 ) -> None:
     client = MlflowClient(store(finished))
-    (address,) = comparisons(client, "http://host").values()
+    (address,) = list_comparisons(client, "http://host").values()
     query = parse_qs(urlsplit(address.replace("/#/", "/")).query)
     compared = [client.get_run(run_id) for run_id in json.loads(query["runs"][0])]
     gaps = [run.data.metrics["gap"] for run in compared if "gap" in run.data.metrics]

@@ -169,7 +169,7 @@ def test_every_system_of_the_paper_is_measured_and_held_against_it(
     systems = main.groupby(["dataset", "rate"])["method"].apply(set)
     assert len(systems) == 8
     assert all(each == {*plan.originals, *plan.oracles, *plan.params.methods} for each in systems)
-    both, printed = pd.read_csv(results / "tables/paper.csv"), paper.printed_numbers()
+    both, printed = pd.read_csv(results / "tables/paper.csv"), paper.read_printed_numbers()
     assert both["ours_mean"].notna().all()
     ran = printed["method"].isin(systems.iloc[0])
     if "whole" in request.node.name:
@@ -188,7 +188,7 @@ def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(
             r"^\| all +\| +\| +\| (\d+) +\| (\d+) +\| (\d+) +\|", shown, re.MULTILINE
         )
         assert [int(count) for count in counts] == [
-            len(paper.printed_numbers()),
+            len(paper.read_printed_numbers()),
             within.count(),
             within.sum(),
         ]

@@ -215,7 +215,7 @@ def test_a_dry_run_says_in_words_which_knob_or_which_code_changed(project: Proje
     assert "  train lda, original: digits, seed 0, full: lda.alpha 0.2 → 0.3" in why
     code = "the code of evaluate.evaluate: evaluation/predict.py"
     assert f"  evaluate original-t: digits, seed 0, full: {code}" in why
-    (last,) = [line for line in why if line.startswith("  made from remade files: ")]
+    (last,) = [line for line in why if line.startswith("  inputs are computed again: ")]
     # of LDA and MUNKEY, whose originals are made anew
     assert "unlearn (2)" in last and "metrics (1)" in last
 
@@ -325,7 +325,7 @@ def test_a_deleted_file_is_named_where_nothing_needs_it_and_where_it_is_made_aga
     (project.path / keys).unlink()
     assert f"{keys} is missing" in project.snakemake().stdout  # which has nothing to do
     again = project.make(keys).stderr
-    assert f"{keys} is missing" in again and "made again" in again
+    assert f"{keys} is missing" in again and "created again" in again
     assert project.planned() == {}  # its bytes are the same
 
 

@@ -76,7 +76,7 @@ def test_what_a_list_names_and_nothing_else(drawn, tmp_path):
 
 def test_a_list_that_leaves_one_class_is_refused(drawn, tmp_path):
     (tmp_path / "list.txt").write_text("".join(f"{one}\n" for one in TRAIN if LABELS[one] < 2))
-    with pytest.raises(ValueError, match="leaves fewer than two classes"):
+    with pytest.raises(ValueError, match="fewer than two classes remain"):
         drawn("listed", rate="0.6666", listed=tmp_path / "list.txt")
 
 

@@ -22,7 +22,7 @@ def test_neighbors_are_those_that_are_left_and_as_many_as_asked_for(tmp_path, ca
     found = files.read_neighbors(tmp_path / "out.npz", dataset.ids).ids
     assert (np.sort(found) == np.arange(140, 180)).all()
     with pytest.raises(
-        SourceError, match=r"(?s)too little data.*40 samples to retain; keys.depth wants 41"
+        SourceError, match=r"(?s)too little data.*40 samples to retain, but keys.depth = 41"
     ):
         neighbors(
             images,

@@ -396,11 +396,12 @@ def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
 
 def test_a_method_is_refused_where_it_is_not_defined() -> None:
     with pytest.raises(
-        ParamsError, match=r"ct is not defined for network = vit, but for pretrained \| resnet18"
+        ParamsError, match=r"ct is not defined for network = vit, only for pretrained \| resnet18"
     ):
         load(PARAMS | {"methods": ["ct"]})
     with pytest.raises(
-        ParamsError, match=r"unsir forgets whole classes alone, but forget\.sampling is stratified"
+        ParamsError,
+        match=r"unsir can only forget whole classes, but forget\.sampling is stratified",
     ):
         load(PARAMS | {"methods": ["unsir"]})
     asked = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}

@@ -71,7 +71,7 @@ use rule job as audit with:
         LAYOUT.log("audit/{dataset}/audit"),
     params:
         systems=lambda w: AUDITS.list_systems(w.dataset),
-        code=code("audit.audit", lambda _: audits.attacks("pairs")),
+        code=code("audit.audit", lambda _: audits.list_attack_functions("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
 
@@ -127,7 +127,7 @@ use rule job as attacks with:
     params:
         runs=lambda w: [asdict(run) for run in PLAN.list_main_runs(w.dataset)],
         rows=EXHIBITS.rows,
-        code=code("audit.attacks", lambda _: audits.attacks("logits")),
+        code=code("audit.attacks", lambda _: audits.list_attack_functions("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
 

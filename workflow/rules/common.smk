@@ -9,7 +9,7 @@ from snakemake.logging import logger
 from munkey.core import gpu_slots
 from munkey.experiment.run import code_digest, fork_server, outcome, reasons
 from munkey.experiment.tracking import mlflow_log
-from munkey.experiment.run.job import last_words
+from munkey.experiment.run.job import describe_failures
 from munkey.core.paths import fill
 from munkey.experiment.params.load import memory_family
 from munkey.report.figures.charts import get_caption
@@ -76,7 +76,7 @@ def planned_jobs():
 
 def lost_files(only_ahead):
     """Results that an earlier run made and that are missing now; of the jobs that are to run only, or of all."""
-    return outcome.lost_files((job.log, job.output) for job, reason in planned_jobs() if reason or not only_ahead)
+    return outcome.find_lost_files((job.log, job.output) for job, reason in planned_jobs() if reason or not only_ahead)
 
 
 def say_outcome():
@@ -88,11 +88,11 @@ def say_outcome():
             asked.add(target)
         else:
             asked.update(target_rule.output or target_rule.input)
-    lines = [*outcome.outcome(asked, LAYOUT, mlflow_log.outcome(LAYOUT.tracking), EXHIBITS.designs)]
-    if replaced := mlflow_log.replaced_message(LAYOUT.tracking, outcome.STARTED):
+    lines = [*outcome.summarize_run(asked, LAYOUT, mlflow_log.describe_outcome(LAYOUT.tracking), EXHIBITS.designs)]
+    if replaced := mlflow_log.describe_replaced_runs(LAYOUT.tracking, outcome.STARTED):
         lines.append(replaced)
     if lost := lost_files(only_ahead=False):
-        lines.append(outcome.lost_files_message(lost, again=False))
+        lines.append(outcome.describe_lost_files(lost, again=False))
     print("", *lines, sep="\n", flush=True)
 
 
@@ -103,7 +103,7 @@ def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing 
 
 
 def say_failures():
-    words = last_words({job.log: job.message for job in outcome.SEEN.failed.values()}, outcome.STOPPED.is_set())
+    words = describe_failures({job.log: job.message for job in outcome.SEEN.failed.values()}, outcome.STOPPED.is_set())
     print(f"\n{words}", file=sys.stderr, flush=True)
 
 
@@ -124,7 +124,7 @@ def say_figures():
             ready.append(fill(LAYOUT.figure, figure=chart, ending="svg"))
     if trainings:
         at_once = max(1, workflow.cores // PARAMS.threads)
-        logger.warning(outcome.figures_ahead(trainings, ahead, past, at_once, ready))
+        logger.warning(outcome.describe_figure_jobs(trainings, ahead, past, at_once, ready))
 
 
 def planned_job(job, reason):
@@ -151,7 +151,7 @@ def say_reasons():  # below the plan of a dry run
         # In a dry run, jobs count as finished at the end, and the reason of a finished job is false.
         ahead = [(job, reason) for job, reason in planned_jobs() if job.output and (reason or reason.finished)]
         planned = [planned_job(job, reason) for job, reason in ahead]
-        print("", "Why:", *reasons.lines(planned), sep="\n", flush=True)
+        print("", "Why:", *reasons.explain_jobs(planned), sep="\n", flush=True)
 
 
 # The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains

@@ -3,8 +3,8 @@
 
 use rule job as explore_page with:
     input:
-        lambda w: EXPLORE.answers(w.dataset, bool(explores_scenarios(w.dataset))),
-        lambda w: list(EXPLORE.near(w.dataset, bool(explores_scenarios(w.dataset))).values()),
+        lambda w: EXPLORE.list_result_files(w.dataset, bool(explores_scenarios(w.dataset))),
+        lambda w: list(EXPLORE.list_neighbor_files(w.dataset, bool(explores_scenarios(w.dataset))).values()),
         unpack(lambda w: PLAN.prepared(w.dataset)),
         keyfile=lambda w: PLAN.keys(w.dataset),
         assets=sorted(str(path) for path in Path("src/munkey/explore/assets").rglob("*.*")),
@@ -19,11 +19,11 @@ use rule job as explore_page with:
     params:
         name=PARAMS.name,
         dataset=lambda w: w.dataset,
-        runs=lambda w: [asdict(run) for run in EXPLORE.runs(w.dataset, bool(explores_scenarios(w.dataset)))],
-        near=lambda w: EXPLORE.near(w.dataset, bool(explores_scenarios(w.dataset))),
+        runs=lambda w: [asdict(run) for run in EXPLORE.list_runs(w.dataset, bool(explores_scenarios(w.dataset)))],
+        near=lambda w: EXPLORE.list_neighbor_files(w.dataset, bool(explores_scenarios(w.dataset))),
         rows=EXHIBITS.rows,
         designs=EXHIBITS.designs,
-        rests_on=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
+        neighbor_counts=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
         requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in PLAN.scenario_datasets else {},
         settings=dump_settings(PARAMS.explore),
         code=code("report.explore"),

@@ -4,13 +4,13 @@
 use rule gpu_job as relearn with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
-        unpack(lambda w: RELEARNING.inputs(w.dataset, w.seed, w.system)),
+        unpack(lambda w: RELEARNING.list_input_files(w.dataset, w.seed, w.system)),
     output:
         curve=LAYOUT.relearned,
     log:
         LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
     params:
-        settings=lambda w: dump_settings(RELEARNING.settings(w.dataset, w.system)),
+        settings=lambda w: dump_settings(RELEARNING.get_settings(w.dataset, w.system)),
         code=code("relearn.relearn", lambda w: [PLAN.find_family(w.system)]),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"

@@ -122,8 +122,8 @@ use rule job as page with:
         designs=EXHIBITS.designs,
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
-        grid=EXHIBITS.grid_in_words,
+        grid=EXHIBITS.grid_summary,
         config=dict(config),
-        code=code("report.page", lambda _: audits.attacks("logits")),  # their titles
+        code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles
     message:
         "make the report"

@@ -4,7 +4,7 @@
 use rule gpu_job as stream with:
     input:
         unpack(lambda w: PLAN.prepared(f"{w.dataset}/audit/pool")),
-        unpack(lambda w: STREAMS.inputs(w.dataset, w.seed, w.system)),
+        unpack(lambda w: STREAMS.list_input_files(w.dataset, w.seed, w.system)),
     output:
         logits=LAYOUT.stream_logits,
         record=LAYOUT.stream_record,
@@ -13,7 +13,7 @@ use rule gpu_job as stream with:
     params:
         method=lambda w: w.system,
         dataset=lambda w: w.dataset,
-        settings=lambda w: dump_settings(STREAMS.settings(w.dataset, w.system)),
+        settings=lambda w: dump_settings(STREAMS.get_settings(w.dataset, w.system)),
         requests=PARAMS.stream.requests,
         additions=PARAMS.stream.additions,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,

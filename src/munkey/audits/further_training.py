@@ -43,7 +43,7 @@ class EvaluationSamples:
 
     def measure(self, system: System) -> Line:
         """Measure FA and TA in percent, and the forget set's mean normal score among test samples."""
-        from munkey.evaluation.metrics import accuracy
+        from munkey.evaluation.metrics import compute_accuracy
 
         logits = FAMILIES[system.family].predict_logits(
             system, self.samples, self.data, self.device, self.retrieval
@@ -55,8 +55,8 @@ class EvaluationSamples:
         counts = count_below(margins, is_test)
         scores = normal_scores(counts, int(is_test.sum()))[0]
         return {
-            "FA": accuracy(logits[forget], labels[forget]),
-            "TA": accuracy(logits[is_test], labels[is_test]),
+            "FA": compute_accuracy(logits[forget], labels[forget]),
+            "TA": compute_accuracy(logits[is_test], labels[is_test]),
             "margin": float(scores[forget].mean()),
         }
 

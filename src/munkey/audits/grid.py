@@ -129,7 +129,7 @@ def _read_models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
 
 
 def _measure_accuracy(arrays: Mapping[str, np.ndarray], split: str) -> float:
-    from munkey.evaluation.metrics import accuracy
+    from munkey.evaluation.metrics import compute_accuracy
 
     in_split = arrays["splits"] == split
-    return accuracy(arrays["logits"][in_split], arrays["labels"][in_split])
+    return compute_accuracy(arrays["logits"][in_split], arrays["labels"][in_split])

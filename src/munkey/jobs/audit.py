@@ -1,4 +1,4 @@
-"""Audits (docs/audits.md): how much systems, and their weights alone, remember of deleted samples."""
+"""Audits (docs/audits.md): how much systems remember of deleted samples."""
 
 from pathlib import Path
 
@@ -41,21 +41,21 @@ def audit(
     strata_svg: Path,
     dataset: str,
 ) -> None:
-    """Audit how much each system remembers: a row per system and path, controls, a table, a forest plot.
+    """Audit how much each system remembers, and write the verdicts and controls, a table and a forest plot.
 
     Parameters
     ----------
     strata, strata_svg
-        The shares by how much a sample was memorized, as a table and as a figure.
+        The outputs for shares by how much a sample was memorized, as a table and as a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:
-        lines.extend(audit.make_lines())
+        rows.extend(audit.make_lines())
         control_texts[audit.family] = [control.words for control in audit.controls]
-    write_text(table, pd.DataFrame(lines).to_csv(index=False))
+    write_text(table, pd.DataFrame(rows).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
     audit_table = tables.audit_table(tables.select_first_rows(verdicts), dataset)
@@ -74,12 +74,12 @@ def audit_grid(
     svg: Path,
     dataset: str,
 ) -> None:
-    """Audit the weights: residual shares over a grid of knobs, their table and figure.
+    """Audit the weights: residual shares over a grid of knobs, in a table and a figure.
 
     Parameters
     ----------
     paths
-        The ways to ask a memory, as `munkey.report.tables.audits.PATHS` names them.
+        The ways to query a memory (`munkey.report.tables.audits.PATHS`).
     """
     units = forget_sets.read_units(halves[:2])
     forgotten = [forget_sets.read(half) for half in halves]
@@ -96,7 +96,7 @@ def audit_grid(
 def attacks(
     runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path
 ) -> None:
-    """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
+    """Attack each system of the main run with its own logits, and show the results next to the paper's MIA."""
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
         lines.extend(make_attack_lines(run))
@@ -107,11 +107,11 @@ def attacks(
 
 
 def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
-    """Look for traces of deleted samples in the files of unlearned systems and of their originals."""
-    lines: list[dict[str, object]] = []
+    """Search for traces of deleted samples in the files of unlearned systems and of their originals."""
+    rows: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
-        lines.extend(make_storage_lines(files))
-    write_csv(table, lines, STORAGE_COLUMNS)
+        rows.extend(make_storage_lines(files))
+    write_csv(table, rows, STORAGE_COLUMNS)
     write_text(markdown, render_or_note(tables.storage_tables(read_table(table)), "markdown"))
 
 
@@ -126,14 +126,14 @@ def differencing(
     settings: dict[str, Sections],
     device: str,
 ) -> None:
-    """Delete samples, alone and in batches, and attack as someone who holds both versions.
+    """Delete samples, singly and in batches, and attack as someone who has both versions of a model.
 
     Parameters
     ----------
     settings
         The sections of each method, in the order of `originals`.
     """
-    from munkey.audits.two_versions import Attacker  # with torch, which no other audit here needs
+    from munkey.audits.two_versions import Attacker  # imports torch, which no other audit needs
     from munkey.models import system as systems
 
     data = prepared.load(images.parent)
@@ -142,16 +142,16 @@ def differencing(
     near = neighbor_files.read_neighbors(neighbors, members.ids)
     stage = Stage(dataset, "differencing")
     attacker = Attacker(data, members, near, public, stage, device)
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     originals_and_methods = list(zip(originals, settings, strict=True))
     for original, name in progress(originals_and_methods, "system", "systems"):
         method = METHODS[name]
         try:
             system = systems.load(original, device=device)
-            lines += list(attacker.make_lines(method, system, settings[name]))
+            rows += list(attacker.make_lines(method, system, settings[name]))
         except DivergedError as error:
             warn(f"{method.title} is left out, since it or its original diverged: {error}")
-    precisions = pd.DataFrame(lines)
+    precisions = pd.DataFrame(rows)
     write_text(table, precisions.to_csv(index=False))
     precision_tables = tables.differencing_tables(precisions, dataset)
     write_text(markdown, render_or_note(precision_tables, "markdown"))

@@ -1,4 +1,4 @@
-"""Data sets: decoded once, into arrays that every later job maps into memory."""
+"""Data sets: decoded once, into arrays that all later jobs map into memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,8 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
     Parameters
     ----------
     config
-        All parameters. If a depth or a rate changes, the data set is not prepared again.
+        All parameters. They are not params of the rule, so that a changed depth or rate does not
+        prepare the data set again.
     """
     params = load(config).for_case(dataset)
     loaded = find_reader(dataset, source).load(source)

@@ -1,4 +1,4 @@
-"""Evaluation: the answers of a system to every sample, kept as logits; all metrics are measured from them."""
+"""Evaluation: writes the logits of a system, from which all metrics are computed."""
 
 from pathlib import Path
 
@@ -28,23 +28,23 @@ def evaluate(
     around: Surroundings,
     pool: list[Path] | None = None,
 ) -> None:
-    """Write the logits of a system on every split; where it has pathways, also with either of them cut.
+    """Write the logits of a system on all splits; if it has pathways, also with either of them cut.
 
-    A system that diverged answers NaN, with the reason.
+    If the system diverged, all logits are NaN, and the reason is written with them.
 
     Parameters
     ----------
     settings
-        The sections `data` and `inference`, and `audit` if an audit asks in a second way.
+        The sections `data` and `inference`, and `audit` for an audit with a second way to query.
     pool
-        The two halves of an audit's pool. Of the training set, only these samples are evaluated.
+        The two halves of an audit's pool. Then, only these training samples are evaluated.
     """
     try:
         loaded = systems.load(system, device=around.device)
     except DivergedError as error:
-        _answer_nothing(files.images, logits, pool or [], str(error))
+        _write_nan_logits(files.images, logits, pool or [], str(error))
     else:
-        _answer(loaded, files, logits, settings, around, pool or [])
+        _write_logits(loaded, files, logits, settings, around, pool or [])
 
 
 def unlearn_audited(
@@ -59,19 +59,22 @@ def unlearn_audited(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """Apply a method in an audit and keep only its answers on the pool, `forget` and `absent`."""
+    """Apply a method in an audit, and write the logits of the unlearned system instead of the system.
+
+    Only the training samples in the pool, `forget` and `absent`, are evaluated.
+    """
     assert files.forget and files.absent, (
         "a model of an audit forgets one half of a pool and never sees the other"
     )
     pool = [files.forget, files.absent]
     unlearned = unlearn(files, original, record, method, dataset, seed, rate, settings, around)
     if unlearned is None:
-        _answer_nothing(files.images, logits, pool, read_json(record)[DIVERGED])
+        _write_nan_logits(files.images, logits, pool, read_json(record)[DIVERGED])
     else:
-        _answer(unlearned, files, logits, settings, around, pool)
+        _write_logits(unlearned, files, logits, settings, around, pool)
 
 
-def _answer(
+def _write_logits(
     system: System,
     files: SampleFiles,
     logits: Path,
@@ -79,7 +82,7 @@ def _answer(
     around: Surroundings,
     pool: list[Path],
 ) -> None:
-    """Write the answers of a system."""
+    """Write the logits of a system."""
     dataset = prepared.load(files.images.parent)
     ids = _select_ids(dataset, pool)
     query_keys = None
@@ -100,14 +103,14 @@ def _answer(
     queries = Queries(ids, retrieval, audit_retrieval)
     arrays = predict_samples(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():
-        why = DivergedError("answers are not finite, though the weights are").reason(around.log)
+        why = DivergedError("logits are not finite, but the weights are").reason(around.log)
         warn(f"diverged: {why}")
         arrays |= {DIVERGED: np.array(why)}
     write_npz(logits, arrays)
 
 
 def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
-    """Return the sorted ids of all samples, or of val, test and a pool."""
+    """Return the sorted ids of all samples; with a pool, those of val, test and the pool."""
     if not pool:
         return dataset.ids
     held_out_ids = dataset.ids[dataset.splits != "train"]
@@ -115,8 +118,8 @@ def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
     return np.sort(np.concatenate([held_out_ids, *pool_ids]))
 
 
-def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> None:
-    """Write NaN for all answers of a system that diverged."""
+def _write_nan_logits(images: Path, logits: Path, pool: list[Path], why: str) -> None:
+    """Write NaN for all logits of a system that diverged."""
     dataset = prepared.load(images.parent)
     ids = _select_ids(dataset, pool)
     rows = dataset.rows(ids)

@@ -1,4 +1,4 @@
-"""Exports: MUNKEY's originals as directories that can be used anywhere, and the settings that `munkey export` reads."""
+"""Exports of MUNKEY's originals as self-contained directories, and the settings for `munkey export`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +9,7 @@ from munkey.settings import Sections, dump_sections
 
 
 def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
-    """Write the settings for training and querying each case of a configuration."""
+    """Write the settings of each case's training and queries."""
     values = {case: dump_sections(sections) for case, sections in cases.items()}
     write_json(settings, values)
 
@@ -19,9 +19,10 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
 
     Parameters
     ----------
+    exported
+        The output: the settings, written when the export is complete.
     sections
-        The sections for its training and its queries. They are written to `exported` at the
-        end.
+        The sections for the model's training and its queries.
     """
     values = dump_sections(sections)
     print(f"exported to {renew_export(system, manifest.parent, values)}")

@@ -14,7 +14,7 @@ from munkey.data.prepared import Dataset, load
 from munkey.encoders import keys
 from munkey.memory.neighbors import read_neighbors, read_other_neighbors
 
-CLUSTER = 20  # samples in a cluster, about
+CLUSTER_SIZE = 20  # approximate number of samples in a cluster
 
 
 def group_training_samples(
@@ -27,7 +27,7 @@ def group_training_samples(
         return forget_draws.group_samples(prepared, "unit")
     assert keyfile
     members = keys.read(keyfile, prepared.get_ids("train"))
-    return forget_draws.cluster_samples(members.ids, members.keys, CLUSTER, stage)
+    return forget_draws.cluster_samples(members.ids, members.keys, CLUSTER_SIZE, stage)
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ class Sampling:
     Attributes
     ----------
     keyfile
-        The keys, for the sampling `cluster`.
+        The key file, for the sampling `cluster`.
     neighbors
-        The neighbors, for samplings by votes, in which all but one of `depth` vote, and for
-        `relied-on`, which forgets the `k` nearest of each test sample of the units `names`.
+        The neighbor file, for samplings by the votes of `depth` - 1 neighbors, and for `relied-on`,
+        which forgets the `k` nearest neighbors of all test samples of the units in `names`.
     listed
-        The list, for the sampling `listed`.
+        The list file, for the sampling `listed`.
     """
 
     sampling: str
@@ -60,7 +60,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
     Parameters
     ----------
     rate
-        The rate as it stands in paths.
+        The rate as it is written in paths.
     """
     sampling = draw.sampling
     names = draw.names or ()
@@ -78,7 +78,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         retained_labels = labels[~np.isin(members, forget_ids)]
         if len(np.unique(retained_labels)) < 2:
             raise ValueError(
-                f"{listed}: forgetting all that it lists leaves fewer than two classes; list less"
+                f"{listed}: without the listed samples, fewer than two classes remain; list fewer samples"
             )
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
         groups = group_training_samples(prepared, sampling, stage / "clusters", draw.keyfile)

@@ -21,7 +21,7 @@ from munkey.encoders.parts import build, join_keys
 from munkey.memory.neighbors import find_nearest, write_neighbors
 from munkey.settings import EncoderSettings
 
-ORIGIN = ".made-from.json"  # beside the keys
+ORIGIN = ".made-from.json"  # in the folder of the keys
 
 
 def keys(
@@ -40,11 +40,12 @@ def keys(
     Parameters
     ----------
     code, weights
-        Marks of the code and of the encoder's weights. If another configuration made keys from
-        the same code, weights and data, they are taken from there; not if `weights` is None, since
-        they may have changed unnoticed.
+        Fingerprints of the code and of the encoder's weights. Keys that another configuration
+        extracted with the same code, weights and data are copied. If `weights` is None, they may
+        have changed unnoticed, so nothing is copied.
     parts
-        The files of the keys of several encoders. They are joined, and nothing is extracted.
+        The key files of several encoders. If there are any, they are joined, and nothing is
+        extracted.
     """
     dataset = prepared.load(images.parent)
     if parts:
@@ -73,9 +74,9 @@ def keys(
 def _describe_origin(
     images: Path, ids: np.ndarray, settings: EncoderSettings, device: str
 ) -> dict[str, Any]:
-    """Return the origin of keys, besides code and weights.
+    """Describe the origin of keys, except for code and weights.
 
-    The last bits of keys depend on libraries and processor, too.
+    It includes libraries and processor, on which the last bits of keys depend.
     """
     import torch
 
@@ -93,7 +94,7 @@ def _describe_origin(
 
 
 def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
-    """Return keys of another configuration, of any data set, with the same origin, or None."""
+    """Find keys of any configuration and data set with the same origin; None if there are none."""
     results = keyfile.parents[4]
     for file in sorted(results.glob(f"*/keys/*/*/{ORIGIN}")):
         other = file.with_name(keyfile.name)
@@ -101,13 +102,13 @@ def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
         with suppress(OSError, DamagedFileError):
             if read_json(file) == origin | {"keys": _read_sha256(other)}:
                 keys = read(other)
-                print(f"the same keys as in {other}, made from the same: taken from there")
+                print(f"copied from {other}, which has the same origin")
                 return keys
     return None
 
 
 def _read_sha256(file: Path) -> str:
-    """Read the SHA-256 that stands beside a file."""
+    """Read the SHA-256 checksum that is stored next to a file."""
     return checksum_path(file).read_text().split()[0]
 
 
@@ -123,7 +124,7 @@ def neighbors(
     members = forget_sets.split(prepared.load(images.parent), forget, absent).retain
     if len(members) < depth:
         raise SourceError(
-            "too little data", [f"{len(members)} samples to retain; keys.depth wants {depth}"]
+            "too little data", [f"{len(members)} samples to retain, but keys.depth = {depth}"]
         )
     queries = read(keyfile)
     memory = Keys(members, queries.keys[find_rows(queries.ids, members)])

@@ -1,4 +1,4 @@
-"""Metrics, measured from logits and records."""
+"""Metrics, computed from logits and records."""
 
 from pathlib import Path
 
@@ -10,26 +10,27 @@ from munkey.evaluation.records import Evaluation
 
 
 def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = None) -> None:
-    """Measure every system of a data set: one tidy CSV, which rules use for the main run, ablations and selection.
+    """Compute the metrics of all systems of a data set, and write them to a tidy CSV file.
 
     Parameters
     ----------
     differences
-        The CSV for the differences in test accuracy between any two systems, if they are wanted.
+        The CSV file for the differences in test accuracy between all pairs of systems; None to
+        skip them.
     """
-    logits_by_record = {}  # of trained systems
+    logits_by_record = {}
     for run in runs:
-        if run.record == run.training:
+        if run.record == run.training:  # a trained system, not an unlearned one
             logits_by_record[run.case, run.record] = run.logits
-    lines: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
         original = None
         if run.record != run.training:
             original = logits_by_record.get((run.case, run.training))
-        lines += make_metric_rows(run, original)
-    if any("why" in line for line in lines):  # only then is there such a column
-        for line in lines:
-            line.setdefault("why", "")
-    write_csv(metrics, lines)
+        rows += make_metric_rows(run, original)
+    if any("why" in row for row in rows):  # else, there is no such column
+        for row in rows:
+            row.setdefault("why", "")
+    write_csv(metrics, rows)
     if differences is not None:
         write_csv(differences, compare_systems(runs), COLUMNS)

@@ -1,4 +1,4 @@
-"""The pools of audits, drawn before any training: their halves, and wrong labels (docs/audits.md)."""
+"""The pools of audits (docs/audits.md): draws of their halves, and of wrong labels."""
 
 from pathlib import Path
 
@@ -29,13 +29,13 @@ def half(
     Parameters
     ----------
     pool
-        The share of the training samples that the pool has.
+        The size of the pool as a share of the training set.
     draw
-        The number of the pool. Pools of other numbers than 0 have no sample of pool 0.
+        The number of the pool. Only pool 0 contains samples of pool 0.
     depth
         The number of neighbors that must remain without the pool.
     keyfile
-        The keys, for a pool of clusters.
+        The key file, for a pool of clusters.
     """
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
@@ -46,30 +46,30 @@ def half(
     units = None
     if pool_of in ("class", "unit", "cluster"):
         groups = group_training_samples(prepared, pool_of, stage / "clusters", keyfile)
-        both = forget_draws.draw_group_halves(groups, labels, pool, *stages)
+        halves = forget_draws.draw_group_halves(groups, labels, pool, *stages)
         units = dict(zip(groups.ids.tolist(), groups.names.tolist(), strict=True))
     else:
-        both = forget_draws.draw_halves(members, labels, pool, *stages)
+        halves = forget_draws.draw_halves(members, labels, pool, *stages)
     if draw:
-        is_outside = ~np.isin(members, np.concatenate(both))
+        is_outside = ~np.isin(members, np.concatenate(halves))
         draw_stage = stage / "draw" / draw
-        both = forget_draws.draw_halves(
+        halves = forget_draws.draw_halves(
             members[is_outside],
             labels[is_outside],
-            pool / is_outside.mean(),  # of these samples, so as many as in pool 0
+            pool / is_outside.mean(),  # a larger share of fewer samples: as many as in pool 0
             draw_stage / "pool",
             draw_stage / "pair" / pair,
         )
-    pools.require_fitting(len(both[0]) + len(both[1]), prepared, depth)
-    forget_sets.write(half, both[number], units)
+    pools.require_fitting(len(halves[0]) + len(halves[1]), prepared, depth)
+    forget_sets.write(half, halves[number], units)
 
 
 def hardest_half(
     images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int
 ) -> None:
-    """Draw a half as `half` does, from the samples whose labels get the fewest of their neighbors' votes.
+    """Draw a half like `half`, from the samples whose neighbors vote least for their label.
 
-    All but one of `depth` neighbors vote.
+    The `depth` - 1 nearest neighbors of a sample vote, not the sample itself.
     """
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
@@ -88,15 +88,15 @@ def hardest_half(
 def mislabel(
     source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str
 ) -> None:
-    """Write a copy of a prepared data set for an audit, with wrong labels for all samples of its pool.
+    """Write a copy of a prepared data set for an audit, in which all samples of the pool are mislabeled.
 
-    Test samples have one, too: margins are ranked among theirs, and those of right labels would all
-    be larger.
+    Test samples are mislabeled, too, because margins are ranked among theirs, and the margins of
+    correct labels would all be larger.
 
     Parameters
     ----------
     source
-        The images of the data set as it is.
+        The images of the original data set.
     pool
         The two halves of the pool.
     """
@@ -108,6 +108,9 @@ def mislabel(
         prepared.labels, rows, len(prepared.classes), stage.numpy_generator()
     )
     write_npy(images, prepared.images)
-    lines = zip(read_csv(source.with_name("samples.csv")), labels.tolist(), strict=True)
-    write_csv(samples, [line | {"label": label} for line, label in lines])
+    original_samples = read_csv(source.with_name("samples.csv"))
+    mislabeled_samples = []
+    for sample, label in zip(original_samples, labels.tolist(), strict=True):
+        mislabeled_samples.append(sample | {"label": label})
+    write_csv(samples, mislabeled_samples)
     write_json(classes, prepared.classes)

@@ -1,4 +1,4 @@
-"""After deletion: training further on the retain set, originals trained while they are watched, more requests."""
+"""Relearning after deletion, traces of the training of originals, and streams of requests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,11 +15,11 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
-from munkey.evaluation.metrics import accuracy
+from munkey.evaluation.metrics import compute_accuracy
 from munkey.evaluation.streams import (
     Stream,
-    StreamEvaluation,
     StreamEvaluator,
+    StreamEvaluation,
     draw_stream,
     evaluate_stream,
 )
@@ -47,16 +47,16 @@ def relearn(
     around: Surroundings,
     retrieved: Path | None = None,
 ) -> None:
-    """Train a system further on the retain set, and note its answers about the forget set on the way.
+    """Train a system further on the retain set, and record its accuracy on the forget set meanwhile.
 
-    The curve of a system that diverged, now or before, is a single line with the reason.
+    If the system diverged, now or before, its curve is a single row with the reason.
 
     Parameters
     ----------
     files
-        The files of the samples. `neighbors` are in the memory of the retain set, for training.
+        The files of the samples. `neighbors` are those in a memory of the retain set, for training.
     retrieved
-        The neighbors in the system's own memory, for answers.
+        The neighbors in the system's own memory, for predictions.
     """
     data = prepared.load(files.images.parent)
     device = around.device
@@ -87,7 +87,7 @@ def relearn(
     evaluation = EvaluationSamples(queries, is_forgotten, recipe.data, device, retrieval)
     training = Training(samples, len(data.classes), recipe, device, members=members)
     try:
-        lines = train_further(
+        rows = train_further(
             loaded, training, RelearnSettings.parse(settings["relearn"]), evaluation
         )
     except DivergedError as error:
@@ -95,7 +95,7 @@ def relearn(
         warn(f"diverged: {why}")
         write_csv(curve, [{DIVERGED: why}])
     else:
-        write_csv(curve, lines)
+        write_csv(curve, rows)
 
 
 def trace(
@@ -107,16 +107,15 @@ def trace(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """Train an original again, and record P_s after every epoch, and tokens and [CLS] at three moments."""
+    """Train an original again, and record P_s by epoch, and tokens and [CLS] features at three moments."""
     data = prepared.load(files.images.parent)
     model_family = FAMILIES[family]
     device = around.device
     samples = move_to_gpu_if_it_fits(
         image_set(data, data.get_ids("train")), device, around.resident_share
     )
-    stage = model_family.make_stage(
-        seed, dataset, "full"
-    )  # as for the original, so the same weights
+    # The same stage as the original's, so that the training repeats it exactly.
+    stage = model_family.make_stage(seed, dataset, "full")
     recipe = model_family.make_recipe(
         settings, stage, training_inputs.read_selected_knobs(files.selected)
     )
@@ -139,16 +138,16 @@ def trace(
 
 @dataclass(frozen=True)
 class RequestSeries:
-    """Requests one after another, and additions in between.
+    """The settings of a stream of requests, with additions in between.
 
     Attributes
     ----------
     requests
         The number of requests.
     additions
-        The numbers of requests after which samples of the validation set come with their labels.
+        The numbers of the requests after which labeled samples of the validation set are added.
     depth
-        The number of neighbors of each sample to look up.
+        How many neighbors of each sample are looked up.
     """
 
     requests: int
@@ -168,19 +167,19 @@ def stream(
     around: Surroundings,
     original: Path | None = None,
 ) -> None:
-    """Forget one half of an audit's pool in several requests, one after another, and ask after each.
+    """Forget one half of an audit's pool in several requests, and evaluate the model after each.
 
-    If a model diverges, both files hold the reason alone.
+    If a model diverges, both outputs contain only the reason.
 
     Parameters
     ----------
     logits
-        The output: logits of test samples and of the pool after each request, and `request`, the
-        number of the request that forgets a sample, 0 for all others.
+        The output: the logits of test samples and of the pool after each request, and `request`,
+        the number of the request that forgets a sample (0 if none does).
     record
         The output: seconds, RA and TA after each request.
     method
-        A method of unlearning, which starts from `original`, or an oracle, which is retrained for
+        An unlearning method, which starts from `original`, or an oracle, which is retrained after
         the first, the middle and the last request.
     """
     assert files.forget and files.absent, (
@@ -189,7 +188,7 @@ def stream(
     start_time = now()
     data = prepared.load(files.images.parent)
     device = around.device
-    stage = Stage(dataset, "stream", seed // 2)  # one for both models of a pair
+    stage = Stage(dataset, "stream", seed // 2)  # the same for both models of a pair
     split = forget_sets.split(data, files.forget, files.absent)
     order = draw_stream(split, data.get_ids("val"), series.requests, series.additions, stage / seed)
     all_keys = None
@@ -200,11 +199,11 @@ def stream(
         if method in METHODS:
             assert original
             applied = prepare.find_method(method, settings)
-            answers = _unlearn_stream(
+            predictions = _unlearn_stream(
                 order, evaluator, applied, original, dataset, seed, around.resident_share
             )
         else:
-            answers = list(_retrain_stream(order, evaluator, method, dataset, seed))
+            predictions = list(_retrain_stream(order, evaluator, method, dataset, seed))
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -223,10 +222,10 @@ def stream(
         "request": request_numbers,
     }
     query_arrays = {name: values[is_query] for name, values in arrays.items()}
-    query_arrays["done"] = np.array([moment.done for moment in answers])
-    query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in answers])
+    query_arrays["done"] = np.array([moment.done for moment in predictions])
+    query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in predictions])
     write_npz(logits, query_arrays)
-    facts = {"moments": [_measure_moment(data, order, moment) for moment in answers]}
+    facts = {"moments": [_measure_moment(data, order, moment) for moment in predictions]}
     write_record(record, settings, device, start_time, [], facts)
 
 
@@ -239,7 +238,7 @@ def _unlearn_stream(
     seed: int,
     resident_share: float,
 ) -> list[StreamEvaluation]:
-    """Apply a method to one request after another. Returns the answers after each."""
+    """Apply a method to one request after another. Returns the predictions after each."""
     settings = evaluator.settings
     device = evaluator.device
     recipe = prepare.make_recipe(applied, settings, seed, dataset)
@@ -270,7 +269,7 @@ def _unlearn_stream(
 def _retrain_stream(
     order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
 ) -> Iterator[StreamEvaluation]:
-    """Retrain an oracle after the first, the middle and the last request. Yields its answers."""
+    """Retrain an oracle after the first, the middle and the last request. Yields its predictions."""
     family = next(family for family in FAMILIES.values() if family.oracle == oracle)
     last = len(order.requests)
     for done in sorted({1, (last + 1) // 2, last}):
@@ -278,12 +277,12 @@ def _retrain_stream(
         stage = family.make_stage(seed, dataset, f"stream{done}")
         with Stopwatch(evaluator.device) as watch:
             trained = _train(family, ids, evaluator, stage)
-        logits = evaluator.predict_logits(trained, ids[:0])  # additions are trained on already
+        logits = evaluator.predict_logits(trained, ids[:0])  # nothing to add: trained on additions
         yield StreamEvaluation(done, watch.seconds, logits)
 
 
 def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: Stage) -> System:
-    """Train or fit a system of a family on these samples."""
+    """Train (or fit) a system of a family on these samples."""
     samples = image_set(evaluator.dataset, ids)
     if isinstance(family, FittedFamily):
         head = family.fit(
@@ -299,7 +298,7 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
     if family.has_memory and recipe.family:
         memory = evaluator.select_keys(ids)
         count = max(family.count_neighbors(recipe.family).values())
-        # Every sample is its own nearest neighbor: look up one more, then drop itself.
+        # Every sample is its own nearest neighbor, so look up one more, and drop the sample itself.
         near = find_nearest(memory, memory, count + 1)
         members = MemberKeys(memory.keys, neighbor_files.drop_self(near, ids, count))
     training = Training(
@@ -311,12 +310,12 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
 def _measure_moment(
     data: prepared.Dataset, order: Stream, moment: StreamEvaluation
 ) -> dict[str, float]:
-    """Measure RA, the accuracy on the training samples that remain at this moment, and TA."""
-    is_retained = np.isin(data.ids, order.get_members(moment.done))
+    """Compute RA, the accuracy on the remaining training samples, and TA."""
+    is_retained = np.isin(data.ids, order.members(moment.done))
     is_test = data.splits == "test"
     return {
         "done": moment.done,
         "seconds": moment.seconds,
-        "RA": accuracy(moment.logits[is_retained], data.labels[is_retained]),
-        "TA": accuracy(moment.logits[is_test], data.labels[is_test]),
+        "RA": compute_accuracy(moment.logits[is_retained], data.labels[is_retained]),
+        "TA": compute_accuracy(moment.logits[is_test], data.labels[is_test]),
     }

@@ -1,4 +1,4 @@
-"""The report: figures, each as SVG and PNG, one page in HTML, and pages on which single samples are looked at."""
+"""The report: figures as SVG and PNG, an HTML page, and the pages that show single samples."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import paper
-from munkey.report.tables.ablations import read
+from munkey.report.tables.ablations import read_summary
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, render
-from munkey.report.tables.scenarios import scenario_tables
+from munkey.report.tables.scenarios import make_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings
 
@@ -35,7 +35,7 @@ def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) ->
     chart
         The name of the chart, KIND or KIND-DATASET.
     inputs
-        The files by their names in CHARTS; `traces` are one for each seed.
+        The files by their names in CHARTS; `traces` is a list with one file for each seed.
     """
     kind, _, dataset = chart.partition("-")
     figure = CHARTS[kind].draw(ChartSource(inputs, dataset, threshold))
@@ -51,14 +51,14 @@ def frontier(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Compare the designs by residual share, accuracy and time: a sentence, a table, a figure."""
+    """Compare the designs by residual share, accuracy and time, in sentences, a table and a figure."""
     main = read_main(main_table)
-    points = frontiers.collect_points(
+    points = frontiers.make_points(
         main[main["dataset"] == dataset], read_table(audit_table), designs
     )
     write_text(csv, points.drop(columns=["method", DIFFERENCES]).to_csv(index=False))
     introduction = f"{frontiers.describe_frontier(points)}\n\n{frontiers.RULE}\n\n"
-    table = render([frontiers.frontier_table(points, "markdown")], "markdown")
+    table = render([frontiers.make_frontier_table(points, "markdown")], "markdown")
     write_text(markdown, introduction + table)
     theme.save(frontier_plot(points), svg.with_suffix(""))
 
@@ -70,13 +70,13 @@ class PageFiles:
     Attributes
     ----------
     metrics
-        The metrics of the main run. Attacks are shown beside its MIA.
+        The metrics of the main run, whose MIA is shown next to the attacks.
     ablations, comparison, ranks
-        The table of each, if it was made.
+        The table of each, if it exists; else an empty list.
     scenarios, selections, audits
-        A table for each data set that has any, in a folder of its name.
+        A table for each data set that has one, in a folder with the name of the data set.
     explored
-        The pages that show single samples, one for a data set.
+        The pages that show single samples, one for each data set.
     """
 
     main_table: Path
@@ -100,9 +100,9 @@ class ReportFacts:
     Attributes
     ----------
     grid
-        Seeds, rates and methods in words.
+        A sentence on seeds, rates and methods.
     requests
-        The requests of scenarios, by data set.
+        The labels of the scenarios' requests, by data set and case.
     settings
         The settings that are compared with the paper's, by data set.
     config
@@ -122,24 +122,24 @@ class ReportFacts:
 
 
 def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> None:
-    """Make the report: tables, figures and their origin, on one page."""
+    """Write the report: one page with tables, figures and their origin."""
     main = read_main(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
     scenarios: list[TitledTable] = []
     for path in files.scenarios:
         requests = shown.requests[path.parent.name]
-        scenarios += scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
+        scenarios += make_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
-        cases=list(map(read, files.ablations)),
+        cases=list(map(read_summary, files.ablations)),
         rows=shown.rows,
         case_rows=shown.ablation_rows,
-        grids=list(map(read, files.selections)),
-        statements=paper.list_statements(shown.settings, shown.seeds),
+        grids=list(map(read_summary, files.selections)),
+        statements=paper.describe_settings(shown.settings, shown.seeds),
         residue=collect_residue(audits),
-        ranks=list(map(read, files.ranks)),
-        compared=list(map(paper.read, files.comparison)),
+        ranks=list(map(read_summary, files.ranks)),
+        compared=list(map(paper.read_comparison, files.comparison)),
         scenarios=scenarios,
     )
     audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
@@ -148,10 +148,8 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     sentences = []
     for name, part in main.groupby("dataset", sort=False):
         dataset = str(name)
-        points[dataset] = frontiers.collect_points(
-            part, audit_by_dataset.get(dataset), shown.designs
-        )
-        advice.append(f"{dataset}: {frontiers.recommend_design(points[dataset])}")
+        points[dataset] = frontiers.make_points(part, audit_by_dataset.get(dataset), shown.designs)
+        advice.append(f"{dataset}: {frontiers.write_advice(points[dataset])}")
         sentences.append(f"{dataset}: {frontiers.describe_frontier(points[dataset])}")
     frontier_figures = []
     audit_chapters = []
@@ -165,7 +163,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         datasets=list(shown.settings),
         grid=shown.grid,
         advice=advice,
-        said=sentences,
+        sentences=sentences,
         story=pages.make_story(points, main),
         frontiers=frontier_figures,
         audits=audit_chapters,
@@ -173,7 +171,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         explored=[path.stem for path in files.explored],
         figures=[pages.make_figure(path, main) for path in files.figures],
         origin=pages.describe_origin(list(map(read_json, files.records)), now()),
-        runs=[run for run in tracked_runs if run["page"]],  # a store that failed has no pages
+        runs=[run for run in tracked_runs if run["page"]],  # without pages if tracking failed
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)
@@ -185,7 +183,7 @@ def explore(
     explored: experiment.Experiment,
     settings: ExploreSettings,
 ) -> None:
-    """Make the page of one data set on which single samples are looked at."""
+    """Write the page that shows the single samples of a data set."""
     text = explore_page.render_page(experiment.gather_contents(files, explored, settings))
     write_text(page, text)
     print(f"{page}: {len(text.encode()) / 1e6:.1f} MB")

@@ -1,4 +1,4 @@
-"""Choices made on validation: a method's settings (app. B.2), and p_image and p_token (app. E)."""
+"""Choices on validation data: a method's settings (app. B.2), and p_image and p_token (app. E)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -43,16 +43,18 @@ def search(
 ) -> None:
     """Choose among the candidates of a method.
 
-    The best becomes the method's result, `system` and `record`. A candidate that diverged is not
-    chosen. If all did, the first becomes the result.
+    The best one becomes the method's result, `system` and `record`. Candidates that diverged are
+    not chosen, unless all did; then the first one is the result.
 
     Parameters
     ----------
+    found
+        The output: the scores of all candidates.
     drop
-        The points of validation accuracy that a candidate may lose.
+        How many points of validation accuracy a candidate may lose; None for any number.
     """
     candidate_records = list(map(read_json, candidates.records))
-    finite_numbers = []  # of the candidates that did not diverge
+    finite_numbers = []
     for number, candidate_record in enumerate(candidate_records):
         if DIVERGED not in candidate_record:
             finite_numbers.append(number)
@@ -68,13 +70,11 @@ def search(
         best = finite_numbers[choose_candidate(finite_scores, val_accuracy_before, drop)]
     score_by_number = dict(zip(finite_numbers, finite_scores, strict=True))
     scores = [score_by_number.get(number) for number in range(len(candidate_records))]
-    outcome = make_search_result(
-        scores, candidate_records, best, val_accuracy_before, watch.seconds
-    )
-    write_json(found, outcome)
+    result = make_search_result(scores, candidate_records, best, val_accuracy_before, watch.seconds)
+    write_json(found, result)
     with atomic_with_checksum(system) as temporary:
         temporary.write_bytes(read_bytes(candidates.systems[best]))
-    write_json(record, candidate_records[best] | {"search_s": outcome["search_s"]})
+    write_json(record, candidate_records[best] | {"search_s": result["search_s"]})
 
 
 def select(
@@ -87,22 +87,22 @@ def select(
     systems: selection.Systems,
     required: bool,
 ) -> None:
-    """Choose p_image and p_token for a data set, and say why each pair was chosen or not.
+    """Choose p_image and p_token for a data set, and write why each pair was chosen or not.
 
     Parameters
     ----------
     pairs
         The grid of p_image and p_token, by case.
     required
-        Whether a training waits for the choice, so that there must be one.
+        Whether models will be trained with the chosen pair, so that there must be one.
     """
     tidy = read_table(metrics)
     measured_pairs = selection.collect_pairs(tidy, pairs, systems)
     verdicts = selection.decide_pairs(measured_pairs, settings, required)
     best = selection.get_chosen_pair(verdicts)
     print(f"chosen: {best or 'none, no pair passes'}")
-    lines = selection.make_table(dataset, verdicts, tidy, pairs, systems)
-    write_csv(table, lines)
+    rows = selection.make_table(dataset, verdicts, tidy, pairs, systems)
+    write_csv(table, rows)
     knobs = None
     if best is not None:
         knobs = {"p_image": best.p_image, "p_token": best.p_token}

@@ -1,4 +1,4 @@
-"""Tables: the main ones, those of ablations and relearning, ranks, and the paper's numbers beside ours."""
+"""Tables of the main run, of ablations, scenarios and relearning, and the comparison with the paper."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +17,9 @@ from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as relearning_curves
 from munkey.report.tables.audits import collect_residue
-from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
-from munkey.report.tables.ranks import rank_by_title, rank_table
+from munkey.report.tables.markup import format_seed_count as seeds_in_words
+from munkey.report.tables.markup import get_markup, render, render_or_note
+from munkey.report.tables.ranks import make_rank_table, rank_methods
 from munkey.report.tables.streams import StreamedSystem
 from munkey.report.tables.summary import Row, read_main, read_metrics
 
@@ -29,17 +30,17 @@ def tables(
     rows: list[Row],
     outputs: Mapping[str, Path],
 ) -> None:
-    """Make the CSVs of every metric and difference, and the tables that show them.
+    """Write the CSV files of all metrics and differences, and the tables that show them.
 
     Parameters
     ----------
     dataset_differences
         The differences between systems, a file for each data set.
     outputs
-        The files of the tables, by their names in `main.render_all_tables`.
+        The files of the tables, by their names in `main.render_texts`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
-    texts = main.render_all_tables(read_metrics(metrics), differences, rows)
+    texts = main.render_texts(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
 
@@ -47,24 +48,24 @@ def tables(
 def main_audited(
     main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
 ) -> None:
-    """Make the main table again, with the audits' residual shares.
+    """Write the main table with an additional column, the audits' residual shares.
 
     Parameters
     ----------
     audit_tables
-        The tables of audits, each in the folder of its audit.
+        The tables of the audits, each in the folder of its data set.
     """
     audits = {path.parent: read_table(path) for path in audit_tables}
     residue = collect_residue(audits)
     for path in outputs.values():
-        text = main.main_table(read_main(main_table), rows, get_markup(path), residue)
+        text = main.render_main_table(read_main(main_table), rows, get_markup(path), residue)
         write_text(path, text)
 
 
 def ablation_tables(
     metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]
 ) -> None:
-    """Make the tables of the ablations, and one CSV of their numbers.
+    """Write the tables of the ablations, and one CSV file with their numbers.
 
     Parameters
     ----------
@@ -87,16 +88,16 @@ def scenario_tables(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Make tables, a figure and a CSV of the scenarios of a data set.
+    """Write the tables, the figure and a CSV file of a data set's scenarios.
 
     Parameters
     ----------
     requests
-        The request of each case, in words.
+        A label of each case's request.
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
-    titled = list(scenarios.scenario_tables(numbers, rows, requests, "markdown"))
+    titled = list(scenarios.make_tables(numbers, rows, requests, "markdown"))
     write_text(markdown, render_or_note(titled, "markdown"))
     theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
@@ -109,17 +110,17 @@ def stream_tables(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Make the tables and the figure of requests one after another, and CSVs of their numbers."""
+    """Write the tables and the figure of a stream of requests, and CSV files with their numbers."""
     findings = streams.compute_findings(systems)
     write_text(curves, findings.curves.to_csv(index=False))
     write_text(shares, findings.shares.to_csv(index=False))
-    titled = streams.stream_tables(findings, systems, dataset)
+    titled = streams.make_tables(findings, systems, dataset)
     write_text(markdown, render(titled, "markdown"))
     theme.save(streams_plot(findings.curves, findings.shares), svg.with_suffix(""))
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Make the table of why each (p_image, p_token) was chosen or not.
+    """Write the table of why each (p_image, p_token) was chosen or not.
 
     Parameters
     ----------
@@ -127,16 +128,16 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
         The table of decisions that `select` wrote.
     """
     grid = read_table(table)
-    title = f"{dataset}: means over {format_seed_count(int(grid['n'].iloc[0]))}"
-    write_text(markdown, render([main.selection_table(grid, title)], "markdown"))
+    title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
+    write_text(markdown, render([main.make_selection_table(grid, title)], "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
-    """Rank the methods by the gaps of every seed: a table, and a figure of critical differences."""
-    ranks_of_methods = rank_by_title(read_table(metrics), rows)
-    write_text(csv, ranks_of_methods.to_csv())
-    write_text(markdown, render([rank_table(ranks_of_methods, rows)], "markdown"))
-    theme.save(rank_diagram(ranks_of_methods, PAPERS_METHOD), svg.with_suffix(""))
+    """Rank the methods by the gaps of all seeds, in a table and a diagram of critical differences."""
+    method_ranks = rank_methods(read_table(metrics), rows)
+    write_text(csv, method_ranks.to_csv())
+    write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
+    theme.save(rank_diagram(method_ranks, PAPERS_METHOD), svg.with_suffix(""))
 
 
 def relearning_table(
@@ -148,7 +149,7 @@ def relearning_table(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Compare every system's relearning with its oracle's: curves, table and figure.
+    """Compare each system's relearning with its oracle's, in curves, a table and a figure.
 
     Parameters
     ----------
@@ -156,10 +157,10 @@ def relearning_table(
         The seeds of each system's curves.
     """
     all_curves = relearning_curves.read_curves(systems, seeds)
-    findings = relearning_curves.summarize_relearning(all_curves)
+    findings = relearning_curves.summarize_curves(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))
-    titled = [relearning_curves.relearning_table(findings, all_curves, dataset)]
+    titled = [relearning_curves.make_table(findings, all_curves, dataset)]
     write_text(markdown, render(titled, "markdown"))
     theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 
@@ -171,14 +172,14 @@ def compare(
     seeds: int,
     outputs: Mapping[str, Path],
 ) -> None:
-    """Put the numbers printed in the paper beside ours, and say whether they may be compared.
+    """Compare our numbers with the paper's, and state whether they may be compared.
 
     Parameters
     ----------
     settings
         The settings that are compared with the paper's, by data set.
     """
-    numbers = paper.compare(read_table(main_table), ablation_summaries.read(ablations))
-    texts = paper.render_comparison(numbers, paper.list_statements(settings, seeds))
+    numbers = paper.compare(read_table(main_table), ablation_summaries.read_summary(ablations))
+    texts = paper.render_texts(numbers, paper.describe_settings(settings, seeds))
     for output, text in texts.items():
         write_text(outputs[output], text)

@@ -1,4 +1,4 @@
-"""Tracking: all results, logged in MLflow."""
+"""Tracking: logs all results in MLflow."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +25,9 @@ def track(
     Parameters
     ----------
     attempt
-        The number of the attempt. It changes after a failed one, so that this job runs again.
+        The number of the attempt. It increases after a failed one, so that this job runs again.
     inference
-        The sections that answers depend on, by data set and system.
+        The sections that predictions depend on, by data set and system.
     """
     results = Results(Layout(name), runs, titles, inference)
     write_json(logged, mlflow_log.record(uri, name, make_runs(results), attempt))

@@ -1,8 +1,7 @@
 """Training: originals on all samples, oracles on the retain set.
 
-The training step is in `munkey.training.loop.TrainingLoop`.
-
-A family that does not learn is fitted to the keys of the same samples instead.
+The training step is in `munkey.training.loop.Fit`. A family without trained weights is fitted to the
+samples' keys instead.
 """
 
 from pathlib import Path
@@ -35,9 +34,9 @@ def train(
     around: Surroundings,
     code: str = "",
 ) -> None:
-    """Train an original (subset `full`) or an oracle (`rateR`) of a family, by the same code.
+    """Train an original (subset `full`) or an oracle (`rateR`) of a family, both by the same code.
 
-    A training that diverges does not fail. Its row of the tables says so, and names its log.
+    If the training diverges, the job does not fail. The tables then show the reason and the log.
 
     Parameters
     ----------
@@ -46,7 +45,7 @@ def train(
     settings
         The sections of the parameters that the family reads.
     code
-        A digest of the code. A checkpoint of other code is not resumed.
+        A digest of the code. Training does not resume from a checkpoint of other code.
     """
     device = around.device
     start_time = now()

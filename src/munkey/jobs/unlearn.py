@@ -1,4 +1,4 @@
-"""Unlearning: a method applied to an original. Only the call of the method itself is timed."""
+"""Unlearning: applies a method to an original. Only the method itself is timed."""
 
 from pathlib import Path
 
@@ -31,8 +31,8 @@ def unlearn(
 ) -> System | None:
     """Apply a method to an original. Returns the unlearned system.
 
-    Returns None if the method or its original diverged. Its row of the tables then says so, and
-    names the log of the job that diverged first.
+    Returns None if the method or its original diverged. The tables then show the reason, and the
+    log of the job that diverged first.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ def unlearn(
     record, system
         The outputs.
     settings
-        The sections of the original's training and of fine-tuning, and the method's as `method`.
+        The sections of the original's training and of fine-tuning, and `method`, the method's own.
     """
     device = around.device
     start_time = now()

@@ -17,7 +17,7 @@ from munkey.data.source import Source
 from munkey.encoders.embedded import PIXEL_OPERATIONS
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost import estimate
-from munkey.experiment.cost.flops import NetworkCost, count
+from munkey.experiment.cost.flops import NetworkCost, count_operations
 from munkey.experiment.cost.machines import RESULTS, Machine, find_machine
 from munkey.experiment.cost.workload import Work, Workload, estimate_size, look_up_size
 from munkey.experiment.params.load import ParamsError, load, read_params
@@ -60,7 +60,7 @@ def test_in_an_audit_training_images_outside_its_pool_are_not_asked():
         run = Evaluation(
             "digits", case, "0.25", 0, "original-t", "logits", "record", "record", "forget"
         )
-        work = Workload(plan_of(), [run], {"digits": SIZES["digits"]}).all()
+        work = Workload(plan_of(), [run], {"digits": SIZES["digits"]}).list_work()
         asked += [
             each.operations / each.network.forward for each in work if each.step == "evaluate"
         ]
@@ -160,7 +160,7 @@ def test_the_operations_of_an_encoder_are_those_that_torch_counts(number):
     with torch.device("meta"):
         network = timm.create_model(f"tf_efficientnet_lite{number}", num_classes=0)
     for side in (96, 224):
-        counted_operations = count(network, side).forward
+        counted_operations = count_operations(network, side).forward
         assert PIXEL_OPERATIONS[number] * side**2 == pytest.approx(counted_operations, rel=1e-3)
 
 
@@ -170,7 +170,7 @@ def test_an_encoder_of_unknown_speed_is_named_and_nothing_is_refused():
     costs = estimate.estimate(plan, "run", epyc())
     assert not costs.uncounted and not [each for each in costs.work if each.step == "keys"]
     last = list(estimate.format_lines(costs, epyc(), "default"))[-1]
-    assert last == "NOT COUNTED: the keys of digits by timm:resnet18: its speed is not known"
+    assert last == "NOT COUNTED: the keys of digits by timm:resnet18: its operations are not known"
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -260,7 +260,7 @@ def test_a_network_that_is_no_vit_of_ours_is_counted_as_it_is_built():
 def test_a_limit_per_class_counts(config):
     config["source"]["limit_per_class"] = 10
     assert look_up_size(Plan(load(config)), "digits")[:3] == (100, 100, 100)
-    assert Workload(Plan(load(config)), [], {}).all() == []
+    assert Workload(Plan(load(config)), [], {}).list_work() == []
     config["source"]["limit_per_class"] = {"train": 10}
     config["source"]["val_from"] = "train"
     assert look_up_size(Plan(load(config)), "digits")[:3] == (80, 20, 719)
@@ -310,7 +310,7 @@ def test_a_machine_without_a_benchmark_gets_no_hours_but_all_else():
     costs = estimate.estimate(plan_of(), "run", unknown)
     assert not costs.hours and not costs.seconds and costs.disk > 0
     text = "\n".join(estimate.format_lines(costs, unknown, "default"))
-    assert "18 trainings" in text and "munkey plan --tflops N" in text and "minutes" not in text
+    assert "18 training runs" in text and "munkey plan --tflops N" in text and "minutes" not in text
 
 
 def test_a_named_speed_gives_the_hours():

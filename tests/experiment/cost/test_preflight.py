@@ -55,11 +55,11 @@ def test_a_machine_with_all_of_it_is_ready():
     [
         (
             lambda patch: patch.setattr(preflight, "has_gpu", lambda: False),
-            "this machine shows none",
+            "this machine has none",
         ),
         (
             lambda patch: patch.setattr(gpu, "is_available", lambda: False),
-            "driver does not fit this torch",
+            "driver does not support the installed torch",
         ),
     ],
 )

@@ -95,7 +95,7 @@ def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
     assert "file = null: sampling = listed needs a file" in refusal(
         config, forget__sampling="listed"
     )
-    assert "forget.file = 'a.txt': it is read with forget.sampling = listed alone" in refusal(
+    assert "forget.file = 'a.txt': it is only used with forget.sampling = listed" in refusal(
         config, forget__file="a.txt"
     )
     listed = {"rates": [0.1, 0.02], "sampling": "listed", "names": None, "file": "a.txt"}
@@ -113,7 +113,7 @@ def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Pa
     for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
         (folder / "config.json").write_text(content)
         said = encoder(config, str(folder))
-        assert "config.json is not that of a model" in said and "SigLIP" in said and "timm" in said
+        assert "config.json is not that of a supported model" in said and "SigLIP" in said and "timm" in said
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
     assert "preprocessor_config.json is missing" in encoder(config, str(folder))
     (folder / "preprocessor_config.json").write_text("{}")
@@ -129,7 +129,7 @@ def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Pa
     ("encoder", "key", "value", "words"),
     [
         ("efficientnet-lite0", "image_size", None, "it must be a number of pixels"),
-        ("timm:resnet18", "image_size", 96, "it must be null: its own preprocessing"),
+        ("timm:resnet18", "image_size", 96, "it must be null, because its own preprocessing"),
         ("efficientnet-lite0", "revision", "0" * 40, "it must be null"),
         ("vit-b16", "revision", None, "it must be a commit of its hub repository"),
     ],
@@ -158,7 +158,7 @@ def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: C
 def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
     import timm
 
-    assert external.timm_models() >= set(timm.list_models())
+    assert external.list_timm_models() >= set(timm.list_models())
 
 
 @pytest.mark.parametrize(

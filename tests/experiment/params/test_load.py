@@ -480,16 +480,16 @@ def test_a_methods_settings_are_a_section():
         (b"# seeds: [0]\n", "is empty"),
         pytest.param(b"a: " + b"[" * 20_000, "is nested too deeply", id="lists"),
         pytest.param(b"a: " + b"{b: " * 2000 + b"}" * 2000, "is nested too deeply", id="mappings"),
-        (b"- a\n- b\n", "must hold keys at its top level"),
-        (b"seeds: [0]\n\x9f\x92", "line 2 is not text in UTF-8 (invalid start byte)"),
+        (b"- a\n- b\n", "must contain keys at its top level"),
+        (b"seeds: [0]\n\x9f\x92", "line 2 is not UTF-8 text (invalid start byte)"),
         (b"a: [1\nb: }", "line 2"),
         (b"a: 2026-11-32", "day is out of range"),
         (
             b"seeds: [0]\ntrain: {lr: 1.0}\nseeds: [1]\n",
-            "the key 'seeds' stands on line 1 and again on line 3",
+            "the key 'seeds' is set on line 1 and again on line 3",
         ),
-        (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "the key 'lr' stands on line 2 and again on line 3"),
-        (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' stands on line 1 and again on line 1"),
+        (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "the key 'lr' is set on line 2 and again on line 3"),
+        (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' is set on line 1 and again on line 1"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path, content, words):

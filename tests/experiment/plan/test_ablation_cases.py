@@ -95,12 +95,12 @@ def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
             {"aggregation": [BOTH, BOTH]},
             "ablations.aggregation = ['rank', 'rank']: each may be listed only once",
         ),
-        ({"my name": [BOTH]}, "ablations: my name/rank: this names a folder"),
+        ({"my name": [BOTH]}, "ablations: my name/rank: this becomes the name of a folder"),
         (
             {"p_drop": [BOTH]},
-            "ablations: p_drop/rank: this names a folder; use letters, digits, _ and . only",
+            "ablations: p_drop/rank: this becomes the name of a folder; use only letters, digits, _ and .",
         ),
-        ({"keys": [{}]}, "ablations: keys/: this names a folder"),
+        ({"keys": [{}]}, "ablations: keys/: this becomes the name of a folder"),
     ],
 )
 def test_a_bad_ablation_is_refused_before_any_job(config, ablations, message):

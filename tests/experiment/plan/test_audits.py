@@ -3,7 +3,7 @@
 import pytest
 
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.audits import AuditPlan, attacks
+from munkey.experiment.plan.audits import AuditPlan, list_attack_functions
 from munkey.experiment.plan.plan import Plan
 from munkey.experiment.plan.relearning import RelearnPlan
 from munkey.settings import AuditInference
@@ -142,7 +142,9 @@ def test_what_deletes_without_data_is_asked_before_and_after():
 
 
 def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
-    named = {need: {run.__name__ for run in attacks(need)} for need in ("pairs", "logits")}
+    named = {
+        need: {run.__name__ for run in list_attack_functions(need)} for need in ("pairs", "logits")
+    }
     assert named["pairs"] >= {"residual_share", "u_lira", "rmia", "tail"}
     assert named["logits"] == {"loss", "margin", "logistic"}
 
@@ -296,7 +298,7 @@ WHOLE_CLASSES = {
 def test_where_every_method_forgets_whole_classes_alone_a_pool_of_samples_is_not_audited_and_it_is_said_why():
     audits = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES))
     assert audits.in_paper == []  # `make paper` ends without one
-    refusal = r"each method .unsir. forgets whole classes alone, and audit\.pool_of is random; make it class"
+    refusal = r"all methods .unsir. can only forget whole classes, but audit\.pool_of is random; set it to class"
     with pytest.raises(ValueError, match=refusal):
         audits.list_systems("digits")
     of_classes = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES | {"audit.pool_of": "class"}))

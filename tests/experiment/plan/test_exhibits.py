@@ -163,11 +163,11 @@ def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_o
     assert shown().compared["digits"]["keys"]["encoder"] == "efficientnet-lite0"
 
 
-def test_the_grid_in_words():
+def test_the_grid_summary():
     words = (
         "Seeds: 0, 1. Forget rates: digits 2 %, 10 %; cifar10 5 %. Methods: knn, cf, ssd, munkey."
     )
-    assert shown(TWO).grid_in_words == words
+    assert shown(TWO).grid_summary == words
 
 
 def test_designs_are_methods_by_how_they_forget_and_for_reference_oracles_of_what_is_not_exact():

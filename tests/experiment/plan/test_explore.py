@@ -16,11 +16,11 @@ def test_a_page_reads_every_evaluation_and_every_memory_that_was_searched(
 ) -> None:
     plan = Plan(load(config))
     explored = ExplorePlan(plan)
-    runs = explored.runs("digits", scenarios=False)
+    runs = explored.list_runs("digits", scenarios=False)
     assert runs == plan.list_main_runs("digits")
-    near = explored.near("digits", scenarios=False)
+    near = explored.list_neighbor_files("digits", scenarios=False)
     assert set(near) == {"full"} | {f"{run.seed}/rate{run.rate}" for run in runs}
-    with_scenarios = explored.near("digits", scenarios=True)
+    with_scenarios = explored.list_neighbor_files("digits", scenarios=True)
     assert "0/scenario/class/rate0.1" in with_scenarios
     assert "scenario/class" in with_scenarios["0/scenario/class/rate0.1"]
 

@@ -29,12 +29,12 @@ def test_every_trained_system_is_trained_further_once_for_each_seed(relearn: Rel
 def test_the_original_learns_from_the_retain_set_and_answers_from_all_that_it_holds(
     relearn: RelearnPlan,
 ):
-    read = relearn.inputs("digits", "1", "original-m")
+    read = relearn.list_input_files("digits", "1", "original-m")
     assert read["neighbors"].endswith("/seed1/rate0.1.npz") and read["retrieved"].endswith(
         "/full.npz"
     )
     for system in ("munkey", "retrain-m"):
-        read = relearn.inputs("digits", "1", system)
+        read = relearn.list_input_files("digits", "1", system)
         assert read["neighbors"] == read["retrieved"] and read["neighbors"].endswith(
             "/seed1/rate0.1.npz"
         )
@@ -43,21 +43,21 @@ def test_the_original_learns_from_the_retain_set_and_answers_from_all_that_it_ho
 
 def test_the_selection_has_its_say_as_in_training():
     relearn = RelearnPlan(small_plan({"munkey.p_drop": "selected"}))
-    assert "selected" in relearn.inputs(
+    assert "selected" in relearn.list_input_files(
         "digits", "0", "munkey"
-    ) and "selected" not in relearn.inputs("digits", "0", "cf")
+    ) and "selected" not in relearn.list_input_files("digits", "0", "cf")
 
 
 def test_a_job_depends_on_how_its_family_is_trained_and_asked_and_on_no_more(relearn: RelearnPlan):
-    assert set(relearn.settings("digits", "cf")) == {
+    assert set(relearn.get_settings("digits", "cf")) == {
         "data",
         "model",
         "train",
         "inference",
         "relearn",
     }
-    assert relearn.settings("digits", "cf")["inference"] == Section()
-    munkey = relearn.settings("digits", "munkey")
+    assert relearn.get_settings("digits", "cf")["inference"] == Section()
+    munkey = relearn.get_settings("digits", "munkey")
     assert set(munkey) == {"data", "model", "train", "munkey", "inference", "relearn"}
     assert munkey["relearn"] == relearn.params.audit.relearn
 
@@ -70,6 +70,6 @@ def test_steps_must_start_with_0_and_ascend(steps: list[float]):
 
 def test_where_no_method_trains_weights_there_is_nothing_to_relearn():
     with pytest.raises(
-        ValueError, match="nothing to relearn: no weights are trained for knn, lda; add"
+        ValueError, match=r"nothing to relearn: none of the methods .knn, lda. trains weights; add"
     ):
         RelearnPlan(small_plan({"methods": ["knn", "lda"]})).list_systems("digits")

@@ -63,7 +63,7 @@ def test_what_is_forgotten_is_said_and_outputs_are_switched_off_of_what_deletes_
 @pytest.mark.parametrize(
     ("scenarios", "message"),
     [
-        ({"a/b": {"sampling": "hard"}}, "names a folder"),
+        ({"a/b": {"sampling": "hard"}}, "becomes the name of a folder"),
         ({"x": {"sampling": "cluster", "names": ["3"]}}, "scenarios.x: forget"),
         ({"x": {"smapling": "class"}}, "smapling"),
     ],
@@ -74,5 +74,5 @@ def test_faults_of_scenarios_are_named_before_any_job(scenarios: dict[str, objec
 
 
 def test_names_do_not_stand_in_the_main_run():
-    with pytest.raises(ParamsError, match="names belong into a case of `scenarios`"):
+    with pytest.raises(ParamsError, match="names can only be set in a case of `scenarios`"):
         small_plan({"forget.sampling": "class", "forget.names": ["3"]})

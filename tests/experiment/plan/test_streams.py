@@ -31,10 +31,10 @@ def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(stream
     models = "results/default/models/digits/audit/pool/seed3/full"
     keys = {"keyfile": "results/default/keys/digits/efficientnet-lite0_96px/keys.npz"}
     original = {"original": f"{models}/original-t/system.safetensors"}
-    assert streams.inputs("digits", "3", "cf") == HALVES | original
+    assert streams.list_input_files("digits", "3", "cf") == HALVES | original
     original = {"original": f"{models}/original-m/system.safetensors"}
-    assert streams.inputs("digits", "3", "munkey") == HALVES | original | keys
-    assert streams.inputs("digits", "3", "retrain-m") == HALVES | keys
+    assert streams.list_input_files("digits", "3", "munkey") == HALVES | original | keys
+    assert streams.list_input_files("digits", "3", "retrain-m") == HALVES | keys
 
 
 def test_nothing_need_be_added():
@@ -47,12 +47,14 @@ def test_additions_after_the_last_request_are_refused():
 
 
 def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(streams: StreamPlan):
-    assert {"method", "finetune", "train", "inference"} <= streams.settings("digits", "cf").keys()
-    oracle = streams.settings("digits", "retrain-m")
+    assert {"method", "finetune", "train", "inference"} <= streams.get_settings(
+        "digits", "cf"
+    ).keys()
+    oracle = streams.get_settings("digits", "retrain-m")
     assert {"munkey", "train", "inference"} <= oracle.keys() and "method" not in oracle
 
 
 def test_methods_that_forget_whole_classes_alone_have_no_stream():
     forget = {"rates": [0.1], "sampling": "class", "names": None}
-    with pytest.raises(ValueError, match=r"no stream: each method .unsir. forgets whole"):
+    with pytest.raises(ValueError, match=r"no stream: all methods .unsir. can only forget whole"):
         StreamPlan(small_plan({"methods": ["unsir"], "forget": forget})).list_systems("digits")

@@ -37,7 +37,7 @@ def digests_after(edit, module, folder):
     file = folder / f"{len(list(folder.iterdir()))}.py"
     file.write_text(edit(code.files[module].read_text()))
     code.files[module] = file
-    return {root: code.digest([root]) for root in ROOTS}
+    return {root: code.compute_digest([root]) for root in ROOTS}
 
 
 def test_an_edit_counts_for_what_imports_the_module_directly_or_not_and_for_nothing_else(tmp_path):
@@ -274,7 +274,7 @@ def test_an_edit_or_a_new_version_of_a_plug_in_changes_the_digest_of_what_uses_i
     roots = ["shop.mine", "shop.compiled", "alone", MUNKEY]
     before = with_plugins()
     after = with_plugins(**edit)
-    assert {root for root in roots if before.digest([root]) != after.digest([root])} == changed
+    assert {root for root in roots if before.compute_digest([root]) != after.compute_digest([root])} == changed
 
 
 def test_what_editors_leave_beside_modules_is_passed_over(with_plugins):
@@ -311,5 +311,5 @@ def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, mon
 
 def test_files_newer_than_a_moment_are_named_as_below_the_package():
     name = digest(MUNKEY)
-    assert "models/families/munkey.py" in code_digest.changed_files(name, 0.0)
-    assert code_digest.changed_files(name, 1e12) == []
+    assert "models/families/munkey.py" in code_digest.list_changed_files(name, 0.0)
+    assert code_digest.list_changed_files(name, 1e12) == []

@@ -71,7 +71,7 @@ def test_a_record_gets_what_its_fields_name_in_their_own_types():
 
 
 def test_a_field_that_is_missing_is_named():
-    with pytest.raises(TypeError, match=r"test_dispatch.job_of_records needs table; name it among"):
+    with pytest.raises(TypeError, match=r"test_dispatch.job_of_records needs table; add it to"):
         call(job_of_records, task(outputs={}), {})
 
 
@@ -85,7 +85,8 @@ def test_what_is_missing_is_named_with_the_rule_and_the_function():
 
 def test_a_name_that_stands_twice_is_refused():
     with pytest.raises(
-        TypeError, match=r"^rule my_rule: system names two of its inputs, outputs and params"
+        TypeError,
+        match=r"^rule my_rule: system is the name of more than one of its inputs, outputs and params",
     ):
         call(job, task(outputs={"system": "b"}), {"device": "cpu"})
 
@@ -113,7 +114,8 @@ def test_what_is_no_section_passes_as_it_is():
 def test_a_section_that_a_rule_hands_over_itself_is_refused():
     """Snakemake notices no change of an object: such a job would never run again."""
     with pytest.raises(
-        TypeError, match=r"hands over EncoderSettings itself.*: write dump_settings\(…\) around it"
+        TypeError,
+        match=r"passes EncoderSettings as an object.*: write dump_settings\(…\) around it",
     ):
         call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
 

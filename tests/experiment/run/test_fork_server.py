@@ -265,11 +265,11 @@ def test_a_fork_whose_client_has_ended_without_reading_is_killed():
     """As if the client had been interrupted in the moment in which its job began."""
     code = """
 import socket
-from munkey.experiment.run.fork_server import _obey_client
+from munkey.experiment.run.fork_server import _forward_signals
 client, fork = socket.socketpair()
 fork.sendall(b"b")
 client.close()
-_obey_client(fork)
+_forward_signals(fork)
 """
     process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")

@@ -21,8 +21,8 @@ from munkey.experiment.run.job import (
     IN_TERMINAL,
     KILLED,
     POST_MORTEM,
+    describe_failures,
     job,
-    last_words,
     now,
     read_seconds,
 )
@@ -86,7 +86,7 @@ def test_a_debugger_that_nobody_sees_fails_the_job_at_once(tmp_path, stop):
     log = (tmp_path / "job.log").read_text()
     if stop is breakpoint:
         assert (
-            "RuntimeError: a breakpoint, but nobody sees it here: `munkey job results/x.csv` stops at it"
+            "RuntimeError: a breakpoint, but there is no terminal here: `munkey job results/x.csv` stops at it"
             in log
         )
     assert "\nThis job failed: " in log
@@ -129,18 +129,20 @@ def test_a_debugger_starts_where_a_job_in_the_terminal_fails_if_that_was_asked_f
 def test_leaving_the_debugger_ends_the_job_without_a_traceback(tmp_path, monkeypatch):
     monkeypatch.setenv(IN_TERMINAL, "results/x.csv")
     with (
-        pytest.raises(SystemExit, match="The debugger was left, and with it this job"),
+        pytest.raises(SystemExit, match="The job ended with the debugger"),
         job(str(tmp_path / "job.log"), 1, ["results/x.csv"]),
     ):
         raise bdb.BdbQuit
 
 
 def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
-    assert last_words({}).startswith("The run was stopped; to go on, run the same command again")
+    assert describe_failures({}).startswith(
+        "The run was stopped. To continue, run the same command again"
+    )
     failing_job(tmp_path / "a.log")
     (tmp_path / "killed.log").write_text("epoch 1")
     names = {str(tmp_path / "a.log"): "train vit", str(tmp_path / "killed.log"): "train munkey"}
-    assert last_words(names).splitlines() == [
+    assert describe_failures(names).splitlines() == [
         "2 jobs failed:",
         "train vit",
         "  ValueError: the reason",
@@ -148,12 +150,12 @@ def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
         "train munkey",
         f"  {KILLED}",
         f"  log: {tmp_path / 'killed.log'}",
-        "Fix the above, then run the same command again: finished work is kept.",
+        "Fix the above, then run the same command again; finished work is kept.",
     ]
     # the other was stopped
-    assert last_words(names, stopped=True).splitlines()[:2] == ["1 job failed:", "train vit"]
+    assert describe_failures(names, stopped=True).splitlines()[:2] == ["1 job failed:", "train vit"]
     del names[str(tmp_path / "a.log")]
-    assert last_words(names, stopped=True) == last_words({})
+    assert describe_failures(names, stopped=True) == describe_failures({})
 
 
 def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
@@ -162,7 +164,9 @@ def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
             tmp_path / f"{number}.log", "\n".join(f"picture {n} is broken" for n in range(99))
         )
     for count in range(1, 10):
-        words = last_words({str(tmp_path / f"{number}.log"): "data" for number in range(count)})
+        words = describe_failures(
+            {str(tmp_path / f"{number}.log"): "data" for number in range(count)}
+        )
         assert len(words.splitlines()) <= 30
         assert "picture 0 is broken" in words and "more lines in its log" in words
         assert (f"... and {count - 3} more" in words) == (count > 3)

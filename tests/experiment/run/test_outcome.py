@@ -28,7 +28,7 @@ def said(tmp_path, monkeypatch):
             written(tmp_path, {f"results/default/{name}": f"| {name} |\n|-|\n| 1 |\n"})
             os.utime(f"results/default/{name}", (number, number))
         return "\n".join(
-            outcome.outcome({f"results/default/{name}" for name in asked}, LAYOUT, "make ui")
+            outcome.summarize_run({f"results/default/{name}" for name in asked}, LAYOUT, "make ui")
         )
 
     return of
@@ -87,7 +87,7 @@ def test_the_main_run_and_the_audits_end_with_what_to_deploy(
         Path("results/default/audit/digits/table.csv").unlink()
     else:
         os.utime("results/default/audit/digits/table.csv", (audit_made, audit_made))
-    lines = outcome.outcome({f"results/default/{asked}"}, LAYOUT, "make ui", DESIGNS)
+    lines = outcome.summarize_run({f"results/default/{asked}"}, LAYOUT, "make ui", DESIGNS)
     text = " ".join("\n".join(lines).split())
     assert (
         "digits: Deploy LDA (96.00 ± 0.10 %): the only design that deletes exactly; CF is more accurate by 2.0 points"
@@ -106,7 +106,7 @@ def test_a_table_that_is_damaged_ends_no_run_before_it_says_where_everything_lie
             for name in (MAIN, "tables/main.csv", "metrics.csv")
         },
     )
-    text = "\n".join(outcome.outcome({f"results/default/{MAIN}"}, LAYOUT, "make ui", DESIGNS))
+    text = "\n".join(outcome.summarize_run({f"results/default/{MAIN}"}, LAYOUT, "make ui", DESIGNS))
     assert "main.csv: its checksum" in text and "MLflow    make ui" in text
 
 
@@ -164,23 +164,23 @@ def test_a_page_that_is_newer_than_the_metrics_is_named_alone(said):
         (
             ["a.npz"],
             True,
-            ["a.npz is missing", "it is made again, with all that", "gpu=1 -- a.npz`"],
+            ["a.npz is missing", "it is created again, with everything that", "gpu=1 -- a.npz`"],
         ),
         (
             ["a.npz", "b.npz"],
             True,
-            ["2 files, e.g. a.npz, are missing", "all that depends on it"],
+            ["2 files, e.g. a.npz, are missing", "they are created again"],
         ),
         (
             ["a.npz"],
             False,
-            ["a.npz is missing", "no remaining job reads it", "gpu=1 -- a.npz`"],
+            ["a.npz is missing", "no remaining job needs this", "gpu=1 -- a.npz`"],
         ),
     ],
 )
 def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, words, monkeypatch):
     monkeypatch.delenv(CONFIGFILES, raising=False)
-    said = outcome.lost_files_message(files, again)
+    said = outcome.describe_lost_files(files, again)
     assert all(part in said for part in words) and ("stop this run" in said) == again
 
 
@@ -195,7 +195,9 @@ def test_files_that_are_gone_are_named_with_what_follows_from_it(files, again, w
 def test_files_are_gone_where_their_job_succeeded(log, expected, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     written(tmp_path, {"b.npz": ""} if log is None else {"b.npz": "", "job.log": log})
-    assert outcome.lost_files([(["job.log"], ["b.npz", "a.npz"]), ([], ["target"])]) == expected
+    assert (
+        outcome.find_lost_files([(["job.log"], ["b.npz", "a.npz"]), ([], ["target"])]) == expected
+    )
 
 
 def test_ctrl_c_is_noticed_and_does_what_it_did(monkeypatch):

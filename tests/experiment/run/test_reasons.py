@@ -1,7 +1,7 @@
 """A dry run says for each job, in words, which knob or which code changed."""
 
 from munkey.experiment.run import code_digest
-from munkey.experiment.run.reasons import PlannedJob, lines
+from munkey.experiment.run.reasons import PlannedJob, explain_jobs
 
 
 def planned(
@@ -20,7 +20,7 @@ def planned(
 
 
 def said(*jobs):
-    return [line.strip() for line in lines(jobs)]
+    return [line.strip() for line in explain_jobs(jobs)]
 
 
 def test_a_knob_is_named_as_in_the_parameters_with_both_values():
@@ -53,7 +53,9 @@ def test_code_is_named_by_function_and_by_the_files_that_are_newer_than_the_resu
     assert line.startswith("measure: the code of metrics.metrics: ") and line.endswith(" more")
     later = 1e12
     (line,) = said(planned("measure", job.changed, ["metrics.metrics 0123"], made_at=later))
-    assert line == "measure: the code of metrics.metrics: another version than that of the results"
+    assert (
+        line == "measure: the code of metrics.metrics: another version than that behind the results"
+    )
 
 
 def test_jobs_that_are_new_or_follow_are_counted_by_rule():
@@ -62,7 +64,7 @@ def test_jobs_that_are_new_or_follow_are_counted_by_rule():
         planned(made_at=0.0, files=["keys.npz"]),
         planned(rule="evaluate"),
     ]
-    assert said(*jobs) == ["not made yet: train (2)", "made from remade files: evaluate (1)"]
+    assert said(*jobs) == ["no results yet: train (2)", "inputs are computed again: evaluate (1)"]
 
 
 def test_of_many_changes_the_first_are_listed():

@@ -13,13 +13,13 @@ from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_json, write_text
 from munkey.experiment.tracking.mlflow_log import (
-    comparisons,
+    describe_outcome,
+    describe_replaced_runs,
     get_owner,
+    list_comparisons,
     log,
     next_attempt,
-    outcome,
     record,
-    replaced_message,
 )
 from munkey.experiment.tracking.runs import Run
 from munkey.experiment.tracking.store import StoreError
@@ -300,7 +300,7 @@ def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_firs
     runs = [method_run("Retrain", None), method_run("CF", 5.0), method_run("MUNKEY", 0.5)]
     log(URI, "default", [*runs, method_run("CF", 1.0, rate="0.02"), run("CF seed 0")])
     names = {each.info.run_id: each.info.run_name for each in runs_in(checkout)}
-    addresses = comparisons(client_of(checkout), "http://host")
+    addresses = list_comparisons(client_of(checkout), "http://host")
     compared = {}
     for name, address in addresses.items():
         assert address.startswith("http://host/#/compare-runs?")
@@ -311,7 +311,7 @@ def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_firs
         "results/default: digits, 2 % forgotten": ["CF @0.02"],
         "results/default: digits, 10 % forgotten": ["MUNKEY @0.1", "CF @0.1", "Retrain @0.1"],
     }
-    assert comparisons(client_of(checkout), "http://host", "results/other") == {}
+    assert list_comparisons(client_of(checkout), "http://host", "results/other") == {}
 
 
 def compared_names(folder):
@@ -319,7 +319,7 @@ def compared_names(folder):
     runs = {
         each.info.run_id: (each.info.run_name, each.data.metrics["gap"]) for each in runs_in(folder)
     }
-    addresses = comparisons(client_of(folder), "http://host")
+    addresses = list_comparisons(client_of(folder), "http://host")
     queries = {
         name: parse_qs(urlsplit(address.replace("/#/", "/")).query)
         for name, address in addresses.items()
@@ -383,12 +383,13 @@ def test_a_run_says_at_its_end_what_it_replaced_and_how_to_keep_both(
     tmp_path, earlier, since, words
 ):
     path = tmp_path / "tracking.json"
-    assert replaced_message(str(path), since) == ""
+    assert describe_replaced_runs(str(path), since) == ""
     write_json(path, {"uri": URI, "failure": None} | ({"replaced": earlier} if earlier else {}))
-    said = " ".join(replaced_message(str(path), since).split())
+    said = " ".join(describe_replaced_runs(str(path), since).split())
     assert words in said and bool(said) == bool(words)
     assert not said or (
-        "`name` of its own, `ablations`, or `dvc exp run -S`" in said and "#change-a-knob" in said
+        "set another `name`, or use `ablations` or `dvc exp run -S`" in said
+        and "#change-a-knob" in said
     )
 
 
@@ -442,6 +443,6 @@ def test_only_an_attempt_that_failed_is_repeated(left, number, tmp_path):
 )
 def test_a_run_ends_by_saying_where_to_look_or_why_there_is_nothing(tmp_path, content, words):
     path = tmp_path / "tracking.json"
-    assert outcome(str(path)) == "make ui"
+    assert describe_outcome(str(path)) == "make ui"
     write_json(path, content)
-    assert outcome(str(path)) == words
+    assert describe_outcome(str(path)) == words

@@ -10,7 +10,12 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from munkey.experiment.tracking import store as stores
-from munkey.experiment.tracking.store import StoreError, experiment_id, iterate_pages, open_store
+from munkey.experiment.tracking.store import (
+    StoreError,
+    get_experiment_id,
+    iterate_pages,
+    open_store,
+)
 
 
 def refusal(uri: str) -> str:
@@ -56,7 +61,7 @@ def test_a_server_that_never_answers_is_asked_once(silent, tmp_path, monkeypatch
     monkeypatch.chdir(tmp_path)
     assert stores.DEFAULTS["MLFLOW_HTTP_REQUEST_TIMEOUT"] == "10"
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    assert "it did not answer in time (10 s unless" in refusal(uri)
+    assert "it did not respond in time (10 s, unless" in refusal(uri)
     assert len(accepted) == 1
 
 
@@ -96,9 +101,9 @@ class Taken:
 
 
 def test_an_experiment_that_another_process_made_just_now_is_taken():
-    assert experiment_id(Taken(), "digits", None) == "7"  # type: ignore[arg-type]
+    assert get_experiment_id(Taken(), "digits", None) == "7"  # type: ignore[arg-type]
     with pytest.raises(MlflowException, match="other cannot be made"):
-        experiment_id(Taken(), "other", None)  # type: ignore[arg-type]
+        get_experiment_id(Taken(), "other", None)  # type: ignore[arg-type]
 
 
 def test_a_search_goes_on_until_its_last_page():

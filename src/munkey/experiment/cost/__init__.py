@@ -1,1 +1,1 @@
-"""What a configuration will cost, before its first job."""
+"""The estimated cost of a configuration, before its first job."""

@@ -1,7 +1,7 @@
-"""The cost of a configuration before its first job: trainings, steps, operations, hours, disk.
+"""The estimated cost of a configuration: training runs, steps, operations, hours and disk space.
 
-`munkey plan` prints it, from torch's count of the networks' operations and a machine's benchmark
-file.
+`munkey plan` prints it. It is based on torch's count of the networks' operations, and on a machine's
+benchmark file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,8 +17,8 @@ from munkey.experiment.params.load import ParamsError, memory_family
 from munkey.experiment.plan.audits import AuditPlan
 from munkey.experiment.plan.plan import Plan
 
-# Operations per second of an encoder on one core of a CPU. Measured with EfficientNet-Lite0 to 2 at 64 to 224 pixels on
-# an AMD EPYC: 62 to 70 billion (docs/performance.md).
+# Operations per second of an encoder on one CPU core. Measured with EfficientNet-Lite0 to 2 at 64 to
+# 224 pixels on an AMD EPYC: 62 to 70 billion (docs/performance.md).
 CORE_SPEED = 60e9
 
 Target = Literal["run", "audits", "scenarios", "paper"]
@@ -31,14 +31,14 @@ class CostEstimate(NamedTuple):
     ----------
     seconds
         The seconds of each kind of work; empty if the machine's speed is unknown.
-    hours
-        The hours by number of GPUs, or of machines; empty if `seconds` is.
     disk
         The bytes of all files.
+    hours
+        The hours by number of GPUs (or machines); empty if `seconds` is.
     uncounted
-        Why data sets of unknown size are left out.
+        The reasons why data sets of unknown size are left out.
     uncounted_keys
-        Which encoders are left out.
+        Sentences on encoders that are left out.
     """
 
     work: list[Work]
@@ -52,7 +52,7 @@ class CostEstimate(NamedTuple):
 def estimate(
     plan: Plan, target: Target, machine: Machine, gpus: Sequence[int] = (1,)
 ) -> CostEstimate:
-    """Estimate the cost of a target. Raises ParamsError if no data set's size is known yet."""
+    """Estimate the cost of a target. Raises ParamsError if the size of no data set is known yet."""
     sizes: dict[str, Size] = {}
     uncounted = []
     for dataset in plan.params.datasets:
@@ -64,7 +64,7 @@ def estimate(
         raise ParamsError("\n".join(uncounted))
     runs = [run for run in list_runs(plan, target) if run.dataset in sizes]
     workload = Workload(plan, runs, sizes)
-    work = workload.all()
+    work = workload.list_work()
     seconds: list[float] = []
     hours: dict[int, float] = {}
     if machine.speeds:
@@ -74,7 +74,7 @@ def estimate(
 
 
 def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """Yield the evaluations behind a target: those of `make run`, and those that it adds."""
+    """Yield the evaluations of a target, which include those of `make run`."""
     yield from plan.main
     audits = AuditPlan(plan)
     for dataset in plan.params.datasets:
@@ -88,7 +88,7 @@ def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
         yield from plan.list_ablation_runs(dataset)
         yield from plan.list_selection_runs(dataset)
         for run in plan.list_main_runs(dataset):
-            # Trained again for the figures, which show a training at several epochs.
+            # The figures of training over epochs need another training run.
             if run.method == memory_family().original:
                 trace = fill(plan.layout.trace, case=dataset, seed=run.seed)
                 yield replace(run, record=trace)
@@ -97,17 +97,18 @@ def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
 
 
 def estimate_seconds(work: Work, machine: Machine) -> float:
-    """Return the seconds that all jobs of a kind take in sequence on one machine or GPU."""
+    """Estimate the seconds of all jobs of a kind in sequence on one machine or GPU."""
     if work.network is None:
         return 0.0
     if work.step == "keys" and not machine.gpu:
         return work.operations / CORE_SPEED
-    return work.operations / machine.speed(work.network)
+    return work.operations / machine.estimate_speed(work.network)
 
 
 def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
-    """Return a lower bound of the seconds that the work takes on this many GPUs."""
-    # The steps follow one another, so the longest job of each step adds to the longest chain.
+    """Compute a lower bound of the seconds that the work takes on this many GPUs."""
+    # Jobs of one step wait for those of the previous step, so the longest jobs of all steps form a
+    # chain.
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
         seconds_per_job = []
@@ -118,12 +119,12 @@ def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> 
     return max(sum(seconds) / gpus, longest_chain)
 
 
-def gigabytes(count: float) -> str:
+def format_gigabytes(count: float) -> str:
     return f"{count / 1e9:,.1f} GB"
 
 
 def format_lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
-    """Yield the costs as a table and in words."""
+    """Yield the costs as a table, and a summary."""
     yield format_heading(machine, name)
     width = max(15, *(len(kind.what) + 1 for kind in costs.work))
     columns = f"{'step':9}{'what':{width}}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"
@@ -147,19 +148,19 @@ def format_heading(machine: Machine, name: str) -> str:
 
 
 def format_totals(costs: CostEstimate, machine: Machine) -> Iterator[str]:
-    """Yield the costs of all jobs together."""
+    """Yield the total costs of all jobs."""
     trainings = sum(kind.jobs for kind in costs.work if kind.step == "train")
     jobs = sum(kind.jobs for kind in costs.work)
     steps = sum(kind.steps for kind in costs.work)
     operations = sum(kind.operations for kind in costs.work)
-    amounts = f"{trainings:,} trainings, {jobs:,} jobs, {steps:,} steps"
-    yield f"{amounts}, {operations / 1e15:,.3g} PFLOP, {gigabytes(costs.disk)} of disk"
+    amounts = f"{trainings:,} training runs, {jobs:,} jobs, {steps:,} steps"
+    yield f"{amounts}, {operations / 1e15:,.3g} PFLOP, {format_gigabytes(costs.disk)} of disk"
     unit = "GPU" if machine.gpu else "machine"
     for count, hours in costs.hours.items():
         yield f"on {count} {unit}{'s' * (count > 1)}: at least {hours:,.2f} hours"
     if not costs.hours:
         yield (
-            "hours: unknown, since this machine's speed is; `make bench` measures it, or name it:"
+            "hours: unknown, as is this machine's speed; measure it with `make bench`, or give it:"
             " munkey plan --tflops N"
         )
     for reason in costs.uncounted:

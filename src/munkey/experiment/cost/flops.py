@@ -1,4 +1,4 @@
-"""The cost of one image for a network, counted by torch on its meta device: shapes alone, no numbers."""
+"""The cost of a network per image, counted by torch on its meta device, which computes only shapes."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import nn
 
-BATCH = 2  # images: a batch norm needs more than one
+BATCH = 2  # images; batch norm needs more than one
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,7 @@ class NetworkCost:
     weights
         The number of parameters.
     forward
-        The floating-point operations of a forward pass of one image, two for each multiply-add of a
-        matrix product.
+        The floating-point operations of a forward pass on one image; a multiply-add counts as two.
     step
         Those of a forward and a backward pass.
     """
@@ -29,13 +28,15 @@ class NetworkCost:
     step: int
 
 
-def count(network: "nn.Module", image_size: int, token_dim: int | None = None) -> NetworkCost:
+def count_operations(
+    network: "nn.Module", image_size: int, token_dim: int | None = None
+) -> NetworkCost:
     """Count the operations and weights of a network that is on the meta device.
 
     Parameters
     ----------
     token_dim
-        Length of the exemplar token that it reads beside an image, if it reads one.
+        The length of the exemplar token, for a network that reads one in addition to an image.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode

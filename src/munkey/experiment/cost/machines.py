@@ -1,4 +1,4 @@
-"""How fast a machine trains, from its benchmark file or from a speed that the user names."""
+"""The training speed of a machine, from its benchmark file or as given by the user."""
 
 import json
 import math
@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from munkey.core.device import has_gpu
-from munkey.experiment.cost.flops import NetworkCost, count
+from munkey.experiment.cost.flops import NetworkCost, count_operations
 from munkey.experiment.run.provenance import provenance
 
 RESULTS = Path("benchmarks/results")
@@ -21,12 +21,12 @@ class Machine:
     Attributes
     ----------
     speeds
-        Operations per second of whole training steps, as pairs with the forward operations of
-        the network that was timed; empty if unknown.
+        Pairs of a timed network's operations per forward pass, and its operations per second in
+        training; empty if unknown.
     gpu
-        Whether jobs compute on GPUs.
+        Whether jobs run on GPUs.
     measured
-        Whether the speeds were measured on this very machine.
+        Whether the speeds were measured on this machine.
     """
 
     name: str
@@ -34,18 +34,20 @@ class Machine:
     gpu: bool
     measured: bool = True
 
-    def speed(self, network: NetworkCost) -> float:
-        """Return operations per second, as of the timed network that is nearest in size, by ratio."""
+    def estimate_speed(self, network: NetworkCost) -> float:
+        """Return the operations per second of the timed network that is most similar in size."""
 
         def compute_distance(timed_network: tuple[int, float]) -> float:
-            return abs(math.log(timed_network[0] / network.forward))
+            forward, _ = timed_network
+            return abs(math.log(forward / network.forward))
 
-        return min(self.speeds, key=compute_distance)[1]
+        _, speed = min(self.speeds, key=compute_distance)
+        return speed
 
 
 @cache
-def benchmarked_networks() -> dict[str, NetworkCost]:
-    """Return the networks that `make bench` times, by the titles in its files."""
+def build_benchmarked_networks() -> dict[str, NetworkCost]:
+    """Return the costs of the networks that `make bench` times, by their titles in its files."""
     import torch
 
     from munkey.models.networks.vit import ViT, ViTArchitecture
@@ -60,7 +62,7 @@ def benchmarked_networks() -> dict[str, NetworkCost]:
     for title, architecture in {"ViT-T/16 at 224 px": tiny, "small ViT": small}.items():
         with torch.device("meta"):
             network = ViT(architecture)
-        costs[title] = count(network, architecture.image_size)
+        costs[title] = count_operations(network, architecture.image_size)
     return costs
 
 
@@ -72,15 +74,15 @@ def find_machine(
     Parameters
     ----------
     name : str, optional
-        The name of a benchmark file `speed-NAME.json`. Default: this machine. If it is not
-        benchmarked, a CPU gets the speeds of the first CPU that is; a GPU has no speeds.
+        The name of a benchmark file `speed-NAME.json`. Default: this machine. If it was not
+        benchmarked, a CPU has the speeds of the first CPU that was, and a GPU has none.
     tflops : float, optional
-        Sustained speed in 10^12 operations per second, instead of a benchmark.
+        The sustained speed in 10^12 operations per second, instead of a benchmark.
 
     Raises
     ------
     ValueError
-        If the file does not exist; the message lists those that do.
+        If the file does not exist. The message lists those that do.
     """
     if tflops:
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)
@@ -96,10 +98,10 @@ def find_machine(
 
 
 def _find_this_machine(folder: Path) -> Machine:
-    """Return this machine, with the speeds of another one with a CPU if it is not benchmarked."""
+    """Return this machine. If it is a CPU without a benchmark, it has the speeds of another one."""
     gpu = has_gpu()
     device = provenance({}, "cuda" if gpu else "cpu")["device"]
-    file = folder / f"speed-{slug(device)}.json"
+    file = folder / f"speed-{make_slug(device)}.json"
     if file.exists():
         return _read(file)
     if not gpu:
@@ -111,8 +113,8 @@ def _find_this_machine(folder: Path) -> Machine:
     return Machine("this machine, not benchmarked", [], gpu, measured=False)
 
 
-def slug(device: str) -> str:
-    """Return a device as it stands in the names of benchmark files."""
+def make_slug(device: str) -> str:
+    """Return the part of a benchmark file's name that stands for a device."""
     return re.sub(r"\W+", "-", device).strip("-").lower()
 
 
@@ -124,7 +126,7 @@ def _read(file: Path) -> Machine:
     gpu = not device.endswith("CPU")
     precision = "bfloat16" if gpu else "float32"  # what `precision: auto` chooses
     speeds = []
-    for title, network in benchmarked_networks().items():
+    for title, network in build_benchmarked_networks().items():
         images_per_second = medians.get(f"{title}, {precision}: ViT")
         if images_per_second:
             speeds.append((network.forward, network.step * images_per_second))

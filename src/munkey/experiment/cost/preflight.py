@@ -1,4 +1,4 @@
-"""The obstacles to the paper's experiment on this machine (GPU, downloads, disk), and what to do about them."""
+"""The check of whether this machine can run the paper's experiment: GPU, downloads and disk space."""
 
 import shutil
 from collections.abc import Iterator
@@ -9,20 +9,20 @@ from munkey.data.download import MissingDataError
 from munkey.encoders.hub_models import look_up
 from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import MissingEncoderError, find
-from munkey.experiment.cost.estimate import CostEstimate, gigabytes
+from munkey.experiment.cost.estimate import CostEstimate, format_gigabytes
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables.setting import is_rehearsal
 
 RESULTS = Path("results")
 NO_GPU = (
-    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, and {why}. Run this on a machine with one;"
-    " or on a cluster (docs/cluster.md); or rehearse it here: make reproduce REHEARSAL=1"
+    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, but {reason}. Run it on a machine with"
+    " one or on a cluster (docs/cluster.md), or rehearse it here: make reproduce REHEARSAL=1"
 )
 
 
 def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
-    """Yield the obstacles to the paper's experiment on this machine, a sentence each."""
+    """Yield a sentence for each obstacle to the paper's experiment on this machine."""
     if not is_rehearsed(plan):
         yield from find_gpu_obstacles(plan)
     downloads = 0
@@ -40,26 +40,26 @@ def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
 
 
 def is_rehearsed(plan: Plan) -> bool:
-    """Return whether the plan is a rehearsal, which any machine can do."""
+    """Return whether the plan is a rehearsal, which any machine can run."""
     seed_count = len(plan.params.seeds)
     compared_settings = Exhibits(plan).compared.values()
     return all(is_rehearsal(settings, seed_count) for settings in compared_settings)
 
 
 def find_gpu_obstacles(plan: Plan) -> Iterator[str]:
-    """Yield a sentence if the device of the jobs is not the GPU that the experiment needs."""
+    """Yield a sentence if jobs cannot use the GPU that the experiment needs."""
     if plan.params.device == "cpu":
         yield (
             "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
             " rehearse it here: make reproduce REHEARSAL=1"
         )
     elif not has_gpu():
-        yield NO_GPU.format(why="this machine shows none")
+        yield NO_GPU.format(reason="this machine has none")
     else:
         from munkey.core import gpu
 
         if not gpu.is_available():
-            yield NO_GPU.format(why="this machine's driver does not fit this torch")
+            yield NO_GPU.format(reason="this machine's driver does not support the installed torch")
 
 
 def find_encoder_obstacles(plan: Plan) -> Iterator[str]:
@@ -80,7 +80,7 @@ def find_encoder_obstacles(plan: Plan) -> Iterator[str]:
 
 
 def find_disk_obstacles(name: str, needed: float) -> Iterator[str]:
-    """Yield a sentence if the disk has too little room.
+    """Yield a sentence if there is too little disk space.
 
     Parameters
     ----------
@@ -94,6 +94,7 @@ def find_disk_obstacles(name: str, needed: float) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     if needed - written > free:
         yield (
-            f"disk: about {gigabytes(needed)} are needed, {gigabytes(written)} of that is already written, and"
-            f" {gigabytes(free)} are free: make room, or make the folder {RESULTS} a link to a larger disk"
+            f"disk: about {format_gigabytes(needed)} are needed, {format_gigabytes(written)} of that is already"
+            f" written, and {format_gigabytes(free)} are free: make room,"
+            f" or make the folder {RESULTS} a link to a larger disk"
         )

@@ -1,4 +1,4 @@
-"""The work of a configuration's jobs: images, steps, operations, and the bytes that they keep."""
+"""The work of a configuration's jobs: images, steps, operations, and the bytes that they store."""
 
 import contextlib
 import math
@@ -15,7 +15,7 @@ from munkey.data.source_settings import apply_source_settings
 from munkey.encoders.parts import name_cache_folder, split_parts
 from munkey.encoders.registry import find
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.cost.flops import NetworkCost, count
+from munkey.experiment.cost.flops import NetworkCost, count_operations
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.params.schema import DatasetParams
 from munkey.experiment.plan.cases import AUDIT
@@ -24,21 +24,23 @@ from munkey.models.family import Architecture, Family
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS, Images
 
-FLOAT = 4  # bytes of a number
-KEY = 768  # numbers in a key, as most encoders have it
-NEIGHBOR = 12  # bytes of an id and a cosine
+FLOAT_BYTES = 4
+KEY_LENGTH = 768  # of most encoders
+NEIGHBOR_BYTES = 12  # an id and a cosine
 
 
 @dataclass(frozen=True)
 class Work:
-    """Jobs of one kind.
+    """The work of all jobs of one kind.
 
     Attributes
     ----------
+    what
+        What the jobs work on, e.g. the name of a system or an encoder.
     steps, operations
         The training steps and floating-point operations of all jobs together.
     network
-        The network that they run, if any.
+        The cost of the network that they run, if any.
     """
 
     step: str
@@ -50,10 +52,9 @@ class Work:
     network: NetworkCost | None
 
     def merge(self, other: "Work") -> "Work":
-        """Add up both kinds. The larger network stands for both."""
-        network = self.network or other.network
-        if self.network and other.network and other.network.forward > self.network.forward:
-            network = other.network
+        """Add the work of other jobs. Of the two networks, the larger one is kept."""
+        networks = [work.network for work in (self, other) if work.network]
+        network = max(networks, key=lambda cost: cost.forward, default=None)
         return replace(
             self,
             jobs=self.jobs + other.jobs,
@@ -64,9 +65,9 @@ class Work:
 
 
 def look_up_size(plan: Plan, dataset: str) -> Size:
-    """Return the size of a data set, as published or as prepared.
+    """Look up the size of a data set, as published or as prepared.
 
-    Raises ParamsError if neither is known.
+    Raises ParamsError if it is neither published nor prepared.
     """
     source = plan.params.for_case(dataset).source
     published = SIZES.get(source.reader or dataset)
@@ -81,7 +82,7 @@ def look_up_size(plan: Plan, dataset: str) -> Size:
         if limit is not None:
             counts[split] = min(counts[split], limit * classes)
     if source.val_from == "train":
-        # The published val joins test, and a part of train becomes val.
+        # The published validation samples become test samples, and a part of train becomes val.
         train_share, val_share, _ = source.split
         counts["test"] += counts["val"]
         counts["val"] = round(counts["train"] * val_share / (train_share + val_share))
@@ -111,8 +112,8 @@ def _read_size(dataset: str, files: Mapping[str, str]) -> Size:
 def estimate_size(plan: Plan, dataset: str) -> Size:
     """Return the size of a data set, also before it is prepared.
 
-    Then its reader counts the samples, and decodes a first block of pictures. Raises ParamsError
-    with the reason if the size cannot be known yet.
+    In this case, its reader counts the samples, and decodes a first block of pictures. Raises
+    ParamsError with the reason if the size cannot be known yet.
     """
     try:
         return look_up_size(plan, dataset)
@@ -122,11 +123,11 @@ def estimate_size(plan: Plan, dataset: str) -> Size:
         try:
             if reader.archive and not reader.archive().is_here():
                 raise FileNotFoundError("it would have to be downloaded")
-            with contextlib.redirect_stdout(None):  # warnings are seen on standard error too
+            with contextlib.redirect_stdout(None):  # warnings also go to standard error
                 source = apply_source_settings(reader.load(settings), settings)
                 side = next(len(block[0]) for block in source.blocks() if len(block))
-        except Exception as error:  # a reader may raise anything
-            raise ParamsError(f"{size_error}. Its reader says: {error}") from None
+        except Exception as error:  # a reader may raise any exception
+            raise ParamsError(f"{size_error}. Error of its reader: {error}") from None
         counts = Counter(source.splits.tolist())
         return Size(counts["train"], counts["val"], counts["test"], side, len(source.classes))
 
@@ -134,8 +135,8 @@ def estimate_size(plan: Plan, dataset: str) -> Size:
 _NETWORK_COSTS: dict[tuple[Family, str, int], NetworkCost] = {}
 
 
-def network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
-    """Return the cost of one image for a network of a family, counted once in a process."""
+def get_network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
+    """Return the cost per image of a family's network, which is counted only once in a process."""
     import torch
 
     key = (family, str(architecture), image_size)
@@ -143,7 +144,7 @@ def network_cost(family: Family, architecture: Architecture, image_size: int) ->
         with torch.device("meta"):
             network = family.build(architecture, None).to("meta")
         token_dim = getattr(architecture, "token_dim", None)
-        _NETWORK_COSTS[key] = count(network, image_size, token_dim)
+        _NETWORK_COSTS[key] = count_operations(network, image_size, token_dim)
     return _NETWORK_COSTS[key]
 
 
@@ -153,9 +154,10 @@ class RunSetting(NamedTuple):
     Attributes
     ----------
     network
-        The cost of the network; None for a family that learns no weights in epochs.
+        The cost of the network; None for a family whose weights are not trained in epochs.
     models
-        How many networks answer together, each trained on its share of the samples (SISA's shards).
+        The number of networks in an ensemble, each trained on its share of the samples (SISA's
+        shards).
     """
 
     params: DatasetParams
@@ -167,10 +169,12 @@ class RunSetting(NamedTuple):
 
 
 class Workload:
-    """The work of the evaluations in `runs`: each system is trained, unlearned and evaluated once.
+    """The work behind evaluations, in which each system is trained, unlearned and evaluated once.
 
     Parameters
     ----------
+    runs
+        The evaluations.
     sizes
         The sizes of their data sets.
     """
@@ -187,8 +191,8 @@ class Workload:
         self.evaluated = list(by_logits.values())
         self.settings: dict[tuple[str, str, str], RunSetting] = {}
 
-    def all(self) -> list[Work]:
-        """Return every kind of job, in the order of the DAG; jobs of one kind are added up."""
+    def list_work(self) -> list[Work]:
+        """List the work of each kind of job, in the order of the DAG."""
         works = [self._extraction_work(dataset, part) for dataset, part in self.counted_parts]
         for run in self.systems:
             if run.method not in METHODS and self.plan.find_family(run.method).learns:
@@ -209,7 +213,7 @@ class Workload:
 
     @cached_property
     def parts(self) -> list[tuple[str, EncoderSettings]]:
-        """The encoders that keys are extracted with, by data set: each part of several once."""
+        """The data sets and encoders for which keys are extracted, each pair once."""
         parts: dict[tuple[str, str], EncoderSettings] = {}
         for run in self.systems:
             encoder = self.plan.get_encoder_name(f"{run.dataset}/{run.case}".removesuffix("/"))
@@ -219,37 +223,39 @@ class Workload:
 
     @property
     def counted_parts(self) -> list[tuple[str, EncoderSettings]]:
-        """Those whose operations are known."""
+        """The parts whose number of operations is known."""
         return [(dataset, part) for dataset, part in self.parts if find(part.encoder).operations]
 
     @property
     def uncounted_keys(self) -> list[str]:
-        """The others, in words."""
-        lines = []
+        """A sentence on each of the other parts."""
+        sentences = []
         for dataset, part in self.parts:
             if not find(part.encoder).operations:
-                lines.append(f"the keys of {dataset} by {part.encoder}: its speed is not known")
-        return lines
+                sentences.append(
+                    f"the keys of {dataset} by {part.encoder}: its operations are not known"
+                )
+        return sentences
 
     def _extraction_work(self, dataset: str, part: EncoderSettings) -> Work:
         """Return the work of extracting the keys of all samples with one encoder."""
-        count_operations = find(part.encoder).operations
-        assert count_operations is not None
-        operations = count_operations(part)
+        count_encoder_operations = find(part.encoder).operations
+        assert count_encoder_operations is not None
+        operations = count_encoder_operations(part)
         images = self.sizes[dataset].images
         steps = math.ceil(images / part.batch_size)
         network = None
         if operations:
             # Machines are timed on training steps, which take three forward passes.
             network = NetworkCost(0, forward=int(operations), step=3 * int(operations))
-        if part.mirror:  # of each image, the mirror image too
+        if part.mirror:  # keys of mirror images are also extracted
             operations *= 2
         return Work(
             "keys", name_cache_folder(part), dataset, 1, steps, images * operations, network
         )
 
-    def setting(self, run: Evaluation) -> RunSetting:
-        """Return the setting of a system, made once."""
+    def get_setting(self, run: Evaluation) -> RunSetting:
+        """Return the setting of a system, which is only created once."""
         family = self.plan.find_family(run.method)
         key = (run.dataset, run.case, family.name)
         if key not in self.settings:
@@ -263,20 +269,20 @@ class Workload:
         if not family.learns:
             return RunSetting(params, family, size, None, 0, 1)
         recipe = family.make_recipe(self.plan.sections(case, *family.sections), Stage("plan"))
-        architecture = family.make_architecture(recipe, size.classes, KEY)
-        cost = network_cost(family, architecture, recipe.data.image_size)
+        architecture = family.make_architecture(recipe, size.classes, KEY_LENGTH)
+        cost = get_network_cost(family, architecture, recipe.data.image_size)
         token_dim = getattr(architecture, "token_dim", 0)
         models = getattr(architecture, "shards", 1)
         return RunSetting(params, family, size, cost, token_dim, models)
 
-    def candidates(self, run: Evaluation) -> int:
-        """Return how many settings the search of a system tries; 0 if they are not searched."""
+    def count_candidates(self, run: Evaluation) -> int:
+        """Return how many settings the search of a method tries; 0 if it is not searched."""
         if run.method not in self.plan.searched:
             return 0
         return self.plan.params.candidate_count(run.dataset, run.method)
 
     def _training_work(self, run: Evaluation) -> Work:
-        params, family, size, network, _, models = self.setting(run)
+        params, family, size, network, _, models = self.get_setting(run)
         assert network is not None
         removed_share = 0.0 if run.method in self.plan.originals else float(run.rate)
         images = round(size.train * (1 - removed_share))
@@ -287,14 +293,14 @@ class Workload:
 
     def _unlearning_work(self, run: Evaluation) -> Work:
         """Return the work of unlearning with all candidates of a search."""
-        params, _, size, network, _, models = self.setting(run)
+        params, _, size, network, _, models = self.get_setting(run)
         method = METHODS[run.method]
         forget = round(size.train * float(run.rate))
         tuning = params.finetune if method.finetunes else params.train
         images = Images(size.train - forget, forget, size.val, tuning.epochs, tuning.batch_size)
-        # A step counts as three passes: one forward and, as twice as much, one backward.
+        # A step counts as three passes, since a backward pass costs as much as two forward passes.
         step_images = method.count_passes(images, params.unlearn[method.name]) / 3
-        jobs = self.candidates(run) or 1
+        jobs = self.count_candidates(run) or 1
         steps = jobs * math.ceil(step_images / images.batch)
         operations = 0.0
         if network:
@@ -302,65 +308,65 @@ class Workload:
         return Work("unlearn", method.name, run.dataset, jobs, steps, operations, network)
 
     def _evaluation_work(self, run: Evaluation) -> Work:
-        """Return the work of answering all samples that the metrics and the audits ask for."""
-        params, family, size, network, _, _ = self.setting(run)
+        """Return the work of predicting all samples that metrics and audits need."""
+        params, family, size, network, _, _ = self.get_setting(run)
         operations = 0.0
         if network:
             passes = 1
             if family.has_pathways and params.inference.fusion == "ensemble":
                 passes = params.inference.k
-            if family.has_pathways and _audits(run):
-                passes += 3  # the three paths that an audit asks
-            images = self._query_count(run) * passes
+            if family.has_pathways and _is_audit(run):
+                passes += 3  # the three further paths of an audit
+            images = self._count_queries(run) * passes
             if family.has_pathways:
-                images += 3 * size.train  # P_s: image, token, both
+                images += 3 * size.train  # for P_s: image, token and both
             operations = images * network.forward
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
-    def _query_count(self, run: Evaluation) -> int:
-        """Return how many samples are evaluated: all, but of an audit's training set only the pool."""
+    def _count_queries(self, run: Evaluation) -> int:
+        """Return how many samples are evaluated: all; in an audit, only the pool of the training set."""
         size = self.sizes[run.dataset]
-        if not _audits(run):
+        if not _is_audit(run):
             return size.images
-        # The rate of an audit is that of a half of the pool.
+        # The rate of an audit is the size of half the pool.
         samples_outside_pool = round(size.train * (1 - 2 * float(run.rate)))
         return size.images - samples_outside_pool
 
     @property
     def disk(self) -> float:
-        """Bytes that are kept: pictures, keys, neighbors, systems and candidates, and logits."""
+        """The bytes that are stored: pictures, keys, neighbors, systems, candidates and logits."""
         numbers = 0.0
         for run in self.systems:
-            if _audits(run) and run.method in METHODS and run.method not in self.plan.searched:
-                continue  # evaluated in the job that made it
-            _, family, size, network, token_dim, _ = self.setting(run)
+            if _is_audit(run) and run.method in METHODS and run.method not in self.plan.searched:
+                continue  # evaluated in the job that unlearns it, and not stored
+            _, family, size, network, token_dim, _ = self.get_setting(run)
             stored = network.weights if network else 0
             if family.has_memory:
-                stored += size.train * (KEY + token_dim + 2)
-            numbers += stored * (1 + self.candidates(run))
+                stored += size.train * (KEY_LENGTH + token_dim + 2)
+            numbers += stored * (1 + self.count_candidates(run))
         for run in self.evaluated:
             size = self.sizes[run.dataset]
-            answers = self._query_count(run)
+            predictions = self._count_queries(run)
             if self.plan.find_family(run.method).has_pathways:
-                answers += 3 * size.train
-            numbers += size.classes * answers
+                predictions += 3 * size.train
+            numbers += size.classes * predictions
         shared = sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
-        return FLOAT * numbers + shared
+        return FLOAT_BYTES * numbers + shared
 
     def _shared_bytes(self, dataset: str, size: Size) -> float:
-        """Return the bytes of a data set's pictures, and of the keys and neighbors of every encoder."""
+        """Return the bytes of a data set's pictures, and of all encoders' keys and neighbors."""
         plan = self.plan
         encoders = set(map(plan.get_encoder_name, plan.cases[dataset]))
         key_files = 0
         for encoder in encoders:
-            # Several encoders have a file of each part, too, besides that of the joined keys.
+            # If several encoders are joined, the keys of each one are also stored.
             key_files += 1 + len(plan.key_parts(dataset, encoder))
         memories = 1 + len(plan.params.seeds) * len(plan.rates[dataset])
         depth = plan.params.for_case(dataset).keys.depth
-        key_bytes = FLOAT * KEY * key_files
-        neighbor_bytes = NEIGHBOR * depth * memories * len(encoders)
+        key_bytes = FLOAT_BYTES * KEY_LENGTH * key_files
+        neighbor_bytes = NEIGHBOR_BYTES * depth * memories * len(encoders)
         return size.images * (size.picture_bytes + key_bytes + neighbor_bytes)
 
 
-def _audits(run: Evaluation) -> bool:
+def _is_audit(run: Evaluation) -> bool:
     return run.case.startswith(AUDIT)

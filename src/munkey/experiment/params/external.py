@@ -1,4 +1,4 @@
-"""Checks, before any job, of the outside things that parameters name: files of data sets, encoders, tracking stores."""
+"""Checks of the data files, encoders and tracking stores that parameters refer to."""
 
 import difflib
 import json
@@ -19,42 +19,44 @@ from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
 from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, SourceSettings
 
-# Not names of data sets: pandas reads them as something else.
-NO_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
+# Invalid names of data sets: in a table, pandas reads them as numbers or missing values.
+INVALID_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
 
 
 def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
-    """Return the faults of a data set's name, or of its reader."""
+    """Find the faults in a data set's name and reader."""
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
         hint = did_you_mean(str(source.reader), readers)
-        where = f"{prefix}source.reader = {source.reader!r}: there is no such reader{hint}"
-        return [f"{where} It must be one of {listed}, or null for a registered data set"]
+        return [
+            f"{prefix}source.reader = {source.reader!r}: there is no such reader{hint} It must be one"
+            f" of {listed}, or null for a registered data set"
+        ]
     if dataset in DATASETS and source.reader not in (None, dataset):
         return [
             f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has its own reader; give your"
-            " files another name, or set the reader under `overrides` for yours alone"
+            " files another name, or set the reader in `overrides` only for them"
         ]
     if dataset not in DATASETS and source.reader is None:
         return [
             f"datasets: {DATASETS.unknown_message(dataset)}. For your own files under this name set"
             f" overrides.{dataset}.source.reader to one of {listed}"
         ]
-    if not dataset[0].isalpha() or dataset.lower() in NO_NAMES:
+    if not dataset[0].isalpha() or dataset.lower() in INVALID_NAMES:
         return [
             f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"
         ]
     if source.md5 is not None and find_reader(dataset, source).archive is None:
         return [
-            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set it under"
-            " `overrides`, for the data set that you have a copy of"
+            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set it in"
+            " `overrides` for the data set that you have a copy of"
         ]
     return []
 
 
 def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
-    """Return the faults of the files or the size of a data set that has a reader.
+    """Find the faults in a data set's files and size.
 
     Parameters
     ----------
@@ -69,7 +71,7 @@ def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix:
         return []
     where = f"{prefix}source.path = {source.path!r}"
     if source.path is None:
-        return [f"{where}: the data set {dataset} reads your own files: name their folder or file"]
+        return [f"{where}: the data set {dataset} reads your own files; set their folder or file"]
     kind = _find_kind(source.path)
     if kind is None:
         return [f"{where}: there is no such folder or file"]
@@ -79,13 +81,13 @@ def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix:
 
 
 def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
-    """Return the faults of the files of a listed forget set. The samples are not known yet."""
+    """Find the faults in the files of a listed forget set. They are not compared with the samples yet."""
     list_file = forget_draws.get_list_file(forget)
     if list_file is None:
         return []
     faults = []
     paths = [forget_draws.get_list_path(list_file, seed) for seed in seeds]
-    for path in dict.fromkeys(paths):  # seeds may share a list
+    for path in dict.fromkeys(paths):  # seeds may share a file
         try:
             forget_draws.read_list(path)
         except ValueError as error:
@@ -94,8 +96,8 @@ def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) 
 
 
 def _find_kind(path: str) -> str | None:
-    """Return "folder" or "file", or None for a path that is neither or cannot be looked at."""
-    with suppress(OSError):  # a name that is too long, a folder that may not be entered
+    """Return "folder" or "file", or None if the path is neither, or cannot be accessed."""
+    with suppress(OSError):  # e.g. a name is too long, or permission is denied
         if Path(path).is_dir():
             return "folder"
         if Path(path).exists():
@@ -104,7 +106,7 @@ def _find_kind(path: str) -> str | None:
 
 
 def check_uri(uri: str) -> None:
-    """Raise ValueError for an address without a store, or whose database driver is not installed."""
+    """Raise ValueError if a tracking URI is not valid, or if its database driver is not installed."""
     scheme = uri.partition(":")[0]
     without_password = re.sub("//.*@", "//", uri)
     where = f"tracking.uri = {without_password!r}"
@@ -121,7 +123,7 @@ def check_uri(uri: str) -> None:
 
 
 def _parse_host(uri: str) -> str | None:
-    """Return the host of an address, or None for one without a valid host and port."""
+    """Return the host of a URI, or None without a valid host and port."""
     with suppress(ValueError):
         parts = urlsplit(uri)
         if parts.port != 0:
@@ -136,14 +138,15 @@ def _check_driver(uri: str) -> None:
     try:
         make_url(uri).get_dialect().import_dbapi()
     except (ArgumentError, ValueError, ImportError) as error:
-        why = " ".join(str(error).split())
+        reason = " ".join(str(error).split())
         raise ValueError(
-            f"tracking.uri: this address or its driver cannot be used ({why}); mend the address or install the driver"
+            f"tracking.uri: this address or its driver cannot be used ({reason}); correct the address, or install"
+            " the driver"
         ) from None
 
 
 def check_encoder(keys: KeySettings) -> None:
-    """Raise ValueError for an unknown encoder, or for a size or revision that it does not take."""
+    """Raise ValueError for an unknown encoder, or for a size or revision that it does not support."""
     try:
         parts = split_parts(keys)
     except KeyError as error:
@@ -161,14 +164,14 @@ def check_encoder(keys: KeySettings) -> None:
 
 
 def _check_part(keys: EncoderSettings) -> None:
-    """Raise ValueError as `check_encoder`, for one encoder."""
+    """Check a single encoder, as in `check_encoder`."""
     if keys.encoder.startswith("timm:"):
         _check_timm(keys.encoder.removeprefix("timm:"))
     elif "/" in keys.encoder:
         _check_folder(keys.encoder)
     elif keys.encoder == "FOLDER":
         raise ValueError(
-            "keys.encoder = 'FOLDER' stands for a folder of yours: write its path, with a slash"
+            "keys.encoder = 'FOLDER' stands for your own folder: write its path, with a slash"
         )
     else:
         require_registered("keys.encoder", keys.encoder, ENCODERS)
@@ -179,23 +182,25 @@ def _check_part(keys: EncoderSettings) -> None:
             " 'munkey[keys]'"
         )
     if (entry.size == "free") != (keys.image_size is not None):
-        allowed = "null: its own preprocessing fixes the size"
         if entry.size == "free":
             allowed = "a number of pixels"
+        else:
+            allowed = "null, because its own preprocessing fixes the size"
         raise ValueError(
             f"keys.image_size = {keys.image_size}: with encoder {keys.encoder} it must be {allowed}"
         )
     if (entry.revision is None) != (keys.revision is None):
-        allowed = "null"
         if entry.revision:
             allowed = f"a commit of its hub repository, e.g. {entry.revision}"
+        else:
+            allowed = "null"
         raise ValueError(
             f"keys.revision = {keys.revision}: with encoder {keys.encoder} it must be {allowed}"
         )
 
 
 def check_pretrained(model: str) -> None:
-    """Raise ValueError if timm has no such model, or if a folder holds none of timm's."""
+    """Raise ValueError if timm has no such model, or if a folder does not contain a timm model."""
     if re.fullmatch("timm:[^:]*", model):
         _check_timm(model.removeprefix("timm:"), "pretrained.model")
     elif "/" in model and not model.startswith("timm:"):
@@ -214,7 +219,7 @@ def _check_folder(
     Parameters
     ----------
     types
-        The types of transformers' models that are supported.
+        The supported types of transformers models.
     """
     path = Path(folder)
     where = f"{setting} = {folder!r}"
@@ -234,26 +239,23 @@ def _check_folder(
         raise ValueError(
             f"{where}: preprocessor_config.json is missing; save the model's image processor there too"
         )
-    # Whether a vision model of another type has pooled features is known once it is loaded.
+    # Whether a vision model of another type has pooled features is only known after loading it.
     is_other = bool(types and kind and has_processor)
     is_timm = "architecture" in config
     if kind not in types and not is_other and not is_timm:
-        supported = "the folder must hold a model that timm saved"
-        if types:
-            supported = SUPPORTED
-        raise ValueError(
-            f"{where}: config.json is not that of a model that works here; {supported}"
-        )
+        supported = SUPPORTED if types else "the folder must contain a model saved by timm"
+        raise ValueError(f"{where}: config.json is not that of a supported model; {supported}")
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:
     """Raise ValueError for a model that timm does not have.
 
-    Names with a colon, such as hf-hub:NAME, lead elsewhere and are not checked.
+    Names with a colon, such as hf-hub:NAME, refer to other sources and are not checked.
     """
     model = name.partition(".")[0]
-    if ":" not in name and timm_models() and model not in timm_models():
-        similar_names = difflib.get_close_matches(model, timm_models(), n=3, cutoff=0.5)
+    known_models = list_timm_models()
+    if ":" not in name and known_models and model not in known_models:
+        similar_names = difflib.get_close_matches(model, known_models, n=3, cutoff=0.5)
         hint = ""
         if similar_names:
             hint = f"; similar names: {', '.join(similar_names)}"
@@ -261,10 +263,10 @@ def _check_timm(name: str, setting: str = "keys.encoder") -> None:
 
 
 @cache
-def timm_models() -> frozenset[str]:
-    """Return the names of timm's models, or an empty set if timm is not installed.
+def list_timm_models() -> frozenset[str]:
+    """List the names of timm's models; empty if timm is not installed.
 
-    They are read from its files, since importing timm would import torch.
+    They are read from timm's source files, since importing timm would import torch.
     """
     spec = find_spec("timm")
     names: set[str] = set()

@@ -1,4 +1,4 @@
-"""The check of `params.yaml` and overlays, before any job starts. It lists all faults."""
+"""Reading and checking `params.yaml` and overlays before any job starts. All faults are listed."""
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from munkey.experiment.params.external import (
 )
 from munkey.experiment.params.messages import ParamsError, collect_faults, shorten
 from munkey.experiment.params.overlays import Values, make_name, merge, read_knobs
-from munkey.experiment.params.schema import Params, memory_family, models, rate_name
+from munkey.experiment.params.schema import Params, get_models, memory_family, rate_name
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
@@ -33,14 +33,14 @@ __all__ = [
 ]
 
 PARAMS = Path("params.yaml")
-MOST_CANDIDATES = 1000  # of one method's search
-MOST = 2**63 - 1
+MAX_CANDIDATES = 1000  # of one method's search
+MAX_INTEGER = 2**63 - 1
 
 
-class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nested deeply
-    """A reader of YAML that refuses a key that stands twice in one mapping.
+class StrictLoader(yaml.SafeLoader):  # the C loader crashes on deeply nested lists
+    """A YAML loader that refuses duplicate keys in a mapping.
 
-    Other readers silently take the last value.
+    Other loaders silently take the last value.
     """
 
     def construct_mapping(
@@ -52,14 +52,14 @@ class StrictLoader(yaml.SafeLoader):  # the one in C crashes where lists are nes
             line = key.start_mark.line + 1
             if name in lines:
                 raise yaml.YAMLError(
-                    f"the key {name!r} stands on line {lines[name]} and again on line {line}"
+                    f"the key {name!r} is set on line {lines[name]} and again on line {line}"
                 )
             lines[name] = line
         return super().construct_mapping(node, deep)
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """Read a file of parameters. Raises ParamsError that names the fault and its place."""
+    """Read a parameter file. Raises ParamsError with the fault and its place."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
@@ -67,7 +67,7 @@ def read_file(path: Path) -> dict[str, object]:
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise ParamsError(
-            f"{path}: is not valid: line {line} is not text in UTF-8 ({error.reason})"
+            f"{path}: is not valid: line {line} is not UTF-8 text ({error.reason})"
         ) from None
     except RecursionError:
         raise ParamsError(f"{path}: is nested too deeply") from None
@@ -76,14 +76,14 @@ def read_file(path: Path) -> dict[str, object]:
     if content is None:
         raise ParamsError(f"{path}: is empty")
     if not isinstance(content, dict):
-        raise ParamsError(f"{path}: must hold keys at its top level, as in `seeds: [0]`")
+        raise ParamsError(f"{path}: must contain keys at its top level, as in `seeds: [0]`")
     return content
 
 
 def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
-    """Read `params.yaml` with overlays, and merge them as Snakemake does.
+    """Read `params.yaml` and overlays, and merge them as Snakemake does.
 
-    Raises ParamsError for a file that cannot be used.
+    Raises ParamsError if a file cannot be read, or is invalid.
     """
     config: Values = {}
     for path in (params_path, *overlays):
@@ -93,14 +93,14 @@ def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
 
 
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
-    """Read the lists and mappings among the arguments of `--config` again, with numbers as numbers.
+    """Parse lists and mappings in the arguments of `--config` again, since Snakemake reads their numbers as text.
 
-    Snakemake reads each number in them as text. Raises ParamsError for text that is not YAML.
+    Raises ParamsError if an argument is not valid YAML.
 
     Parameters
     ----------
     arguments
-        The arguments `KEY=VALUE`, as they were typed.
+        The arguments `KEY=VALUE`, as typed by the user.
     """
     for argument in arguments:
         key, _, text = argument.partition("=")
@@ -116,15 +116,15 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
 
 
 def load(config: Values) -> Params:
-    """Check a configuration as read from YAML.
+    """Check a configuration that was read from YAML.
 
-    Raises ParamsError that lists all faults: each key, its value, and the allowed values.
+    Raises ParamsError with a list of all faults: each key, its value, and the allowed values.
     """
     faults: list[str] = []
-    with collect_faults(faults, models().whole):
-        params = models().whole.model_validate(config)
-        others = [name for name in params.overrides if name not in DATASETS.refusals]
-        for dataset in dict.fromkeys([*params.datasets, *others]):
+    with collect_faults(faults, get_models().whole):
+        params = get_models().whole.model_validate(config)
+        overridden = [name for name in params.overrides if name not in DATASETS.refusals]
+        for dataset in dict.fromkeys([*params.datasets, *overridden]):
             faults += _find_dataset_faults(params, dataset)
         if not faults:
             faults += _find_number_faults(config)
@@ -135,7 +135,7 @@ def load(config: Values) -> Params:
 
 
 def refusals() -> list[str]:
-    """Return the files and plug-ins that cannot be imported, and why."""
+    """List the files and plug-ins that cannot be imported, and why."""
     reasons: list[str] = []
     for registry in (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS):
         reasons += registry.refusals.values()
@@ -143,21 +143,25 @@ def refusals() -> list[str]:
 
 
 def _find_number_faults(config: Values) -> list[str]:
-    """Find whole numbers beyond 64 bits, also in sections that are not checked."""
+    """Find integers that exceed 64 bits, also in sections that are not checked."""
     faults: list[str] = []
     pending: list[tuple[str, object]] = [("", config)]
-    visited: set[int] = set()  # an alias (*NAME) may repeat the section that it is part of
+    visited: set[int] = set()  # an alias (*NAME) may refer to the section that contains it
     while pending:
         where, value = pending.pop()
-        if isinstance(value, int) and abs(value) > MOST:
-            faults.append(f"{where} = {shorten(value)}: must be between -{MOST} and {MOST}")
+        if isinstance(value, int) and abs(value) > MAX_INTEGER:
+            faults.append(
+                f"{where} = {shorten(value)}: must be between -{MAX_INTEGER} and {MAX_INTEGER}"
+            )
         elif isinstance(value, Mapping | list) and id(value) not in visited:
             visited.add(id(value))
-            items: Iterable[tuple[object, object]] = enumerate(value)
+            items: Iterable[tuple[object, object]]
             if isinstance(value, Mapping):
                 items = value.items()
-            for key, below in items:
-                pending.append((f"{where}.{key}".removeprefix("."), below))
+            else:
+                items = enumerate(value)
+            for key, nested_value in items:
+                pending.append((f"{where}.{key}".removeprefix("."), nested_value))
     return faults
 
 
@@ -165,20 +169,20 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
     """Find the faults of the parameters for a data set, its ablations, audit and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
-            f"datasets: {dataset!r}: a name may hold letters, digits, - and _ only, as it stands in paths"
+            f"datasets: {dataset!r}: a name may only have letters, digits, - and _, as it is part of paths"
         ]
     faults: list[str] = []
     override = params.overrides.get(dataset, {})
     prefix = ""
     if override:
         prefix = f"overrides.{dataset}."
-    with collect_faults(faults, models().dataset, prefix):
+    with collect_faults(faults, get_models().dataset, prefix):
         resolved = params.for_case(dataset)
         source = override.get("source")
         is_listed = dataset in params.datasets
         names_reader = isinstance(source, Mapping) and source.get("reader") is not None
         reader = resolved.source
-        # A data set that is not listed must name its reader itself: it may be a misspelled name.
+        # A data set in `overrides` that is not listed may be misspelled, so it must set its own reader.
         if not is_listed and not names_reader:
             reader = resolved.source.model_copy(update={"reader": None})
         faults += find_reader_faults(dataset, reader, prefix)
@@ -191,9 +195,9 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
         return faults
     for method in params.methods:
         count = params.candidate_count(dataset, method)
-        if count > MOST_CANDIDATES:
+        if count > MAX_CANDIDATES:
             faults.append(
-                f"search_grid: {method}: {count:,} combinations; at most {MOST_CANDIDATES:,}"
+                f"search_grid: {method}: {count:,} combinations; at most {MAX_CANDIDATES:,}"
             )
             continue
         if params.search and count > 1 and params.method(method).original.has_memory:
@@ -210,7 +214,7 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
 def _find_case_faults(params: Params, dataset: str) -> list[str]:
     """Find the faults of a data set's ablations, audit and scenarios.
 
-    Each value is checked as if it stood in its section.
+    Each value is checked like a value of its section.
     """
     faults = [*_find_knob_faults(params, dataset), *_find_folder_faults(params, dataset)]
     if not faults:
@@ -227,7 +231,7 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
             where = f"scenarios.{name}"
         else:
             where = f"ablations: {place}"
-        with collect_faults(faults, models().dataset, f"{where}: "):
+        with collect_faults(faults, get_models().dataset, f"{where}: "):
             forget = params.for_case(f"{dataset}/{place}").forget
             if kind == "scenario":
                 faults += find_list_faults(forget, params.seeds, f"{where}: ")
@@ -235,29 +239,29 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_folder_faults(params: Params, dataset: str) -> list[str]:
-    """Find the ablations and scenarios of a data set whose names cannot be those of folders."""
+    """Find the ablations and scenarios of a data set whose names are not valid as folder names."""
     faults = []
     for knob, values in params.for_case(dataset).ablations.items():
         for value in values:
             place = f"{knob}/{make_name(value)}"
             if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place):
                 faults.append(
-                    f"ablations: {place}: this names a folder; use letters, digits, _ and . only, and not p_drop, audit"
-                    " or scenario"
+                    f"ablations: {place}: this becomes the name of a folder; use only letters, digits, _ and ., and not"
+                    " p_drop, audit or scenario"
                 )
     for name in params.for_case(dataset).scenarios:
         if not re.fullmatch(r"[\w.-]+", name):
             faults.append(
-                f"scenarios: {name!r}: this names a folder; use letters, digits, _, - and . only"
+                f"scenarios: {name!r}: this becomes the name of a folder; use only letters, digits, _, - and ."
             )
     return faults
 
 
 def _find_knob_faults(params: Params, dataset: str) -> list[str]:
-    """Find the knobs that an ablation or the audit of a data set may not change."""
+    """Find the knobs in a data set's ablations and audit that must not be changed there."""
     family = memory_family()
     sections = ("data", "model", "train", family.name, "inference")
-    # By the place in params.yaml where each group of knobs stands.
+    # Each group of knobs, by its place in params.yaml.
     knobs_by_place: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
     for knob, values in params.for_case(dataset).ablations.items():
         knobs_by_place[f"ablations.{knob}"] = {}
@@ -268,21 +272,23 @@ def _find_knob_faults(params: Params, dataset: str) -> list[str]:
         knobs_by_place["audit.grid"] |= read_knobs("audit.grid", point)
     faults = []
     for where, knobs in knobs_by_place.items():
-        allowed: tuple[str, ...] = sections
-        if where.startswith("ablations."):  # an audit has one encoder
+        allowed: tuple[str, ...]
+        if where.startswith("ablations."):
             allowed = ("keys", *sections)
+        else:  # an audit has only one encoder
+            allowed = sections
         for knob in knobs:
             is_allowed = knob.split(".", maxsplit=1)[0] in allowed
             if not is_allowed or knob in ("keys.depth", f"{family.name}.p_drop"):
                 faults.append(
-                    f"{where}: {knob} is not a knob of {family.title} that may change here; sections:"
+                    f"{where}: {knob} is not a knob of {family.title} that can be changed here; allowed sections:"
                     f" {', '.join(allowed)}"
                 )
     return faults
 
 
 def _find_class_faults(params: Params, dataset: str) -> list[str]:
-    """Find the methods that forget whole classes alone, but are asked for something else."""
+    """Find the methods that can only forget whole classes, but are used with another sampling."""
     forget = params.for_case(dataset).forget.sampling
     samplings: dict[str, object] = {"forget": forget}
     for name, changes in params.for_case(dataset).scenarios.items():
@@ -294,7 +300,7 @@ def _find_class_faults(params: Params, dataset: str) -> list[str]:
         for where, sampling in samplings.items():
             if sampling != "class":
                 faults.append(
-                    f"methods: {name} forgets whole classes alone, but {where}.sampling is {sampling}; make it class or"
-                    " omit it"
+                    f"methods: {name} can only forget whole classes, but {where}.sampling is {sampling}; set it"
+                    f" to class, or remove {name}"
                 )
     return faults

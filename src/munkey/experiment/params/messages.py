@@ -1,4 +1,4 @@
-"""Faults of parameters in words: the key, its value, and the allowed values."""
+"""Messages on invalid parameters: the key, its value, and the allowed values."""
 
 import reprlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -23,22 +23,22 @@ BRIEF.maxother = 120
 
 
 class ParamsError(ValueError):
-    """The parameters are not valid; the message names each key, its value and the allowed values."""
+    """The parameters are invalid. The message lists each key, its value and the allowed values."""
 
 
 def shorten(value: object) -> str:
-    """Return a value as it stands in a message, however large it is."""
+    """Return a value as text for a message, shortened if it is large."""
     return BRIEF.repr(value)
 
 
 @contextmanager
 def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
-    """Add a model's refusals to `faults` instead of raising ValidationError.
+    """Add messages to `faults` for errors of a model, instead of raising ValidationError.
 
     Parameters
     ----------
     prefix
-        The place of the model in the parameters, which is put before its keys.
+        The place of the model in the parameters, to which its keys are appended.
     """
     try:
         yield
@@ -47,10 +47,10 @@ def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") 
             faults.append(_explain(model, dict(fault), prefix))
 
 
-def _explain(  # noqa: PLR0911  # one for each kind of error
+def _explain(  # noqa: PLR0911  # a return for each kind of error
     model: type[BaseModel], fault: Mapping[str, object], prefix: str
 ) -> str:
-    """Explain one error of pydantic: the key, its value, and the allowed values."""
+    """Explain one of pydantic's errors: the key, its value, and the allowed values."""
     loc = fault["loc"]
     kind = fault["type"]
     value = fault["input"]
@@ -63,7 +63,7 @@ def _explain(  # noqa: PLR0911  # one for each kind of error
         return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     if kind == "value_error":
-        if not loc:  # of the whole model, whose message names the keys itself
+        if not loc:  # an error of the whole model, whose message contains the keys
             return f"{prefix}{message}"
         return f"{where}: {message}"
     if kind in ("model_type", "dict_type"):
@@ -79,7 +79,7 @@ def _explain(  # noqa: PLR0911  # one for each kind of error
 
 
 def _get_keys(section: object) -> Mapping[str, object]:
-    """Return the keys of a section: of a model, or of a TypedDict."""
+    """Return the keys of a section, which is a model or a TypedDict."""
     return getattr(section, "model_fields", None) or getattr(section, "__annotations__", {})
 
 
@@ -92,15 +92,15 @@ def _get_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
 
 
 def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:
-    """Return the message on an unknown key."""
+    """Write the message on an unknown key."""
     listed = ", ".join(allowed) or "nothing"
     return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
 
 def require_registered(key: str, name: str, registry: Registry[EntryT]) -> EntryT:
-    """Return the entry of a name.
+    """Return a registered entry.
 
-    Raises ValueError that lists the valid names, or says why the name's file was refused.
+    Raises ValueError if the name is unknown, or if the file of the entry was refused.
     """
     if name in registry.refusals:
         raise ValueError(
@@ -112,6 +112,6 @@ def require_registered(key: str, name: str, registry: Registry[EntryT]) -> Entry
 
 
 def require_unique(key: str, values: Sequence[object]) -> None:
-    """Raise ValueError if a value is listed twice."""
+    """Raise ValueError if a value is listed more than once."""
     if len(set(values)) != len(values):
         raise ValueError(f"{key} = {shorten(values)}: each may be listed only once")

@@ -1,8 +1,9 @@
-"""One value of an ablation: the knobs that it sets, how they change the parameters, and its name in paths.
+"""The values of an ablation: the knobs that a value sets, and its name in paths.
 
-A value is one of the knob that it is listed under, as 8 of inference.k; or a mapping of keys of a
-section, as {p_image: 0.1, p_token: 0.3} of munkey; or a mapping that names knobs of any sections
-itself.
+A value is listed under a key in params.yaml. If the key is a knob, e.g. inference.k, the value may be
+the knob's, e.g. 8. If the key is a section, e.g. munkey, it is a mapping of the section's keys, e.g.
+{p_image: 0.1, p_token: 0.3}. Under any key, it may be a mapping of knobs of any sections, e.g.
+{inference.k: 8}.
 """
 
 import re
@@ -12,7 +13,7 @@ Values = Mapping[str, object]
 
 
 def read_knobs(listed_under: str, value: object) -> dict[str, object]:
-    """Return the knobs that a value sets, by dotted keys."""
+    """Return the knobs that a value sets, by dotted key."""
     if not isinstance(value, Mapping):
         return {listed_under: value}
     if _names_knobs(value):
@@ -21,7 +22,7 @@ def read_knobs(listed_under: str, value: object) -> dict[str, object]:
 
 
 def read_sections(listed_under: str, value: object) -> dict[str, object]:
-    """Return the knobs that a value sets, as sections of the parameters."""
+    """Return the knobs that a value sets, nested in sections of the parameters."""
     sections: dict[str, object] = {}
     for knob, knob_value in read_knobs(listed_under, value).items():
         sections = merge(sections, _nest(knob, knob_value))
@@ -31,13 +32,14 @@ def read_sections(listed_under: str, value: object) -> dict[str, object]:
 def make_name(value: object) -> str:
     """Return the name of a value in paths.
 
-    It is 8 for 8, and 0.1_0.3 for {p_image: 0.1, p_token: 0.3}. Nulls of a mapping are left out.
-    Knobs that share a value share its name: rank for {munkey.aggregation: rank, inference.fusion:
-    rank}.
+    For example, 8 for 8, and 0.1_0.3 for {p_image: 0.1, p_token: 0.3}. Nulls in a mapping are left
+    out. If several knobs have the same value, it appears once: rank for {munkey.aggregation: rank,
+    inference.fusion: rank}.
     """
-    parts = [value]
     if isinstance(value, Mapping):
         parts = [part for part in value.values() if part is not None]
+    else:
+        parts = [value]
     names = [re.sub(r"[^\w.-]+", "-", str(part)) for part in parts]
     if _names_knobs(value):
         names = list(dict.fromkeys(names))
@@ -45,7 +47,7 @@ def make_name(value: object) -> str:
 
 
 def make_name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
-    """Return the name of knobs and their values in paths: p_image-0.1 for {munkey.p_image: 0.1}.
+    """Return the name of knobs and their values in paths, e.g. p_image-0.1 for {munkey.p_image: 0.1}.
 
     Parameters
     ----------
@@ -58,12 +60,12 @@ def make_name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
     return "_".join(parts)
 
 
-def values_to_try(
+def list_values_to_try(
     settings: Values, grid: Mapping[str, list[object]], method: str
 ) -> dict[str, list[object]]:
-    """Return the values that a search grid has for each setting of a method.
+    """List the values that a search grid has for each setting of a method.
 
-    They stand under METHOD.KEY in the grid, or else under KEY.
+    The grid lists them under METHOD.KEY, or else under KEY for all methods.
     """
     values_by_key = {}
     for key in settings:
@@ -74,19 +76,19 @@ def values_to_try(
 
 
 def merge(base: Values, override: Values) -> dict[str, object]:
-    """Merge the values of `override` into `base`. Nested mappings are merged, all else is replaced."""
+    """Merge `override` into `base`. Nested mappings are merged, all other values are replaced."""
     merged = dict(base)
     for key, value in override.items():
-        below = merged.get(key)
-        if isinstance(value, Mapping) and isinstance(below, Mapping):
-            merged[key] = merge(below, value)
+        base_value = merged.get(key)
+        if isinstance(value, Mapping) and isinstance(base_value, Mapping):
+            merged[key] = merge(base_value, value)
         else:
             merged[key] = value
     return merged
 
 
 def _names_knobs(value: object) -> bool:
-    """Return whether this is a mapping of knobs, such as inference.k, not of keys of one section."""
+    """Return whether a value is a mapping of knobs, e.g. inference.k, not of a single section's keys."""
     return isinstance(value, Mapping) and all("." in str(key) for key in value)
 
 

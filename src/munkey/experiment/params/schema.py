@@ -1,8 +1,7 @@
-"""The strict form of `params.yaml`: whatever is not described here or in a section is refused before any job starts.
+"""The schema of `params.yaml`. Unknown keys and invalid values are refused before any job starts.
 
-Nothing has a default: every value stands in `params.yaml` or in an overlay given with
-`--configfile`. Families of models that have settings add a section under their name; unlearning
-methods have theirs under `unlearn`.
+No setting has a default: its value is in `params.yaml` or in an overlay given with `--configfile`.
+Families with settings add a section with their name; unlearning methods have theirs in `unlearn`.
 """
 
 import math
@@ -28,11 +27,11 @@ from munkey.data.sizes import get_class_limit
 from munkey.experiment.params.external import check_encoder, check_pretrained, check_uri
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import (
+    list_values_to_try,
     make_name,
     make_name_of_knobs,
     merge,
     read_sections,
-    values_to_try,
 )
 from munkey.models.family import FAMILIES, Family, FittedFamily, Settings
 from munkey.settings import (
@@ -58,15 +57,15 @@ from munkey.settings import (
 from munkey.unlearn.contract import METHODS, Method
 
 
-def _without_null(scenarios: object) -> object:
-    """Return the scenarios that are not switched off."""
+def _drop_null(scenarios: object) -> object:
+    """Drop the scenarios that are switched off by null."""
     if not isinstance(scenarios, Mapping):
         return scenarios
     return {name: changes for name, changes in scenarios.items() if changes is not None}
 
 
 class DatasetParams(Section):
-    """The sections that may differ between data sets, as they hold for one of them; and those of the families."""
+    """The sections for one data set, which may differ between data sets."""
 
     source: SourceSettings
     data: DataSettings
@@ -81,7 +80,7 @@ class DatasetParams(Section):
         dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)
     ]
     scenarios: Annotated[
-        dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_without_null)
+        dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_drop_null)
     ]
 
     def get_family_section(self, family: Family[Settings]) -> Settings:
@@ -89,19 +88,22 @@ class DatasetParams(Section):
         section = None
         if family.settings:
             section = getattr(self, family.name)
-        return cast("Settings", section)  # its field was made from `family.settings`
+        return cast("Settings", section)  # its field has the type `family.settings`
 
     @property
     def least_samples(self) -> int:
-        """The training samples needed for every rate to forget one, and for enough neighbors to remain."""
+        """The minimum number of training samples.
+
+        With fewer, the smallest rate would forget none, or too few neighbors would remain.
+        """
         rates = self.forget.rates
         for_neighbors = math.ceil(self.keys.depth / (1 - max(rates)))
-        for_smallest_rate = math.floor(0.5 / min(rates)) + 1  # so that round(rate * N) is 1 or more
+        for_smallest_rate = math.floor(0.5 / min(rates)) + 1  # so that round(rate * N) >= 1
         return max(for_neighbors, for_smallest_rate)
 
     @property
     def most_samples(self) -> int | None:
-        """The training samples that a head can be fitted to, at most; None for any number."""
+        """The maximum number of training samples that a head can be fitted to; None if unlimited."""
         for family in FAMILIES.values():
             section = self.get_family_section(family)
             if not section:
@@ -113,8 +115,8 @@ class DatasetParams(Section):
         return None
 
     @model_validator(mode="after")
-    def _check_that_sections_fit(self) -> Self:
-        """Raise ValueError for values that do not fit those of other sections."""
+    def _check_across_sections(self) -> Self:
+        """Raise ValueError for values that contradict those of other sections."""
         check_encoder(self.keys)
         if self.data.image_size % self.model.patch_size:
             raise ValueError(
@@ -143,14 +145,14 @@ class DatasetParams(Section):
         return self
 
     def _check_limit(self) -> None:
-        """Raise ValueError if so few images of a class are taken that forgetting leaves a class with none."""
+        """Raise ValueError if `source.limit_per_class` is so low that forgetting could empty a class."""
         limit = get_class_limit(self.source, "train")
         if limit is None:
             return
         rate = max(self.forget.rates)
-        # How many samples of a class must be forgotten, or may be in any draw.
-        forgotten = {"stratified": math.ceil(rate * limit), "uniform": 1}
-        if forgotten.get(self.forget.sampling, 0) >= limit:
+        # How many samples of a class are forgotten in any draw (stratified), or may be (uniform).
+        forgotten_counts = {"stratified": math.ceil(rate * limit), "uniform": 1}
+        if forgotten_counts.get(self.forget.sampling, 0) >= limit:
             raise ValueError(
                 f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
                 " empty; raise it"
@@ -185,15 +187,15 @@ class Params(DatasetParams):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """Raise ValueError for names that are not registered, not used here, or used twice."""
+        """Raise ValueError for names that are unknown, listed twice, or not possible here."""
         check_uri(self.tracking.uri)
         if self.forget.names:
             raise ValueError(
-                f"forget.names = {self.forget.names}: names belong into a case of `scenarios`"
+                f"forget.names = {self.forget.names}: names can only be set in a case of `scenarios`"
             )
         if self.forget.file and self.forget.sampling != "listed":
             raise ValueError(
-                f"forget.file = {self.forget.file!r}: it is read with forget.sampling = listed alone"
+                f"forget.file = {self.forget.file!r}: it is only used with forget.sampling = listed"
             )
         networks = [family.name for family in FAMILIES.values() if family.is_network]
         if self.network not in networks:
@@ -209,7 +211,7 @@ class Params(DatasetParams):
             if not method.for_network(self.network).is_defined:
                 defined = " | ".join(sorted(method.networks or ()))
                 raise ValueError(
-                    f"methods: {name} is not defined for network = {self.network}, but for {defined}"
+                    f"methods: {name} is not defined for network = {self.network}, only for {defined}"
                 )
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
@@ -234,11 +236,11 @@ class Params(DatasetParams):
             hint = did_you_mean(unknown_keys[0], known_keys)
             listed = ", ".join(sorted(known_keys))
             raise ValueError(
-                f"search_grid: unknown key {unknown_keys[0]!r}{hint} There are: lr_factor, {listed}"
+                f"search_grid: unknown key {unknown_keys[0]!r}{hint} Allowed: lr_factor, {listed}"
             )
 
     def method(self, name: str) -> Method:
-        """Return a method of the registry. A post-hoc method starts from `network`."""
+        """Return a registered method. Post-hoc methods start from `network`."""
         return METHODS[name].for_network(self.network)
 
     def reader(self, dataset: str) -> DatasetEntry:
@@ -246,25 +248,25 @@ class Params(DatasetParams):
         return find_reader(dataset, self.for_case(dataset).source)
 
     def candidate_count(self, dataset: str, method: str) -> int:
-        """Return how many settings the search tries for a method, without making them."""
+        """Count the settings that the search tries for a method, without creating them."""
         settings = dict(self.for_case(dataset).unlearn[method])
-        values_by_key = values_to_try(settings, self.search_grid, method)
+        values_by_key = list_values_to_try(settings, self.search_grid, method)
         return math.prod(len(values) for values in values_by_key.values())
 
     def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
-        """Return the values of each candidate of a method's search.
+        """List the values of each candidate in the search of a method.
 
-        Keys without a grid keep the values of the method's section.
+        Keys that are not in the grid keep the values of the method's section.
         """
         settings = dict(self.for_case(dataset).unlearn[method])
-        values_by_key = values_to_try(settings, self.search_grid, method)
+        values_by_key = list_values_to_try(settings, self.search_grid, method)
         candidates = []
         for combination in product(*values_by_key.values()):
             candidates.append(settings | dict(zip(values_by_key, combination, strict=True)))
         return candidates
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
-        """Return the settings that the search tries for a method."""
+        """List the settings that the search tries for a method."""
         settings_class = METHODS[method].settings
         candidates = self.candidate_values(dataset, method)
         return [settings_class.model_validate(values) for values in candidates]
@@ -272,7 +274,12 @@ class Params(DatasetParams):
     def for_case(self, case: str) -> DatasetParams:
         """Return the parameters of a data set, with its overrides, or of one of its cases.
 
-        Raises ValidationError for values that do not fit together, KeyError for an unknown case.
+        Raises
+        ------
+        ValidationError
+            If values contradict each other.
+        KeyError
+            If the case is unknown.
         """
         if case not in self._cases:
             dataset, _, change = case.partition("/")
@@ -281,15 +288,18 @@ class Params(DatasetParams):
             if change:
                 base = self.for_case(dataset)
                 override = self.get_changes(dataset)[change]
-            model = models().dataset
+            model = get_models().dataset
             sections = {name: getattr(base, name) for name in model.model_fields}
-            # Only overridden sections are dumped and checked again. The others stay as they are.
+            # Only overridden sections are dumped and checked again.
             sections |= merge(base.model_dump(include=set(override)), override)
             self._cases[case] = model.model_validate(sections)
         return self._cases[case]
 
     def get_changes(self, dataset: str) -> dict[str, dict[str, object]]:
-        """Return the changes of a data set's ablations, scenarios, selection and audit, by KNOB/VALUE."""
+        """Return the changes of all cases of a data set, by the rest of the case's name, e.g. KNOB/VALUE.
+
+        Cases are those of ablations, scenarios, the selection and audits.
+        """
         if dataset not in self._changes:
             params = self.for_case(dataset)
             changes: dict[str, dict[str, object]] = {}
@@ -303,7 +313,7 @@ class Params(DatasetParams):
 
     @cached_property
     def pairs(self) -> dict[str, dict[str, object]]:
-        """The changes of the selection on every data set, by the place below it: p_drop/PAIR."""
+        """The changes of the selection's cases, by the rest of the case's name: p_drop/PAIR."""
         name = memory_family().name
         changes: dict[str, dict[str, object]] = {}
         for pair in self.grid:
@@ -312,7 +322,7 @@ class Params(DatasetParams):
 
     @cached_property
     def audited(self) -> dict[str, dict[str, object]]:
-        """The changes of an audit's cases, by the place below each data set: audit/WHICH."""
+        """The changes of an audit's cases, by the rest of the case's name: audit/NAME."""
         fixed = {memory_family().name: {"p_drop": "fixed"}}
         changes: dict[str, dict[str, object]] = {"audit/pool": {}}
         for name, knobs in {"control": self.audit.control, **self.audit_grid}.items():
@@ -321,7 +331,7 @@ class Params(DatasetParams):
 
     @cached_property
     def audit_grid(self) -> dict[str, dict[str, object]]:
-        """The knobs that the audit's grid sets, by the name of each of its cases; no combination twice."""
+        """The knobs that the cases of the audit's grid set, by name. Equal combinations occur once."""
         knobs: list[str] = []
         for block in self.audit.grid:
             knobs += block
@@ -335,16 +345,16 @@ class Params(DatasetParams):
 
     @property
     def grid(self) -> list[dict[str, float]]:
-        """The pairs that the selection compares, and the corner (0, 0) that it shows for reference."""
+        """The pairs that the selection compares, and (0, 0), which it shows for reference."""
         grid = product(self.selection.p_image, self.selection.p_token)
         pairs = []
-        for image, token in dict.fromkeys([(0.0, 0.0), *grid]):
-            pairs.append({"p_image": image, "p_token": token})
+        for p_image, p_token in dict.fromkeys([(0.0, 0.0), *grid]):
+            pairs.append({"p_image": p_image, "p_token": p_token})
         return pairs
 
 
 def memory_family() -> Family:
-    """Return the family whose pathways can be cut, which the ablations and the selection change."""
+    """Return the family with pathways, which the ablations and the selection change."""
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:
         raise ParamsError(
@@ -354,15 +364,17 @@ def memory_family() -> Family:
 
 
 class Models(NamedTuple):
+    """Pydantic's models for the parameters of a data set, and for all parameters."""
+
     dataset: type[DatasetParams]
     whole: type[Params]
 
 
-def models() -> Models:
+def get_models() -> Models:
     """Return the models that check parameters, with the sections of all families and methods.
 
-    A section of a plug-in is needed only where it is used; one of a file that was refused is not
-    looked at.
+    The section of a plug-in is optional, as it may not be used. The section of a refused file is
+    not checked.
     """
     families = []
     for family in FAMILIES.values():
@@ -381,23 +393,24 @@ def _make_models(
     refused_families: Iterable[str],
     refused_methods: Iterable[str],
 ) -> Models:
-    """Make the models that check parameters.
+    """Create the models that check parameters.
 
     Parameters
     ----------
     families
-        The name and the settings of each family, and whether it is a plug-in's.
+        The name and the settings of each family, and whether it belongs to a plug-in.
     methods
         The name and the settings of each method.
     refused_families, refused_methods
         The names of those whose files cannot be imported.
     """
-    # Pydantic's fields: a type and a default, where ... stands for none.
+    # Pydantic's fields: a type and a default value, or ... if there is none.
     sections: dict[str, object] = dict.fromkeys(refused_families, (object, None))
     for name, settings, is_plugin in families:
-        sections[name] = (settings, ...)
         if is_plugin:
             sections[name] = (settings | None, None)
+        else:
+            sections[name] = (settings, ...)
     types = dict.fromkeys(refused_methods, object) | dict(methods)
     forbid_others = with_config(ConfigDict(extra="forbid"))
     unlearn = forbid_others(TypedDict("unlearn", types, total=False))  # type: ignore[operator]
@@ -409,5 +422,5 @@ def _make_models(
 
 
 def rate_name(rate: float) -> str:
-    """Return the rate as it stands in paths: 0.1 for 0.10. It names this rate and no other."""
+    """Return the rate as it is written in paths, e.g. 0.1 for 0.10. Different rates have different names."""
     return repr(rate)

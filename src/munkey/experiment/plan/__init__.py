@@ -1,1 +1,1 @@
-"""What a configuration consists of, from its parameters alone: cases, files of jobs, audits, tables and figures."""
+"""The plan of a configuration, computed from its parameters: cases, input files, audits, tables and figures."""

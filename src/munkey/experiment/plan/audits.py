@@ -1,7 +1,7 @@
-"""The systems that an audit trains, unlearns and asks, in pairs, which swap halves of a pool (docs/audits.md).
+"""The systems that an audit trains, unlearns and queries, in pairs that swap a pool's halves.
 
 Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees,
-and forgets it.
+and then forgets it (docs/audits.md).
 """
 
 from collections.abc import Callable
@@ -22,11 +22,11 @@ from munkey.models.family import FAMILIES, Family
 from munkey.settings import format_knob_value, shorten_knobs
 from munkey.unlearn.contract import METHODS, Method
 
-PATHS = (DEPLOYED, "softmax", "image", "token")  # of a family with pathways
+PATHS = (DEPLOYED, "softmax", "image", "token")  # how a family with pathways is queried
 
 
-def attacks(need: Need) -> list[Callable[..., Finding]]:
-    """Return the attacks that an audit's job finds through the registry, whose code its result depends on."""
+def list_attack_functions(need: Need) -> list[Callable[..., Finding]]:
+    """List the functions of the registered attacks, whose code the result of an audit depends on."""
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
@@ -40,43 +40,44 @@ class AuditPlan:
 
     @property
     def subset(self) -> str:
-        """The name of the subset of systems that have forgotten their half."""
+        """The subset of systems that have forgotten their half, as it is named in paths."""
         return f"rate{rate_name(self.settings.pool / 2)}"
 
     @property
     def in_paper(self) -> list[str]:
-        """The data sets whose audits the report shows; none if no method can forget half of a pool."""
-        if self.settings.in_paper and self._methods:
+        """The data sets whose audits the report shows; none if no method can be audited."""
+        if self.settings.in_paper and self._auditable_methods:
             return self.params.datasets
         return []
 
     @property
-    def _methods(self) -> list[Method]:
-        """The methods that can forget a half of the pool."""
+    def _auditable_methods(self) -> list[Method]:
+        """The methods that can forget one half of the pool."""
         methods = list(map(self.params.method, self.params.methods))
         if self.settings.pool_of == "class":
             return methods
         return [method for method in methods if not method.whole_classes]
 
     def list_systems(self, dataset: str) -> list[PlannedSystem]:
-        """Return all systems of an audit, with the controls of the ablated family if it is audited.
+        """List all systems of an audit, with the ablated family's controls if it is audited.
 
         Raises ValueError if no method can be audited.
         """
-        methods = self._methods
+        methods = self._auditable_methods
         if not methods:
             raise ValueError(
-                f"nothing to audit: each method ({', '.join(self.params.methods)}) forgets whole classes alone, and"
-                f" audit.pool_of is {self.settings.pool_of}; make it class, or add to `methods`"
+                f"nothing to audit: all methods ({', '.join(self.params.methods)}) can only forget whole"
+                f" classes, but audit.pool_of is {self.settings.pool_of}; set it to class, or add other"
+                " methods to `methods`"
             )
         methods_by_family: dict[str, list[Method]] = {}
         for method in methods:
             methods_by_family.setdefault(method.original.name, []).append(method)
         systems = []
-        for name, methods_of_family in methods_by_family.items():
-            family = FAMILIES[name]
+        for family_name, family_methods in methods_by_family.items():
+            family = FAMILIES[family_name]
             systems.append(self._make_system(dataset, "nothing", family, family.original))
-            for method in methods_of_family:
+            for method in family_methods:
                 systems.append(self._make_system(dataset, "method", family, method.name))
             systems.append(self._make_system(dataset, "oracle", family, family.oracle))
         ablated = memory_family()
@@ -87,7 +88,7 @@ class AuditPlan:
         return systems
 
     def list_runs(self, dataset: str) -> list[Evaluation]:
-        """Return the evaluations of an audit: each model of each pair, before and after forgetting."""
+        """List the evaluations of an audit: each model of each pair, before and after forgetting."""
         layout = self.plan.layout
         rate = rate_name(self.settings.pool / 2)
         runs = []
@@ -117,9 +118,9 @@ class AuditPlan:
         return runs
 
     def list_grid_settings(self, dataset: str) -> list[Setting]:
-        """Return the ablated family before and after deletion, for each point of the grid.
+        """List the settings of the audit's grid, each with the ablated family's logits.
 
-        A point whose parameters are those of the pool has the pool's models.
+        A setting with the same parameters as the pool uses the pool's models.
         """
         ablated = memory_family()
         pairs = self.settings.grid_pairs
@@ -129,26 +130,27 @@ class AuditPlan:
             case = f"{dataset}/{AUDIT}{name}"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
-            # The family may add the logits of another one, its head. That head is also queried alone.
+            # The family may add the logits of a head, which is another family. That head is also
+            # queried on its own.
             section = self.params.for_case(case).get_family_section(ablated)
             heads = ablated.list_borrowed_sections(section)
-            alone: list[str] = []
+            head_logits: list[str] = []
             for method in self.params.methods:
                 if self.params.method(method).family in heads:
-                    alone += self._list_logits(case, method, pairs)
+                    head_logits += self._list_logits(case, method, pairs)
             settings.append(
                 Setting(
                     name=name,
                     knobs=self._get_knobs(case),
                     before=self._list_logits(case, ablated.original, pairs),
                     after=self._list_logits(case, self.plan.ablated_method.name, pairs),
-                    alone=alone,
+                    alone=head_logits,
                 )
             )
         return settings
 
     def _get_knobs(self, case: str) -> dict[str, object]:
-        """Return the values in a case of all knobs that the grid changes anywhere."""
+        """Return a case's values of all knobs that the grid changes in any of its settings."""
         sections = self.params.for_case(case).model_dump()
         values: dict[str, object] = {}
         for point in self.params.audit_grid.values():
@@ -158,10 +160,10 @@ class AuditPlan:
         return values
 
     def _list_logits(self, case: str, system: str, pairs: int) -> list[str]:
-        """Return the files of a system's logits, of both models of each pair."""
+        """List a system's logits files, for both models of each pair."""
         subset = self._get_subset(system)
-        logits = fill(self.plan.layout.logits, case=case, subset=subset, system=system)
-        return [fill(logits, seed=seed) for seed in range(2 * pairs)]
+        pattern = fill(self.plan.layout.logits, case=case, subset=subset, system=system)
+        return [fill(pattern, seed=seed) for seed in range(2 * pairs)]
 
     def _get_subset(self, system: str) -> str:
         if system in self.plan.originals:
@@ -169,20 +171,22 @@ class AuditPlan:
         return self.subset
 
     def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
-        """Return a system of an audit: its description, its inputs, and the files with its answers."""
+        """Describe a system of an audit: its title, its role, its paths and its logits files."""
         title = get_title(family, name)
-        pairs = self.settings.pairs
-        if role == "oracle":
-            pairs = self.settings.oracles
-        elif role.startswith("control"):
+        if role.startswith("control"):
             pairs = self.settings.control_pairs
             title = family.title
             names = shorten_knobs(self.settings.control)
             for knob, value in self.settings.control.items():
                 title += f", {names[knob]} {format_knob_value(value)}"
-        paths = [DEPLOYED]
+        elif role == "oracle":
+            pairs = self.settings.oracles
+        else:
+            pairs = self.settings.pairs
         if family.has_pathways:
             paths = list(PATHS)
+        else:
+            paths = [DEPLOYED]
         return {
             "name": name,
             "title": title,
@@ -193,7 +197,7 @@ class AuditPlan:
         }
 
     def list_memories(self, dataset: str) -> list[MemoryFiles]:
-        """Return the unlearned systems of the main run that hold a memory, with their originals."""
+        """List the unlearned systems of the main run that have a memory, with their originals."""
         system = self.plan.layout.system
         memories: list[MemoryFiles] = []
         for run in self.plan.list_main_runs(dataset):
@@ -213,7 +217,7 @@ class AuditPlan:
         return memories
 
     def list_memory_files(self, dataset: str) -> list[str]:
-        """Return the files of all memories that `list_memories` returns."""
+        """List the files of all memories that `list_memories` returns."""
         paths: set[str] = set()
         for memory in self.list_memories(dataset):
             paths.update(memory["files"])
@@ -221,16 +225,16 @@ class AuditPlan:
         return sorted(paths)
 
     def list_deleting_methods(self) -> list[str]:
-        """Return the methods that need no data: they drop rows of a memory, or parts of a model."""
+        """List the methods that need no data, since they only drop rows or parts of a system."""
         return [name for name in self.params.methods if not METHODS[name].needs]
 
     def list_halves(self, dataset: str) -> list[str]:
-        """Return the half of the pool that each seed is trained on and forgets."""
+        """List the half of the pool that each seed's model is trained on and then forgets."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
         return self._list_halves(dataset, pairs)
 
     def list_grid_halves(self, dataset: str) -> list[str]:
-        """Return the half that each seed of the grid is trained on and forgets."""
+        """List the half that each seed's model in the grid is trained on and then forgets."""
         return self._list_halves(dataset, self.settings.grid_pairs)
 
     def _list_halves(self, dataset: str, pairs: int) -> list[str]:

@@ -1,7 +1,7 @@
 """The cases of the experiment, with the families and the parameters of each.
 
-A case is a data set, or DATASET/KNOB/VALUE: the same experiment with one thing changed, for an
-ablation or for the selection of p_image and p_token.
+A case is a data set, or DATASET/KNOB/VALUE, the same experiment with one change, for an ablation or
+for the selection of p_image and p_token.
 """
 
 from functools import cache, cached_property
@@ -26,13 +26,13 @@ from munkey.settings import (
     WeightsOrigin,
 )
 
-AUDIT = "audit/"  # how the place of an audit's cases begins, and that of its memories' neighbors
-AS_NAMED = 0.0  # the rate of a forget set of named classes or units, however large
-SCENARIO = "scenario/"  # how the place of a case with another forget set begins
+AUDIT = "audit/"  # prefix of an audit's cases, and of its neighbor files
+SCENARIO = "scenario/"  # prefix of cases with another forget set
+AS_NAMED = 0.0  # the rate of a forget set of named classes or units, of any size
 
 
 def forget_rates(forget: ForgetSettings) -> list[float]:
-    """Return the rates of the forget sets that are drawn."""
+    """Return the rates at which forget sets are drawn."""
     if forget.names and forget.sampling != "known":
         return [AS_NAMED]
     return forget.rates
@@ -44,7 +44,7 @@ def is_scenario(case: str) -> bool:
 
 
 def is_audit(case: str) -> bool:
-    """Return whether a case belongs to an audit: its seeds come in pairs, which swap halves of a pool."""
+    """Return whether a case belongs to an audit, in which pairs of seeds swap the halves of a pool."""
     return case.partition("/")[2].startswith(AUDIT)
 
 
@@ -54,7 +54,7 @@ def get_dataset(case: str) -> str:
 
 
 class Cases:
-    """Cases by data set, families of models, and sections of the parameters."""
+    """The cases by data set, the families, and the sections of parameters that jobs depend on."""
 
     def __init__(self, params: Params) -> None:
         self.params = params
@@ -68,13 +68,13 @@ class Cases:
             for change in params.get_changes(dataset):
                 if not change.startswith((AUDIT, SCENARIO)):
                     self.cases[dataset].append(f"{dataset}/{change}")
-        # Snakemake asks for the same sections again and again.
+        # Snakemake requests the same sections many times.
         self.sections = cache(self._select_sections)
         self.first_alike = cache(self._find_first_alike)
 
     @cached_property
     def families(self) -> list[Family]:
-        """The families that are trained, as original and as oracle: some always, others for methods that need them."""
+        """The families that are trained: some in every run, others only for methods that need them."""
         used = {self.params.network}
         for name in self.params.methods:
             used.add(self.params.method(name).family)
@@ -96,7 +96,7 @@ class Cases:
 
     @cached_property
     def searched(self) -> list[str]:
-        """The methods whose settings are searched; the others run with those of their section."""
+        """The methods whose settings are searched. The others use those in their section."""
         params = self.params
         if not params.search:
             return []
@@ -115,7 +115,7 @@ class Cases:
         return next(family for family in self.families if family.letter == letter)
 
     def _select_sections(self, case: str, *names: str) -> Sections:
-        """Return the named sections of a case. A rule passes them to its job, and reruns if they change."""
+        """Select sections of a case, which a rule passes to its job, and on whose change it reruns."""
         params = self.params.for_case(case)
         section_names = set(names)
         for family in FAMILIES.values():
@@ -130,9 +130,9 @@ class Cases:
         return sections
 
     def _find_first_alike(self, case: str, *names: str) -> str:
-        """Return the first case of the data set that agrees in these sections, which does the work for all.
+        """Find the first case of the data set with equal sections, whose results are shared.
 
-        A case of an audit does its own work.
+        A case of an audit shares no results.
         """
         if is_audit(case):
             return case
@@ -144,12 +144,12 @@ class Cases:
     def training_sections(self) -> list[str]:
         """The sections that the training of an ablated model depends on.
 
-        Cases that agree in them share one model.
+        Cases in which they are equal share a model.
         """
         return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
-        """Return the sections that a training depends on, and a mark of the weights that it starts from."""
+        """Return the sections that training depends on, with a fingerprint of its initial weights."""
         family = self.find_family_by_letter(letter)
         weights = self.backbone_weights(case, family)
         sections = dict(self.sections(case, *family.sections))
@@ -158,14 +158,14 @@ class Cases:
         return sections
 
     def backbone_weights(self, case: str, family: Family) -> str | None:
-        """Return a mark of the weights that a training starts from; None if it starts from fresh ones."""
+        """Return a fingerprint of the weights that training starts from; None for random ones."""
         return family.identify_weights(self.params.for_case(case).get_family_section(family))
 
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """Return the sections that unlearning depends on.
 
-        These are the method's section, or a candidate of its search, and those of the original's
-        training and of fine-tuning.
+        These are the method's section, or a candidate of its search, and the sections of the
+        original's training and of fine-tuning.
         """
         method = self.params.method(name)
         names = list(method.original.sections)
@@ -180,8 +180,8 @@ class Cases:
             sections["method"] = self.params.candidates(case, name)[candidate]
         return sections
 
-    def tried(self, dataset: str) -> dict[str, dict[str, list[object]]]:
-        """Return the values that are tried of each setting of each method; several if it is searched."""
+    def list_tried_values(self, dataset: str) -> dict[str, dict[str, list[object]]]:
+        """List the values that are tried for each setting of each method, several if it is searched."""
         values_by_method: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
             candidates = [self.params.for_case(dataset).unlearn[name]]
@@ -197,16 +197,16 @@ class Cases:
         return values_by_method
 
     def half(self, dataset: str, seed: int) -> str:
-        """Return the half of an audit's pool that the models of a seed are trained on and then forget."""
+        """Return the file of the pool's half that a seed's models are trained on and then forget."""
         path = self.layout.half
         if self.params.audit.pool_of == "hardest":
             path = self.layout.hardest_half
         return fill(path, dataset=dataset, seed=seed)
 
     def evaluate_settings(self, case: str, system: str) -> Sections:
-        """Return the sections that a system's answers depend on.
+        """Return the sections that a system's predictions depend on.
 
-        `inference` is empty if the family does not read it.
+        `inference` is empty if the family does not use it.
         """
         params = self.params.for_case(case)
         family = self.find_family(system)
@@ -219,11 +219,11 @@ class Cases:
         return sections
 
     def export_settings(self, case: str) -> Sections:
-        """Return the sections that an exported model depends on, in training and queries."""
+        """Return the sections that the training and the queries of an exported model depend on."""
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
-        """Return the settings of the encoder, or of several joined ones, of a folder of keys."""
+        """Return the settings of the encoder (or the joined encoders) that a folder of keys is named for."""
         for case in self.cases[dataset]:
             settings = self._get_encoder(case)
             for candidate in (settings, *split_parts(settings)):
@@ -232,36 +232,34 @@ class Cases:
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
     def _get_encoder(self, case: str) -> EncoderSettings:
-        """Return the encoder of a case: `keys` without the depth, which belongs to the neighbors."""
+        """Return the encoder settings of a case: `keys` without the depth, which only neighbors use."""
         keys = self.params.for_case(case).keys
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
-        """Return the files of keys that those of several encoders are joined from, if there are several."""
+        """Return the key files of the single encoders that keys are joined from; empty for one encoder."""
         parts = split_parts(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
-        return [
-            fill(self.layout.keys, dataset=dataset, encoder=name_cache_folder(part))
-            for part in parts
-        ]
+        pattern = fill(self.layout.keys, dataset=dataset)
+        return [fill(pattern, encoder=name_cache_folder(part)) for part in parts]
 
     def encoder_builders(self, dataset: str, encoder: str) -> list[Builder]:
-        """Return the functions that build the encoders that a folder of keys is named for."""
+        """Return the functions that build the encoders of a folder of keys."""
         return [entry.build for entry in find_part_entries(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
-        """Return a mark of the weights of these encoders, which changes if the weights do."""
+        """Return a fingerprint of these encoders' weights."""
         return fingerprint_weights(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
-        """Return the code that unlearning finds through registries: of the method and its family."""
+        """Return the code that unlearning finds through registries: that of the method and its family."""
         method = self.params.method(name)
         return [method.run, method.settings, method.original]
 
     def get_encoder_name(self, case: str) -> str:
-        """Return the name of the folder of a case's keys and neighbors.
+        """Return the name of the folder with a case's keys and neighbors.
 
-        It names the encoder, its revision, the side of the images, and whether keys are mirrored.
+        It contains the encoder, its revision, the image size, and whether images are mirrored.
         """
         return name_cache_folder(self.params.for_case(case).keys)

@@ -1,4 +1,4 @@
-"""Rows of the tables, figures, and the comparison with the paper."""
+"""The exhibits of the report: rows of tables, figures, and the comparison with the paper."""
 
 from collections.abc import Mapping
 from functools import cached_property
@@ -23,7 +23,7 @@ TableRow = dict[str, Any]  # the fields of munkey.report.tables.summary.Row
 
 
 class Exhibits:
-    """Tables and figures of a plan."""
+    """The tables and figures of a plan."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -31,7 +31,7 @@ class Exhibits:
 
     @cached_property
     def rows(self) -> list[TableRow]:
-        """Rows of the tables in order: originals as context, oracles, methods as listed in the parameters."""
+        """The rows of the tables: originals for comparison, oracles, then methods in the order of `methods`."""
         rows = list(map(_make_original_row, self.plan.families))
         rows += map(_make_oracle_row, self.plan.families)
         for name in self.params.methods:
@@ -40,9 +40,9 @@ class Exhibits:
 
     @cached_property
     def designs(self) -> list[TableRow]:
-        """The designs that forget, and oracles for reference: the fields of munkey.report.tables.frontier.Design.
+        """The designs, and oracles for reference, as fields of munkey.report.tables.frontier.Design.
 
-        An exact system after deletion is its oracle, which is left out.
+        An exact system equals its oracle after deletion, so that oracle is left out.
         """
         designs = []
         for family in self.plan.families:
@@ -66,7 +66,7 @@ class Exhibits:
 
     @cached_property
     def ablation_rows(self) -> list[TableRow]:
-        """Rows of the tables of ablations: original, oracle, and after deletion."""
+        """The rows of the ablations' tables: the original, its oracle, and the unlearned system."""
         return [
             _make_original_row(memory_family()),
             _make_oracle_row(memory_family()),
@@ -75,12 +75,12 @@ class Exhibits:
 
     @property
     def pairs(self) -> dict[str, dict[str, float]]:
-        """The grid of the selection by case: which p_image and p_token each has."""
+        """The grid of the selection: p_image and p_token by case."""
         return {f"p_drop/{make_name(pair)}": pair for pair in self.params.grid}
 
     @cached_property
     def charts(self) -> list[str]:
-        """Figures that are drawn from tables or a trace: KIND, or KIND-DATASET for each data set."""
+        """The figures that are drawn from tables or traces: KIND, or KIND-DATASET for each data set."""
         charts: list[str] = []
         for kind, chart in CHARTS.items():
             if kind == "neighbors" and not self._varies_neighbors:
@@ -113,25 +113,26 @@ class Exhibits:
         return figures
 
     def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
-        """Return the files that a chart is drawn from, and the traces of all seeds."""
+        """Return the files that a chart is drawn from, including the traces of all seeds."""
         kind, _, dataset = name.partition("-")
         inputs: dict[str, str | list[str]] = {}
         for role, path in CHARTS[kind].inputs(self.plan.layout).items():
             files = [fill(path, dataset=dataset, seed=seed) for seed in self.params.seeds]
-            inputs[role] = files[0]
             if role == "traces":
                 inputs[role] = files
+            else:
+                inputs[role] = files[0]
         return inputs
 
     @property
     def compared(self) -> dict[str, dict[str, object]]:
-        """The parameters of each data set that are compared with the paper's (`munkey.report.tables.setting`)."""
+        """The parameters by data set that are compared with the paper's (`munkey.report.tables.setting`)."""
         return {dataset: self._get_compared(dataset) for dataset in self.params.datasets}
 
     def _get_compared(self, dataset: str) -> dict[str, object]:
-        """Return the parameters of a data set. `unlearn` holds every value that is tried.
+        """Return the parameters of a data set, in which `unlearn` lists all values that are tried.
 
-        An encoder in a folder has the name of the published model that it is a copy of.
+        An encoder in a folder gets the name of the published model that it is a copy of.
         """
         names = ("source", "forget", "inference", "finetune", *memory_family().sections)
         keys = self.params.for_case(dataset).keys
@@ -141,14 +142,14 @@ class Exhibits:
             "search": self.params.search,
             "network": self.params.network,
             "selection": self.params.selection.model_dump(),
-            "unlearn": self.plan.tried(dataset),
+            "unlearn": self.plan.list_tried_values(dataset),
         }
 
     @property
     def scenario_rows(self) -> list[TableRow]:
-        """Rows of the tables of scenarios: those of the main tables, and some methods again with an output off.
+        """The rows of the scenarios' tables: those of the main tables, and variants with an output off.
 
-        These are the methods of trained systems that delete without data.
+        The variants are those of methods that delete from a trained system without data.
         """
         rows = list(self.rows)
         for method in map(self.params.method, self.params.methods):
@@ -160,18 +161,20 @@ class Exhibits:
         return rows
 
     def requests(self, dataset: str) -> dict[str, str]:
-        """Return the request of each scenario of a data set, in words, by its case."""
+        """Return the request of each scenario of a data set, by case: its sampling, and names or a file."""
         requests = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            detail = forget_draws.get_list_file(forget) or ""
             if forget.names:
                 detail = ", ".join(forget.names)
+            else:
+                detail = forget_draws.get_list_file(forget) or ""
             requests[f"{SCENARIO}{name}"] = f"{forget.sampling} {detail}".rstrip()
         return requests
 
     @property
-    def grid_in_words(self) -> str:
+    def grid_summary(self) -> str:
+        """A sentence on the seeds, forget rates and methods of the plan."""
         phrases = []
         for dataset, names in self.plan.rates.items():
             percents = ", ".join(f"{100 * float(name):g} %" for name in names)

@@ -1,4 +1,4 @@
-"""What the page of a data set, on which single samples are looked at, is made from."""
+"""The inputs of the pages on which a reader looks at single samples, one page per data set."""
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.plan.plan import Plan
@@ -7,38 +7,38 @@ from munkey.explore.experiment import make_request_key
 
 
 class ExplorePlan:
-    """The pages of a plan. `scenarios` says whether a page shows the runs of scenarios, too."""
+    """The pages of a plan. If `scenarios` is true, a page also shows the runs of the scenarios."""
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.params = plan.params
 
-    def runs(self, dataset: str, scenarios: bool) -> list[Evaluation]:
-        """Return the evaluations that the page shows."""
+    def list_runs(self, dataset: str, scenarios: bool) -> list[Evaluation]:
+        """List the evaluations that the page shows."""
         runs = self.plan.list_main_runs(dataset)
         if scenarios:
             runs += self.plan.list_scenario_runs(dataset)
         return runs
 
-    def answers(self, dataset: str, scenarios: bool) -> list[str]:
-        """Return the files of the evaluations that the page reads: answers, and forget sets."""
+    def list_result_files(self, dataset: str, scenarios: bool) -> list[str]:
+        """List the logits and the forget sets of the evaluations that the page shows."""
         files = set()
-        for run in self.runs(dataset, scenarios):
+        for run in self.list_runs(dataset, scenarios):
             files.update([run.logits, run.forget])
         return sorted(files)
 
-    def near(self, dataset: str, scenarios: bool) -> dict[str, str]:
-        """Return the files of neighbors by the memory that was searched: `full`, or SEED/REQUEST."""
+    def list_neighbor_files(self, dataset: str, scenarios: bool) -> dict[str, str]:
+        """List the neighbor files, by the memory that was searched: `full`, or SEED/REQUEST."""
         count = self.params.for_case(dataset).inference.k
         files = {FULL: self.plan.neighbors(dataset, self.params.seeds[0], FULL, count)}
-        for run in self.runs(dataset, scenarios):
+        for run in self.list_runs(dataset, scenarios):
             case = f"{dataset}/{run.case}".removesuffix("/")
             path = self.plan.neighbors(case, run.seed, f"rate{run.rate}", count)
             files[make_request_key(run)] = path
         return files
 
     def count_answering_neighbors(self, dataset: str) -> dict[str, int]:
-        """Return how many neighbors an answer rests on, for each system that looks up any."""
+        """Return how many neighbors a prediction depends on, for each system that looks up any."""
         counts = {}
         params = self.params.for_case(dataset)
         systems = {run.method for run in self.plan.list_main_runs(dataset)}

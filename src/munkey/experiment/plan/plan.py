@@ -1,4 +1,4 @@
-"""The inputs of each job and the evaluations, computed from the parameters alone."""
+"""The inputs of all jobs, and the evaluations, computed from only the parameters."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -24,20 +24,16 @@ from munkey.settings import AuditInference, InferenceSettings, Sections
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
-NEAR = (
-    33  # neighbors, a sample itself among them, that are looked up for all jobs that need no more
-)
+# Neighbors (including the sample itself) that are looked up for jobs that need no more.
+MIN_DEPTH = 33
 BY_NEIGHBORS = ("hard", "medium", "easy", "relied-on")
 
 
 class Plan(Cases):
-    """Inputs of jobs and the evaluations that tables are made from."""
+    """The inputs of jobs, and the evaluations behind the tables."""
 
     def prepared(self, case: str) -> Files:
-        """Return a prepared data set, as named input.
-
-        An audit with wrong labels has its own copy.
-        """
+        """Return the files of a prepared data set. An audit with wrong labels has its own copy."""
         dataset = get_dataset(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
             folder = fill(self.layout.mislabeled, dataset=dataset)
@@ -58,16 +54,15 @@ class Plan(Cases):
         )
 
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
-        """Return the forget set that a model or a memory must not hold; none for `full`.
+        """Return the forget set that a model or a memory must not contain; none for `full`.
 
-        In an audit: half of the pool, and as `absent` the other half, which this seed's models
-        never see.
+        In an audit, it is one half of the pool, and `absent` is the other half, which the seed's
+        models never see.
         """
         if is_audit(case):
             dataset = get_dataset(case)
-            other_half = self.half(
-                dataset, int(seed) ^ 1
-            )  # of the partner: seeds 0 and 1, 2 and 3, …
+            partner = int(seed) ^ 1  # seeds 0 and 1 are partners, 2 and 3, …
+            other_half = self.half(dataset, partner)
             if subset == "full":
                 return {"absent": other_half}
             return {"forget": self.half(dataset, int(seed)), "absent": other_half}
@@ -80,7 +75,7 @@ class Plan(Cases):
         return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
     def forget_set_sources(self, case: str, seed: int) -> Files:
-        """Return the files that a forget set is drawn from, besides the data set."""
+        """Return the files besides the data set that a forget set is drawn from."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
         list_file = forget_draws.get_list_file(forget)
@@ -93,16 +88,16 @@ class Plan(Cases):
         return {}
 
     def owner(self, case: str, subset: str, *names: str) -> str:
-        """Return the case that a case shares its systems or answers of a subset with.
+        """Return the case whose systems or predictions a case shares.
 
-        A scenario has its own forget set, so it shares only what precedes forgetting.
+        A scenario has its own forget set, so it shares only results from before forgetting.
         """
         if is_scenario(case) and subset != "full":
             return case
         return self.first_alike(case, *names)
 
     def get_forget_set_of_scope(self, dataset: str, scope: str) -> Files:
-        """Return the forget set that is left out of a memory, by the place of its neighbors' file."""
+        """Return the forget set that a memory does not contain, by the scope in its neighbor file's path."""
         scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
@@ -115,15 +110,15 @@ class Plan(Cases):
         return self.forget_set(case, seed, subset or "full")
 
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
-        """Return the file of every sample's neighbors in the memory that a model of this subset holds.
+        """Return the file of all samples' neighbors in the memory of a model of this subset.
 
-        A job that reads more than NEAR has its own file, so that a larger keys.depth concerns
-        no other job.
+        Jobs that need more than MIN_DEPTH neighbors have another file, so that a larger keys.depth
+        does not rerun the other jobs.
 
         Parameters
         ----------
         count
-            How many neighbors the job reads, by default keys.depth.
+            How many neighbors the job reads; by default, keys.depth.
         """
         scope = f"seed{seed}/{subset}"
         if is_audit(case):
@@ -133,7 +128,7 @@ class Plan(Cases):
         elif is_scenario(case):
             scope = f"{case.partition('/')[2]}/{scope}"
         depth = self._choose_depth(get_dataset(case), count)
-        if depth > NEAR:
+        if depth > MIN_DEPTH:
             scope = f"depth{depth}/{scope}"
         return fill(
             self.layout.neighbors,
@@ -143,27 +138,24 @@ class Plan(Cases):
         )
 
     def _choose_depth(self, dataset: str, count: int | None) -> int:
-        """Return the search depth that covers `count` neighbors: 33, 65, 129, …, at most keys.depth."""
+        """Return the smallest depth among 33, 65, 129, … with `count` neighbors, at most keys.depth."""
         max_depth = self.params.for_case(dataset).keys.depth
         if count is None:
             count = max_depth
-        depth = NEAR
+        depth = MIN_DEPTH
         while depth < count:
             depth = 2 * (depth - 1) + 1  # the sample itself is one of them
         return min(depth, max_depth)
 
     def get_depth(self, dataset: str, scope: str) -> int:
-        """Return how deep the search in a memory is, by the place of its file."""
+        """Return the depth of the search in a memory, by the scope in its neighbor file's path."""
         match = re.match(r"depth(\d+)/", scope)
         if match:
             return int(match[1])
         return self._choose_depth(dataset, 0)
 
     def _count_neighbors(self, case: str, family: Family) -> int | None:
-        """Return how many neighbors a family's section asks for, the sample itself among them.
-
-        None for a family that reads none.
-        """
+        """Return how many neighbors a family needs, including the sample itself; None if it needs none."""
         section = self.params.for_case(case).get_family_section(family)
         if not section:
             return None
@@ -173,14 +165,14 @@ class Plan(Cases):
         return max(counts) + 1
 
     def selection_input(self, case: str) -> Files:
-        """Return the file of the selected p_image and p_token, for a case that takes them from there."""
+        """Return the file of the selected p_image and p_token, if the case uses them."""
         section = self.params.for_case(case).get_family_section(memory_family())
         if section.p_drop == "fixed":
             return {}
         return {"selected": fill(self.layout.selection_chosen, dataset=get_dataset(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
-        """Return the files that a training reads besides the data set."""
+        """Return the files besides the data set that a training job reads."""
         family = self.find_family_by_letter(letter)
         files = self.forget_set(case, seed, subset)
         if family.has_pathways:
@@ -193,19 +185,19 @@ class Plan(Cases):
         return files
 
     def original(self, case: str, seed: str, method: str) -> Files:
-        """Return the trained original."""
+        """Return the file of the original that a method starts from."""
         system = self.params.method(method).original.original
         owner = self.owner(case, "full", *self.training_sections)
         path = fill(self.layout.system, case=owner, seed=seed, subset="full", system=system)
         return {"original": path}
 
     def unlearn_input(self, case: str, seed: str, rate: str, method: str) -> Files:
-        """Return the inputs of a method: the data, its original and the forget set."""
+        """Return the inputs of a method: the data set, its original and the forget set."""
         forget = self.forget_set(case, seed, f"rate{rate}")
         return self.prepared(case) | self.original(case, seed, method) | forget
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
-        """Return systems and records of all candidates of a method's search, in the grid's order."""
+        """Return the systems and records of all candidates in a method's search, in the grid's order."""
         place: dict[str, object] = {"case": case, "seed": seed, "rate": rate, "method": method}
         systems = []
         records = []
@@ -215,7 +207,7 @@ class Plan(Cases):
         return {"systems": systems, "records": records}
 
     def evaluate_input(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """Return the system to evaluate, and its keys and neighbors.
+        """Return the files of the system to evaluate, and of its keys and neighbors.
 
         Cases that differ only in inference share a system.
         """
@@ -224,7 +216,7 @@ class Plan(Cases):
         return {"system": path} | self.retrieval_files(case, seed, subset, system)
 
     def retrieval_files(self, case: str, seed: str, subset: str, system: str) -> Files:
-        """Return the keys and neighbors for queries to a system with a memory."""
+        """Return the files of keys and neighbors for queries to a system with a memory."""
         family = self.find_family(system)
         section = self.params.for_case(case).get_family_section(family)
         files = {}
@@ -248,9 +240,9 @@ class Plan(Cases):
         return {"pool": [self.half(dataset, int(seed)), self.half(dataset, partner)]}
 
     def disk_state(self, dataset: str) -> str | None:
-        """Return the state of a data set's files without a published checksum.
+        """Return a fingerprint of a data set's files that have no published checksum.
 
-        If they change, the data set is prepared again.
+        If it changes, the data set is prepared again.
         """
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
         if not files:
@@ -259,7 +251,7 @@ class Plan(Cases):
 
     @property
     def external_state(self) -> dict[str, dict[str, object]]:
-        """The state of all files and weights that the experiment takes from outside the project, by data set."""
+        """Fingerprints of all files and weights from outside the project, by data set."""
         states: dict[str, dict[str, object]] = {}
         for dataset, cases in self.cases.items():
             weights: dict[str, str | None] = {}
@@ -275,28 +267,30 @@ class Plan(Cases):
     def evaluations(
         self, case: str, systems: Iterable[str], rates: Sequence[str]
     ) -> list[Evaluation]:
-        """Return an evaluation for each rate, seed and system of a case."""
+        """List an evaluation for each rate, seed and system of a case."""
         dataset = get_dataset(case)
         change = case.partition("/")[2]
-        originals = self.first_alike(case, *self.training_sections)
+        original_case = self.first_alike(case, *self.training_sections)
         sampling = self.params.for_case(case).forget.sampling
         evaluations = []
         for rate, seed, system in product(rates, self.params.seeds, list(systems)):
             subset = self._subset(system, rate)
             family = self.find_family(system)
-            models = self.owner(case, subset, *self.training_sections)
-            answers = self.owner(case, subset, *self.training_sections, "inference")
-            record = fill(self.layout.record, case=models, seed=seed, subset=subset, system=system)
+            # Cases may share a system, and even its logits.
+            system_case = self.owner(case, subset, *self.training_sections)
+            logits_case = self.owner(case, subset, *self.training_sections, "inference")
+            place = {"seed": seed, "subset": subset, "system": system}
+            record = fill(self.layout.record, case=system_case, **place)
+            logits = fill(self.layout.logits, case=logits_case, **place)
             training = record
             if system in METHODS:
                 training = fill(
                     self.layout.record,
-                    case=originals,
+                    case=original_case,
                     seed=seed,
                     subset="full",
                     system=family.original,
                 )
-            logits = fill(self.layout.logits, case=answers, seed=seed, subset=subset, system=system)
             evaluations.append(
                 Evaluation(
                     dataset=dataset,
@@ -314,7 +308,7 @@ class Plan(Cases):
         return evaluations
 
     def _subset(self, system: str, rate: str) -> str:
-        """Return the subset whose files a system has: originals are trained on everything."""
+        """Return the subset in the paths of a system's files. Originals are trained on all samples."""
         if system in self.originals:
             return "full"
         return f"rate{rate}"
@@ -328,7 +322,7 @@ class Plan(Cases):
         return runs
 
     def query_settings(self, dataset: str) -> dict[str, Sections]:
-        """Return by system the sections `keys` and `inference`, if it has a memory to ask."""
+        """Return the sections `keys` and `inference` by system; no sections without a memory."""
         sections: dict[str, Sections] = {}
         for run in self.list_main_runs(dataset):
             sections[run.method] = {}
@@ -341,12 +335,12 @@ class Plan(Cases):
         return sections
 
     def list_main_runs(self, dataset: str) -> list[Evaluation]:
-        """Return the evaluations of a data set's main tables: all systems at all rates."""
+        """List the evaluations of a data set's main tables: all systems at all rates."""
         systems = [*self.originals, *self.oracles, *self.params.methods]
         return self.evaluations(dataset, systems, self.rates[dataset])
 
     def list_scenario_runs(self, dataset: str) -> list[Evaluation]:
-        """Return the evaluations of a data set's scenarios: all systems, after other requests."""
+        """List the evaluations of a data set's scenarios: all systems after each request."""
         systems = [*self.originals, *self.oracles, *self.params.methods]
         runs: list[Evaluation] = []
         for name in self.params.for_case(dataset).scenarios:
@@ -357,7 +351,7 @@ class Plan(Cases):
         return runs
 
     def list_ablation_runs(self, dataset: str) -> list[Evaluation]:
-        """Return the ablated family and its oracle, for every value of every ablation."""
+        """List the evaluations of the ablated family and its oracle, for all values of all ablations."""
         family = memory_family()
         systems = [family.original, family.oracle, self.ablated_method.name]
         places = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
@@ -378,14 +372,14 @@ class Plan(Cases):
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def list_selection_runs(self, dataset: str) -> list[Evaluation]:
-        """Return the ablated family for each (p_image, p_token), without oracles."""
+        """List the evaluations of the ablated family for each (p_image, p_token), without oracles."""
         systems = [memory_family().original, self.ablated_method.name]
         return self._list_changed_runs(dataset, ("p_drop/",), systems)
 
     def _list_changed_runs(
         self, dataset: str, places: tuple[str, ...], systems: list[str]
     ) -> list[Evaluation]:
-        """Return the evaluations of the cases whose places begin like this, at the largest rate."""
+        """List the evaluations of the cases that begin with one of `places`, at the largest rate."""
         rate = self.largest_rate(dataset)
         runs: list[Evaluation] = []
         for change in self.params.get_changes(dataset):
@@ -395,14 +389,14 @@ class Plan(Cases):
 
     @cached_property
     def ablated_method(self) -> Method:
-        """The method that unlearns from the ablated family: the one with its name, or the first."""
+        """The method for the ablated family: the one with the family's name, else the first one."""
         name = memory_family().name
         if name in METHODS:
             return METHODS[name]
         return next(method for method in METHODS.values() if method.family == name)
 
     def list_searches(self, runs: Iterable[Evaluation]) -> list[str]:
-        """Return the file of each search that chose the settings of one of these systems."""
+        """List the files of the searches that chose the settings of these systems."""
         files = []
         for run in runs:
             if run.method in self.searched:
@@ -415,7 +409,7 @@ class Plan(Cases):
 
 
 def list_files(runs: Iterable[Evaluation]) -> list[str]:
-    """Return all files that evaluations are measured from."""
+    """List all files that the metrics of these evaluations are computed from."""
     files: set[str] = set()
     for run in runs:
         files.update((run.logits, run.record, run.training, run.forget))
@@ -423,5 +417,5 @@ def list_files(runs: Iterable[Evaluation]) -> list[str]:
 
 
 def wildcard_pattern(names: Iterable[str]) -> str:
-    """Return a pattern that matches these names only; nothing if there are none."""
+    """Return a pattern that matches only these names; nothing if there are none."""
     return "|".join(names) or r"(?!)"

@@ -1,4 +1,7 @@
-"""The systems that relearning trains further on retain sets: those of the main run at the largest rate."""
+"""The systems that relearning trains further on their retain sets, and the inputs of these jobs.
+
+They are the systems of the main run at the largest forget rate.
+"""
 
 from munkey.audits.attacks.relearning import RelearnedSystem, Role
 from munkey.core.paths import fill
@@ -16,27 +19,27 @@ class RelearnPlan:
         self.params = plan.params
 
     def list_systems(self, dataset: str) -> list[RelearnedSystem]:
-        """Return each family's original, its oracle, and its unlearned systems.
+        """List the original, the oracle and the unlearned systems of each family.
 
-        Families that do not learn are left out.
-
-        Raises ValueError if none learns.
+        Families without trained weights are left out. Raises ValueError if none remains.
         """
-        methods_by_family: dict[str, list[str]] = {}
+        method_names_by_family: dict[str, list[str]] = {}
         for method in map(self.params.method, self.params.methods):
-            if method.original.learns:
-                methods_by_family.setdefault(method.original.name, []).append(method.name)
-        if not methods_by_family:
-            named = ", ".join(self.params.methods)
+            family = method.original
+            if family.learns:
+                method_names_by_family.setdefault(family.name, []).append(method.name)
+        if not method_names_by_family:
+            all_names = ", ".join(self.params.methods)
             raise ValueError(
-                f"nothing to relearn: no weights are trained for {named}; add to `methods`, e.g. munkey"
+                f"nothing to relearn: none of the methods ({all_names}) trains weights; add one that"
+                " does to `methods`, e.g. munkey"
             )
         systems = []
-        for family_name, methods in methods_by_family.items():
+        for family_name, method_names in method_names_by_family.items():
             family = FAMILIES[family_name]
             systems.append(self._make_system(dataset, "nothing", family, family.original))
             systems.append(self._make_system(dataset, "oracle", family, family.oracle))
-            for name in methods:
+            for name in method_names:
                 systems.append(self._make_system(dataset, "method", family, name))
         return systems
 
@@ -46,25 +49,26 @@ class RelearnPlan:
         curves = [fill(pattern, seed=seed) for seed in self.params.seeds]
         return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}
 
-    def subset(self, dataset: str) -> str:
-        """Return the name of the subset with the largest forget set."""
+    def get_subset(self, dataset: str) -> str:
+        """Return the subset with the largest forget set, as it is named in paths."""
         return f"rate{self.plan.largest_rate(dataset)}"
 
-    def inputs(self, dataset: str, seed: str, system: str) -> Files:
-        """Return the files that a training on the retain set reads, and those that evaluation reads."""
+    def list_input_files(self, dataset: str, seed: str, system: str) -> Files:
+        """List the files that a relearning job reads, to train on the retain set and to evaluate."""
         family = self.plan.find_family(system)
-        training_files = self.plan.train_input(dataset, seed, self.subset(dataset), family.letter)
-        subset = self.subset(dataset)
+        retrained_subset = self.get_subset(dataset)
+        evaluated_subset = retrained_subset
         if system in self.plan.originals:
-            subset = "full"
-        evaluation_files = self.plan.evaluate_input(dataset, seed, subset, system)
-        # Both may have a file of neighbors. `neighbors` is that of the training.
+            evaluated_subset = "full"
+        training_files = self.plan.train_input(dataset, seed, retrained_subset, family.letter)
+        evaluation_files = self.plan.evaluate_input(dataset, seed, evaluated_subset, system)
+        # Training and evaluation may both read neighbors, but from different memories.
         if "neighbors" in evaluation_files:
             evaluation_files["retrieved"] = evaluation_files.pop("neighbors")
         return training_files | evaluation_files
 
-    def settings(self, dataset: str, system: str) -> Sections:
-        """Return how the family is trained and answers, and how it is trained further."""
+    def get_settings(self, dataset: str, system: str) -> Sections:
+        """Return the sections for a family's training and evaluation, and for its further training."""
         train_sections = self.plan.train_settings(dataset, self.plan.find_family(system).letter)
         evaluate_sections = self.plan.evaluate_settings(dataset, system)
         return {**train_sections, **evaluate_sections, "relearn": self.params.audit.relearn}

@@ -1,4 +1,7 @@
-"""Streams of requests: the inputs of each job, on the models of an audit's pool (docs/scenarios.md)."""
+"""Streams of requests (docs/scenarios.md): the systems, and the inputs and settings of each job.
+
+They use the pool of an audit: each model forgets its half of it, in several requests.
+"""
 
 from munkey.core.paths import fill
 from munkey.experiment.plan.cases import AUDIT
@@ -16,9 +19,10 @@ class StreamPlan:
         self.params = plan.params
 
     def list_systems(self, dataset: str) -> list[StreamedSystem]:
-        """Return every method, and the oracle of each family that has one of them.
+        """List the oracle of each family, then the methods.
 
-        Raises ValueError if no method can forget single samples.
+        Methods that can only forget whole classes are left out, and so are the oracles of exact
+        families. Raises ValueError if no method remains.
         """
         methods = []
         for name in self.params.methods:
@@ -26,9 +30,10 @@ class StreamPlan:
             if not method.whole_classes:
                 methods.append(method)
         if not methods:
-            named = ", ".join(self.params.methods)
+            names = ", ".join(self.params.methods)
             raise ValueError(
-                f"no stream: each method ({named}) forgets whole classes alone; add another to `methods`"
+                f"no stream: all methods ({names}) can only forget whole classes; add others to"
+                " `methods`"
             )
         oracle_by_family: dict[str, StreamedSystem] = {}
         systems = []
@@ -44,20 +49,20 @@ class StreamPlan:
     def _make_system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
         layout = self.plan.layout
         seeds = range(2 * self.params.stream.pairs)
-        logits = fill(layout.stream_logits, dataset=dataset, system=name)
-        record = fill(layout.stream_record, dataset=dataset, system=name)
+        logits_pattern = fill(layout.stream_logits, dataset=dataset, system=name)
+        record_pattern = fill(layout.stream_record, dataset=dataset, system=name)
         return {
             "name": name,
             "title": title,
             "stored": stored,
-            "logits": [fill(logits, seed=seed) for seed in seeds],
-            "records": [fill(record, seed=seed) for seed in seeds],
+            "logits": [fill(logits_pattern, seed=seed) for seed in seeds],
+            "records": [fill(record_pattern, seed=seed) for seed in seeds],
         }
 
-    def inputs(self, dataset: str, seed: str, system: str) -> Files:
-        """Return the files that a stream reads besides the data set.
+    def list_input_files(self, dataset: str, seed: str, system: str) -> Files:
+        """List the files that a stream reads besides the data set.
 
-        These are the halves of the pool, the original of a method, and the keys of a memory.
+        These are the halves of the pool, a method's original, and the keys if there is a memory.
         """
         case = f"{dataset}/{AUDIT}pool"
         family = self.plan.find_family(system)
@@ -68,11 +73,12 @@ class StreamPlan:
             files["keyfile"] = self.plan.keys(case)
         return files
 
-    def settings(self, dataset: str, system: str) -> Sections:
-        """Return how a system is trained, unlearned and queried."""
+    def get_settings(self, dataset: str, system: str) -> Sections:
+        """Return the sections that a system's training, unlearning and queries depend on."""
         case = f"{dataset}/{AUDIT}pool"
         if system in METHODS:
             sections = self.plan.unlearn_settings(case, system)
         else:
-            sections = self.plan.train_settings(case, self.plan.find_family(system).letter)
+            letter = self.plan.find_family(system).letter
+            sections = self.plan.train_settings(case, letter)
         return {**sections, **self.plan.evaluate_settings(case, system)}

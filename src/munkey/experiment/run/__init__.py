@@ -1,1 +1,1 @@
-"""What surrounds a job: its log and record, where it comes from, which code it depends on, how it starts."""
+"""The execution of jobs: start, log, record, provenance, and the code that a result depends on."""

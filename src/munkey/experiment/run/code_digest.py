@@ -1,13 +1,13 @@
-"""Digests of the code that a result depends on: an edit re-runs the jobs whose results it can change.
+"""Digests of the code that a result depends on, so that an edit reruns the jobs whose results it can change.
 
-Snakemake compares scripts, but not what they import. Each rule's params therefore hold a digest of
-the modules of this package that its job imports, directly or not, inside functions too; and of
-those of plug-ins, with the versions of their distributions, which stand for their files other than
-Python. Comments, docstrings, formatting and what only type checkers import do not count.
+Snakemake compares scripts, but not the modules that they import. Therefore, each rule's params contain
+a digest of all modules of this package and of plug-ins that its job imports, directly or indirectly,
+also inside functions. The versions of the plug-ins' distributions stand for their other files.
+Comments, docstrings, formatting and imports for type checkers do not change a digest.
 
-Nothing is imported: grimp reads the imports of this package. What a registry finds, or `importlib`
-imports by a name, must be passed as a root. Hashes of files are kept in Snakemake's folder, since
-parsing all of them takes longer than the rest.
+Nothing is imported; grimp reads the imports of this package. Code that a registry finds, or that
+`importlib` imports by name, must be passed as a root. The hashes of files are cached in Snakemake's
+folder, since parsing all files takes longer than everything else.
 """
 
 import ast
@@ -29,14 +29,14 @@ from munkey.core.plugins import Package, find_plugin_packages
 
 PACKAGE = Path(munkey.__file__).parent
 KNOWN = Path(".snakemake/munkey-code-hashes.json")
-# Modules that no result depends on: they are not followed.
+# Modules that no result depends on. Their imports are not followed.
 NO_INFLUENCE = frozenset({
-    "munkey",  # imports the predictor only for those who ask for it
-    # check values, which each rule hands to its job
+    "munkey",  # imports the predictor lazily
+    # They check values, which rules pass to their jobs.
     "munkey.settings", "munkey.experiment.params.load",
-    # where things lie, run, and are printed
+    # They define where files are and where jobs run, and print.
     "munkey.core.paths", "munkey.core.gpu_slots", "munkey.core.console",
-    "munkey.core.registry", "munkey.core.plugins",  # find code, which is passed as a root
+    "munkey.core.registry", "munkey.core.plugins",  # they find code, which is passed as a root
     "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
 })  # fmt: skip
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -47,26 +47,26 @@ Root = object  # a module's name, or an object defined in it, e.g. a function, c
 
 
 def digest(*roots: Root) -> str:
-    """Return a digest of 16 hex digits of the code of modules and all that they import.
+    """Return a digest (16 hex digits) of the code of modules and of all that they import.
 
-    Raises LookupError for a module that is neither munkey's nor a plug-in's.
+    Raises LookupError for a module that belongs neither to munkey nor to a plug-in.
     """
     modules = sorted(set(map(find_module, roots)))
-    name = _digest(tuple(modules))
-    _ROOTS[name] = modules
-    return name
+    code_digest = _compute_digest(tuple(modules))
+    _ROOTS[code_digest] = modules
+    return code_digest
 
 
-def changed_files(name: str, moment: float) -> list[str]:
-    """Return the files behind a digest of this process that were changed after a moment.
+def list_changed_files(code_digest: str, time: float) -> list[str]:
+    """List the files behind a digest of this process that were changed after a time.
 
-    Files of this package are shown relative to it.
+    Paths of this package's files are relative to it.
     """
-    code = _code()
+    code = _read_code()
     changed = []
-    for module in code.find_closure(_ROOTS.get(name, ())):
+    for module in code.find_closure(_ROOTS.get(code_digest, ())):
         file = code.files[module]
-        if file.stat().st_mtime <= moment:
+        if file.stat().st_mtime <= time:
             continue
         if file.is_relative_to(PACKAGE):
             file = file.relative_to(PACKAGE)
@@ -75,11 +75,11 @@ def changed_files(name: str, moment: float) -> list[str]:
 
 
 def find_module(root: Root) -> str:
-    """Return the name of the module that defines a root, or the class of an object."""
+    """Return the name of the module that defines a root, or the class of a root that is an instance."""
     if isinstance(root, str):
         return root
     owner = root
-    if isinstance(root, MethodType):  # of an object of the registry, say
+    if isinstance(root, MethodType):  # e.g. of a registered instance
         owner = root.__self__
     return str(getattr(owner, "__module__", type(owner).__module__))
 
@@ -96,13 +96,14 @@ class Code:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
             )
-        # A file may be just being written, and no job may need it: all are read here instead.
+        # A file may be incomplete because it is being written, but no job may need it. In this case,
+        # all files are read one by one below.
         except grimp.exceptions.SourceSyntaxError:
             self._graph = grimp.ImportGraph()
         self._add_unread_modules()
         for module in self.files:
             parent = module.rpartition(".")[0]
-            # Importing a module runs its package. grimp does not count that.
+            # Importing a module also runs its package, which grimp does not take into account.
             if parent in self.files:
                 self._graph.add_import(importer=module, imported=parent)
         for module in NO_INFLUENCE:
@@ -110,7 +111,7 @@ class Code:
                 self._graph.remove_import(importer=importer, imported=module)
 
     def _add_unread_modules(self) -> None:
-        """Add plug-ins, which grimp cannot read if they are single files or lack an __init__.py."""
+        """Add plug-ins, since grimp cannot read single files and packages without an __init__.py."""
         unread_modules = [module for module in self.files if module not in self._graph.modules]
         for module in unread_modules:
             self._graph.add_module(module)
@@ -120,7 +121,7 @@ class Code:
                     self._graph.add_import(importer=module, imported=imported)
 
     def find_closure(self, roots: Iterable[str]) -> list[str]:
-        """Return modules and all that they import, without those of no influence.
+        """Find all modules that some modules import, including themselves, except for NO_INFLUENCE.
 
         Raises LookupError for an unknown module.
         """
@@ -128,12 +129,12 @@ class Code:
         for root in roots:
             if root in self._graph.modules:
                 modules |= {root} | self._graph.find_upstream_modules(root)
-            elif not self.origins([root]):
+            elif not self.list_origins([root]):
                 raise LookupError(f"{root} is neither a module of munkey nor one of a plug-in")
         return sorted(modules)
 
-    def origins(self, modules: Iterable[str]) -> list[str]:
-        """Return the distributions of the plug-ins among these modules."""
+    def list_origins(self, modules: Iterable[str]) -> list[str]:
+        """List the distributions of the plug-ins among these modules."""
         origins = set()
         for module in modules:
             for name, package in self.plugins.items():
@@ -141,47 +142,47 @@ class Code:
                     origins.add(package.origin)
         return sorted(origins)
 
-    def digest(self, roots: Iterable[str]) -> str:
-        """Return the digest of `roots` and all that they import."""
+    def compute_digest(self, roots: Iterable[str]) -> str:
+        """Compute the digest of `roots` and of all that they import."""
         roots = list(roots)
         modules = self.find_closure(roots)
-        marks = [f"{module} {file_hash(self.files[module])}" for module in modules]
-        return _sha256(*marks, *self.origins([*roots, *modules]))[:16]
+        module_hashes = [f"{module} {compute_file_hash(self.files[module])}" for module in modules]
+        return _sha256(*module_hashes, *self.list_origins([*roots, *modules]))[:16]
 
 
 @cache
-def _code() -> Code:
+def _read_code() -> Code:
     return Code(find_plugin_packages())
 
 
 @cache
-def _digest(modules: tuple[str, ...]) -> str:
-    return _code().digest(modules)
+def _compute_digest(modules: tuple[str, ...]) -> str:
+    return _read_code().compute_digest(modules)
 
 
 def _find_module_files(name: str, place: Path) -> dict[str, Path]:
-    """Return the files of a package's modules, by the modules' names."""
+    """Find the files of a package's modules, by the modules' names."""
     if place.suffix == ".py":
         return {name: place}
     files = {}
     for path in place.rglob("*.py"):
         parts = path.relative_to(place).with_suffix("").parts
-        if path.is_file() and all(map(str.isidentifier, parts)):  # no editor's lock or backup
+        if path.is_file() and all(map(str.isidentifier, parts)):  # no editor locks or backups
             files[".".join([name, *parts]).removesuffix(".__init__")] = path
     return files
 
 
 def _parse_imports(module: str, file: Path) -> Iterator[str]:
-    """Yield the names that a file imports: modules, and objects in them, which may be modules.
+    """Yield the names that a file imports: modules, and objects in them, which may also be modules.
 
-    Yields nothing for a file that does not parse.
+    Yields nothing for a file with a syntax error.
     """
     package = module
     if file.name != "__init__.py":
         package = module.rpartition(".")[0]
     with suppress(SyntaxError, ValueError, ImportError):
         nodes: list[ast.AST] = [ast.parse(file.read_bytes())]
-        for node in nodes:  # to which the loop appends the nodes below
+        for node in nodes:  # the loop appends child nodes to the list
             if isinstance(node, ast.Import):
                 for alias in node.names:
                     yield alias.name
@@ -197,8 +198,8 @@ def _parse_imports(module: str, file: Path) -> Iterator[str]:
 
 
 @cache
-def file_hash(file: Path) -> str:
-    """Return a hash of a file's code, read from KNOWN if the file is as it was then."""
+def compute_file_hash(file: Path) -> str:
+    """Compute a hash of a file's code, or read it from KNOWN if the file has not changed."""
     content = file.read_bytes()
     state = _sha256(sys.version, hashlib.sha256(content).hexdigest())
     hashes = _read_known_hashes()
@@ -218,18 +219,18 @@ def _parse_without_docstrings(content: bytes) -> ast.Module:
 
 @cache
 def _read_known_hashes() -> dict[str, dict[str, str]]:
-    """Read the hashes of KNOWN, by file. New ones are written there when the process ends."""
+    """Read the hashes in KNOWN, by file. New ones are written there when the process ends."""
     try:
         hashes = {}
         for file, known_hash in read_json(KNOWN).items():
             hashes[file] = {"state": known_hash["state"], "code": known_hash["code"]}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # not there yet, or damaged
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # missing or damaged
         hashes = {}
     before = dict(hashes)
 
     def write() -> None:
         if hashes != before and KNOWN.parent.is_dir():
-            with suppress(OSError):  # the next run computes them again
+            with suppress(OSError):  # then, the next run computes them again
                 write_json(KNOWN, hashes)
 
     atexit.register(write)

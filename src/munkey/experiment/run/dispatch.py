@@ -1,4 +1,4 @@
-"""From a rule to the function of munkey.jobs that it names: `workflow/scripts/job.py` calls `run` for every rule."""
+"""Calling the function in munkey.jobs that a rule names. `workflow/scripts/job.py` calls `run` for every rule."""
 
 import dataclasses
 import importlib
@@ -15,35 +15,40 @@ from munkey.settings import Section
 
 Function = Callable[..., None]
 Named = Mapping[str, Any]
-CLASS = "@class"  # of a dumped section: no setting and no case can have this name
+CLASS = "@class"  # the key of a dumped section's class; no setting or case can have this name
 
 
 def dump_settings(value: object) -> object:
-    """Turn each section of the parameters within a value into plain values and the name of its class.
+    """Convert all sections of the parameters within a value to plain values and the names of their classes.
 
-    Snakemake keeps a rule's params in text, to tell whether they changed; of objects it would see
-    no change.
+    Snakemake compares a rule's params as text to detect changes, so it would miss changes within
+    objects.
     """
     if isinstance(value, Section):
         return {CLASS: f"{type(value).__module__}:{type(value).__qualname__}"} | value.model_dump()
     if isinstance(value, Mapping):
-        return {name: dump_settings(below) for name, below in value.items()}
+        return {name: dump_settings(nested) for name, nested in value.items()}
     return value
 
 
 def restore(value: object) -> object:
-    """Restore a value that `dump_settings` made, in the process of the job.
+    """Restore a value that `dump_settings` converted, in the process of the job.
 
-    Raises ValidationError for a section that is not valid, TypeError for one that was not dumped.
+    Raises
+    ------
+    ValidationError
+        If a section is not valid.
+    TypeError
+        If a section was not dumped.
     """
     if isinstance(value, Section):
         raise TypeError(
-            f"the rule hands over {type(value).__name__} itself, and Snakemake would not see it"
-            " change: write dump_settings(…) around it"
+            f"the rule passes {type(value).__name__} as an object, whose changes Snakemake would not"
+            " detect: write dump_settings(…) around it"
         )
     if not isinstance(value, Mapping):
         return value
-    values = {name: restore(below) for name, below in value.items()}
+    values = {name: restore(nested) for name, nested in value.items()}
     if CLASS not in values:
         return values
     kind = pkgutil.resolve_name(str(values.pop(CLASS)))
@@ -54,7 +59,10 @@ def restore(value: object) -> object:
 class Task:
     """A job as its rule describes it.
 
-    `code` of params: MODULE.FUNCTION, a space, and a digest of the code.
+    Attributes
+    ----------
+    params
+        The rule's params. `code` is MODULE.FUNCTION, a space, and a digest of the code.
     """
 
     rule: str
@@ -65,7 +73,7 @@ class Task:
 
 
 def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
-    """Run a job: its function in its surroundings.
+    """Run a job's function, with its log, threads and device.
 
     Parameters
     ----------
@@ -98,20 +106,24 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:
-    """Call a job's function with the values that its rule names like the function's parameters.
+    """Call a job's function with the rule's values that have the names of the function's parameters.
 
-    Values are converted to the types of the parameters; sections, which a rule dumps by
-    `dump_settings`, are restored. A parameter that is a record gets the values that its fields
-    name. Values without a parameter are left out. If a wildcard has the name of a file or a
-    parameter, it gives way.
-
-    Raises TypeError for a name that is missing or stands twice, and pydantic's ValidationError for
-    a value that does not fit.
+    Values are converted to the types of the parameters, and sections that the rule dumped by
+    `dump_settings` are restored. A parameter that is a dataclass gets the values with the names of
+    its fields. Values without a parameter are ignored. If a wildcard has the same name as a file or
+    a param, the latter takes precedence.
 
     Parameters
     ----------
     surroundings
-        Further values that a function may have a parameter for.
+        Further values for which a function may have a parameter.
+
+    Raises
+    ------
+    TypeError
+        If a value is missing, or if the rule has several with the same name.
+    ValidationError
+        If a value cannot be converted to its parameter's type.
     """
     from pydantic import validate_call
 
@@ -119,17 +131,18 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     ambiguous_names = sorted(name for name, count in counts.items() if count > 1)
     if ambiguous_names:
         raise TypeError(
-            f"rule {task.rule}: {', '.join(ambiguous_names)} names two of its inputs, outputs and params"
+            f"rule {task.rule}: {', '.join(ambiguous_names)} is the name of more than one of its inputs, outputs"
+            " and params"
         )
     params = {name: restore(value) for name, value in task.params.items()}
-    # Of two values with one name, the later one in this order counts.
+    # If two values have the same name, the later one counts.
     values = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
     arguments, missing_names = _select_arguments(function, values)
     if missing_names:
         raise TypeError(
             f"rule {task.rule}: {function.__module__}.{function.__name__} needs"
-            f" {', '.join(missing_names)}; name it among the rule's input, output or params."
-            f" The rule gives {', '.join(sorted(values))}"
+            f" {', '.join(missing_names)}; add it to the rule's input, output or params. The rule has"
+            f" {', '.join(sorted(values))}"
         )
     validate_call(function)(**arguments)
 
@@ -139,16 +152,16 @@ def _select_arguments(
 ) -> tuple[dict[str, Any], list[str]]:
     """Select the values of a function's parameters by name. Returns them and the missing names.
 
-    A parameter whose type is a dataclass gets the values of its fields in the same way.
+    The fields of a parameter whose type is a dataclass are selected in the same way.
     """
     arguments: dict[str, Any] = {}
     missing_names: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():
-        record = parameter.annotation
+        kind = parameter.annotation
         if name in values:
             arguments[name] = values[name]
-        elif isinstance(record, type) and dataclasses.is_dataclass(record):
-            arguments[name], missing_fields = _select_arguments(record, values)
+        elif isinstance(kind, type) and dataclasses.is_dataclass(kind):
+            arguments[name], missing_fields = _select_arguments(kind, values)
             missing_names += missing_fields
         elif parameter.default is parameter.empty:
             missing_names.append(name)

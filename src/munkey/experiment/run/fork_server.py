@@ -1,15 +1,15 @@
-"""Fast start for short jobs: they are forked from one process that has already imported the slow libraries.
+"""A server that starts short jobs fast, by forking from a process that has imported the slow libraries.
 
 A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them.
-Snakemake launches one server per run, which imports libraries but nothing of this package, so that
-edited code always takes effect. Each job asks the server for a fork of itself. The fork takes over
-the job's arguments, environment, folder and output, and runs the job's script. Variables that
-libraries and the loader read when they are loaded, e.g. LD_LIBRARY_PATH, are those of the run.
-Without a server, or if it ends before the job has begun, the job runs in its own process.
-MUNKEY_FORK_SERVER=0 turns the server off. On a cluster there is none.
+Snakemake launches one server per run. It imports libraries but nothing of this package, so that
+edited code always takes effect. Each job requests a fork of the server, which takes over the job's
+arguments, environment, folder and output, and runs the job's script. However, variables that are read
+while libraries are loaded, e.g. LD_LIBRARY_PATH, are those of the run. Without a server, or if it
+ends before the job has begun, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server
+off. On a cluster there is none.
 
-Every job of a run, forked or not, ends when Snakemake does, even if that is killed: otherwise a
-second run would write the same files as the jobs left over from the first.
+All jobs of a run, forked or not, end when Snakemake does, even if it is killed. Otherwise, a second
+run would write the same files as the remaining jobs of the first run.
 """
 
 import atexit
@@ -36,19 +36,19 @@ LIBRARIES = (
     "pydantic.plugin._loader", "faiss", "pandas", "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
 )  # fmt: skip
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
-RUN = "MUNKEY_RUN"  # set for the jobs of a local run: its folder, which Snakemake keeps locked
-FORKED = "MUNKEY_FORKED"  # set in the environment of a fork
+RUN = "MUNKEY_RUN"  # the folder of a local run, which Snakemake keeps locked; set for its jobs
+FORKED = "MUNKEY_FORKED"  # set in a fork
 KILLED = (
     "this job was killed; if nobody killed it, the machine ran out of memory: see its system log"
 )
 INTERRUPTED = 128 + signal.SIGINT  # exit status
-# The server imports with one thread, since threads do not survive a fork. Each job sets its own
-# number.
+# The server imports libraries with one thread, since threads do not survive a fork. Each job sets
+# its own number of threads.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 
 
 def get_socket_path(folder: Path) -> Path:
-    """Return the server's socket, for jobs that run in the same Python environment."""
+    """Return the path of the server's socket for jobs in the same Python environment."""
     environment = f"{sys.prefix}\n{sys.version}"
     return folder / hashlib.sha256(environment.encode()).hexdigest()[:16]
 
@@ -57,15 +57,15 @@ def get_socket_path(folder: Path) -> Path:
 
 
 def open_run() -> None:
-    """Launch the server of a run and let its jobs notice when Snakemake ends.
+    """Launch the server of a run, and let its jobs detect when Snakemake ends.
 
-    To be called before the first job.
+    This must be called before the first job.
     """
     with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
         import fcntl
 
         folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
-        # The descriptor is never closed: this process has the lock until it ends.
+        # The descriptor is never closed, so that this process has the lock until it ends.
         fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
         # If Snakemake is killed, the server removes the folder.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -76,7 +76,7 @@ def open_run() -> None:
 
 def _launch(path: Path) -> None:
     """Launch the server in its own session. Jobs can connect immediately."""
-    # The writing end is never closed here: the server ends when it closes, as this process ends.
+    # The writing end is never closed here, so it closes when this process ends. Then the server ends.
     reading_end, _ = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -99,8 +99,8 @@ def _launch(path: Path) -> None:
 def start() -> None:
     """Run the current script in a fork of the server, and exit with the fork's status.
 
-    The script runs from its beginning, so this function is called in the fork again. It returns
-    there, and where the server cannot be used: then the script continues in its own process.
+    The fork runs the script from its beginning, and so calls this function again, which returns
+    there. It also returns if the server cannot be used; then the script continues in this process.
     """
     if not os.environ.get(RUN) or FORKED in os.environ:
         return
@@ -116,7 +116,7 @@ def start() -> None:
 
 
 def _die_with_run(folder: Path) -> None:
-    """Kill this process as soon as Snakemake's has ended; exit if it has already."""
+    """Kill this process as soon as Snakemake's process ends; exit if it has already ended."""
     import fcntl
 
     try:
@@ -125,7 +125,7 @@ def _die_with_run(folder: Path) -> None:
         sys.exit("the run that started this job has ended")
 
     def wait() -> None:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # which Snakemake's process has until it ends
+        fcntl.flock(lock, fcntl.LOCK_SH)  # waits for Snakemake's process, which has the lock
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -134,22 +134,22 @@ def _die_with_run(folder: Path) -> None:
 def _connect_to_fork(path: Path) -> socket.socket:
     """Return a connection to a fork that has begun to run this job.
 
-    Raises OSError if there is none. Then no fork begins later, either.
+    Raises OSError if there is no fork. Then none begins later, either.
     """
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     socket.send_fds(connection, [b"0"], [0, 1, 2])
     process_state = [sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]
     connection.sendall(json.dumps(process_state).encode() + b"\n")
-    # The fork sends a byte when it has taken over. There is no time limit: on a busy machine the
-    # server imports its libraries for minutes.
+    # The fork sends a byte when it has taken over. There is no timeout, since on a busy machine, the
+    # server may need minutes to import its libraries.
     if not connection.recv(1):
         raise ConnectionResetError
     return connection
 
 
 def _exit_like(fork: socket.socket) -> NoReturn:
-    """Pass signals on to the fork, wait for its end and exit with its status, or with 1 if it sent none."""
+    """Forward signals to the fork, wait for it, and exit with its status, or with 1 if it sent none."""
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, lambda number, _: fork.sendall(bytes([number])))
     status = b""
@@ -174,7 +174,7 @@ def serve(path: Path, listener: socket.socket) -> None:
         readable, _, _ = select.select([listener, sys.stdin], [], [])
         if sys.stdin in readable:
             break
-        # If no job can be forked, closing the connection tells the client.
+        # If forking fails, the client detects that the connection is closed.
         with contextlib.suppress(OSError):
             connection, _ = listener.accept()
             with connection:
@@ -188,13 +188,13 @@ def serve(path: Path, listener: socket.socket) -> None:
 
 
 def _run(connection: socket.socket) -> NoReturn:
-    """Run the job's script, send its exit status and exit; if it cannot begin, exit before the job has begun."""
+    """Run the job's script, send its exit status and exit; on an earlier error, exit without running it."""
     try:
         _take_over(connection)
-        connection.sendall(b"b")  # any byte says that the job begins
-    except Exception:  # whatever it is: this process must not go on as a second server
+        connection.sendall(b"b")  # any byte; it signals that the job begins
+    except Exception:  # in any case, this process must not continue as a second server
         os._exit(1)
-    threading.Thread(target=_obey_client, args=(connection,), daemon=True).start()
+    threading.Thread(target=_forward_signals, args=(connection,), daemon=True).start()
     status = _run_script()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -217,9 +217,9 @@ def _take_over(connection: socket.socket) -> None:
     os.environ.update(environment | {FORKED: "1"})
 
 
-def _obey_client(connection: socket.socket) -> None:
-    """Raise the signals that the client passes on, and end when it has ended, e.g. because it was killed."""
-    # A client that is interrupted as the job begins ends without reading the byte that says so.
+def _forward_signals(connection: socket.socket) -> None:
+    """Raise the signals that the client forwards, and kill this process when the client ends."""
+    # A client that is interrupted just as the job begins ends without reading the byte that says so.
     # That resets the connection.
     with contextlib.suppress(ConnectionResetError):
         for number in iter(lambda: connection.recv(1), b""):
@@ -228,11 +228,11 @@ def _obey_client(connection: socket.socket) -> None:
 
 
 def _run_script() -> int:
-    """Run the job's script. Returns the exit status that Python would have had, and prints as it would."""
+    """Run the job's script. Returns the exit status, and prints errors, as Python would."""
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as error:
-        # sys.exit takes a status, a message, which stands for status 1, or None for 0.
+        # sys.exit takes a status, a message (status 1) or None (status 0).
         if isinstance(error.code, int):
             return error.code & 255
         if isinstance(error.code, str):

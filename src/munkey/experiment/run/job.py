@@ -1,4 +1,4 @@
-"""The surroundings of a job's work: its log, its threads, its record. Nothing here can change a result."""
+"""The environment of a job: its log, its threads, its resource usage. Nothing here changes a result."""
 
 import bdb
 import contextlib
@@ -18,9 +18,9 @@ from pathlib import Path
 from munkey.core.console import pluralize
 
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
-POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: a debugger starts where that job fails
-TOOK = "This job took "  # before its wall time, in the last line of the log of a job that succeeded
-FAILED = "\nThis job failed: "  # before the reason, at the end of the log of a failed job
+POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: start a debugger where the job fails
+TOOK = "This job took "  # the start of the log's last line if the job succeeded
+FAILED = "\nThis job failed: "  # precedes the reason at the end of the log if the job failed
 KILLED = (
     "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory"
     " or disk space."
@@ -29,12 +29,12 @@ KILLED = (
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Where a job computes, and its log.
+    """The device and the log of a job, and settings that do not change its result.
 
     Attributes
     ----------
     resident_share
-        The share of a GPU's free memory that images may take.
+        The share of a GPU's free memory that images may use.
     checkpoint_s
         The seconds between two checkpoints.
     """
@@ -47,19 +47,19 @@ class Surroundings:
 
 @contextlib.contextmanager
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
-    """Limit the block to a number of CPU threads and write everything that it prints to a log file.
+    """Limit the block to a number of CPU threads, and write everything that it prints to a log file.
 
-    An exception ends the process with status 1. Its traceback and the reason are the end of the
-    log; the run shows the reason at its own end (`last_words`). The last line of a job that
-    succeeds has its time (`read_seconds`).
+    An exception ends the process with status 1. The log ends with its traceback and the reason,
+    which the run's summary also shows (`describe_failures`). If the job succeeds, the last line of
+    the log has its wall time (`read_seconds`).
 
-    If `munkey job` asks for one of its outputs, the block runs in the terminal instead, and a
-    debugger works there. In all other jobs a breakpoint raises: there is no terminal to answer from.
+    For `munkey job`, the block runs in the terminal instead, where a debugger works. In all other
+    jobs, a breakpoint raises an error, since there is no terminal.
 
     Parameters
     ----------
     outputs
-        The files that the job makes.
+        The output files of the job.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -68,15 +68,16 @@ def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     keep_freed_memory()
     from threadpoolctl import threadpool_limits
 
-    redirection = _redirect_to_log(log, outputs)
     if os.environ.get(IN_TERMINAL) in outputs:
         redirection = _stay_in_terminal()
+    else:
+        redirection = _redirect_to_log(log, outputs)
     with redirection, threadpool_limits(threads):
         start = time.monotonic()
         yield
-        used = measure_usage()
-        memory = f"{used['max_rss_mb']} MiB of memory at most"
-        print(f"{TOOK}{time.monotonic() - start:.2f} s, {used['cpu_s']} s of CPU, {memory}")
+        usage = measure_usage()
+        memory = f"{usage['max_rss_mb']} MiB of memory at most"
+        print(f"{TOOK}{time.monotonic() - start:.2f} s, {usage['cpu_s']} s of CPU, {memory}")
 
 
 @contextlib.contextmanager
@@ -87,7 +88,7 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
     def refuse_breakpoint(*_: object, **__: object) -> None:
         raise RuntimeError(
-            f"a breakpoint, but nobody sees it here: `munkey job {''.join(outputs[:1])}` stops at it"
+            f"a breakpoint, but there is no terminal here: `munkey job {''.join(outputs[:1])}` stops at it"
         )
 
     with (
@@ -97,7 +98,7 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         contextlib.redirect_stderr(file),
     ):
         sys.breakpointhook = refuse_breakpoint
-        sys.stdin = no_input  # ends pdb.set_trace(), which does not call the hook
+        sys.stdin = no_input  # makes pdb.set_trace() fail, which does not call the hook
         try:
             yield
         except Exception as error:
@@ -111,11 +112,11 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stay_in_terminal() -> Iterator[None]:
-    """Leave output in the terminal. After an exception, start a debugger there if it is asked for."""
+    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set."""
     try:
         yield
     except bdb.BdbQuit:
-        raise SystemExit("The debugger was left, and with it this job.") from None
+        raise SystemExit("The job ended with the debugger.") from None
     except Exception as error:
         traceback.print_exc()
         if POST_MORTEM in os.environ:
@@ -124,33 +125,33 @@ def _stay_in_terminal() -> Iterator[None]:
 
 
 def read_seconds(log: Path) -> float | None:
-    """Return the wall seconds of the job that wrote a log; None if it did not succeed."""
+    """Read the wall seconds of a job from its log; None if it did not succeed."""
     last_line = log.read_text().rstrip().rpartition("\n")[2]
     if not last_line.startswith(TOOK):
         return None
     return float(last_line.removeprefix(TOOK).partition(" ")[0])
 
 
-def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
-    """Return the last words of a run that did not succeed: what failed and why, in at most 30 lines.
+def describe_failures(failed: Mapping[str, str], stopped: bool = False) -> str:
+    """Describe why a run did not succeed, in at most 30 lines: the failed jobs, and the reasons.
 
     Parameters
     ----------
     failed
         The messages of the failed jobs, by the paths of their logs.
     stopped
-        Whether the user stopped the run. Then jobs without a reason in their logs did not fail.
+        Whether the user stopped the run. Then, jobs without a reason in their logs did not fail.
     """
-    again = "run the same command again: finished work is kept."
+    advice = "run the same command again; finished work is kept."
     reasons: dict[str, str] = {}
     for log in failed:
         reason = _read_reason(Path(log))
         if reason or not stopped:
             reasons[log] = reason or KILLED
     if not reasons:
-        return f"The run was stopped; to go on, {again}"
+        return f"The run was stopped. To continue, {advice}"
     shown_logs = list(reasons)[:3]
-    max_lines = 24 // len(shown_logs) - 2  # of each job's reason, besides its message and log
+    max_lines = 24 // len(shown_logs) - 2  # for each job's reason, besides its message and log
     paragraphs = [f"{pluralize(len(reasons), 'job')} failed:"]
     for log in shown_logs:
         reason_lines = reasons[log].splitlines()
@@ -162,12 +163,12 @@ def last_words(failed: Mapping[str, str], stopped: bool = False) -> str:
         paragraphs.append(textwrap.indent("\n".join(lines), "  "))
     if len(reasons) > len(shown_logs):
         paragraphs.append(f"... and {len(reasons) - len(shown_logs)} more, see above")
-    paragraphs.append(f"Fix the above, then {again}")
+    paragraphs.append(f"Fix the above, then {advice}")
     return "\n".join(paragraphs)
 
 
 def _read_reason(log: Path) -> str:
-    """Read from its log why a job failed; empty if the log does not say."""
+    """Read from its log why a job failed; empty if the log has no reason."""
     if not log.exists():
         return ""
     return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
@@ -176,8 +177,8 @@ def _read_reason(log: Path) -> str:
 def keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next tensor (glibc only).
 
-    By default it returns large blocks to the kernel immediately, which clears their pages again in
-    every training step.
+    By default, it returns large blocks to the kernel immediately, which would then have to clear
+    their pages again in every training step.
     """
     trim_threshold = -1  # M_TRIM_THRESHOLD of <malloc.h>
     mmap_max = -4  # M_MMAP_MAX
@@ -187,28 +188,27 @@ def keep_freed_memory() -> None:
 
 
 def now() -> str:
-    """Return the time in UTC, ISO 8601, to the millisecond."""
+    """Return the current time in UTC as ISO 8601, in milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def measure_usage() -> dict[str, float]:
-    """Return this process's peak resident memory [MiB], and its CPU time with its ended children's [s].
+    """Measure the peak resident memory [MiB] of this process, and its CPU time with ended children [s].
 
-    A fork's memory includes the libraries that it shares with its server. Its CPU time does not
-    include their import.
+    The memory of a fork includes the libraries that it shares with its server, but its CPU time does
+    not include their import.
     """
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    megabyte = 2**10
-    if sys.platform == "darwin":  # counts bytes
-        megabyte = 2**20
+    # macOS reports bytes, all others KiB.
+    units_per_mib = 2**20 if sys.platform == "darwin" else 2**10
     status = Path("/proc/self/status")
     if status.exists():
-        # ru_maxrss includes the process before `exec`, a copy of Snakemake. The "high water mark" of
-        # the memory does not.
+        # ru_maxrss includes the time before `exec`, when the process was a copy of Snakemake. VmHWM,
+        # the "high water mark", does not.
         match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
         if match:
             peak = int(match[1])
-    cpu_s = sum(os.times()[:4])  # user and system time, then both of the children
-    return {"max_rss_mb": round(peak / megabyte, 1), "cpu_s": round(cpu_s, 2)}
+    cpu_s = sum(os.times()[:4])  # user and system time of the process, and of its children
+    return {"max_rss_mb": round(peak / units_per_mib, 1), "cpu_s": round(cpu_s, 2)}

@@ -1,4 +1,4 @@
-"""The last words of a run: the files that it was asked for, or that the user stopped it."""
+"""The summary at the end of a run: requested files, lost files and advice."""
 
 import os
 import signal
@@ -19,8 +19,8 @@ from munkey.core.paths import Layout, fill
 from munkey.experiment.run.job import read_seconds
 from munkey.report.tables.terminal import WIDTH, render_plain
 
-STARTED = time.time()  # of this run: Snakemake's process imports this as it begins
-STOPPED = Event()  # set by Ctrl-C, in Snakemake's process
+STARTED = time.time()  # of this run, since Snakemake's process imports this at its start
+STOPPED = Event()  # set by Ctrl-C in Snakemake's process
 
 
 class FailedJob(NamedTuple):
@@ -38,14 +38,14 @@ class FailedJob(NamedTuple):
 
 @dataclass
 class Observations:
-    """The observations of the logger plug-in on the run of this process.
+    """What the logger plug-in observes about the run of this process.
 
     Attributes
     ----------
     failed
         The failed jobs by their numbers.
     has_jobs
-        Whether any jobs are to run, in a dry run too.
+        Whether any jobs will run, or would run in a dry run.
     has_nothing_to_do
         Whether a run that is not dry found all results up to date.
     """
@@ -60,7 +60,7 @@ SEEN = Observations()
 
 
 def notice_ctrl_c() -> None:
-    """Let Ctrl-C set STOPPED before its earlier handler runs. Call this in the main thread."""
+    """Let Ctrl-C set STOPPED before the previous handler runs. Call this in the main thread."""
     earlier_handler = signal.getsignal(signal.SIGINT)
     if not callable(earlier_handler):  # a run in the background may ignore Ctrl-C
         return
@@ -72,8 +72,8 @@ def notice_ctrl_c() -> None:
     signal.signal(signal.SIGINT, handle)
 
 
-def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
-    """Return the files that an earlier run made and that are gone.
+def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
+    """Find the files that an earlier run wrote, but that no longer exist.
 
     Parameters
     ----------
@@ -86,45 +86,53 @@ def lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]
         if not missing_files or not logs:
             continue
         log = Path(logs[0])
-        if log.exists() and read_seconds(log) is not None:  # the job succeeded, so it made them
+        if log.exists() and read_seconds(log) is not None:  # the job succeeded, so they existed
             lost_files += missing_files
     return sorted(lost_files)
 
 
-def lost_files_message(files: Sequence[str], again: bool) -> str:
-    """Return a message on files that an earlier run made and that are gone.
+def describe_lost_files(files: Sequence[str], again: bool) -> str:
+    """Write a message on files that an earlier run wrote, but that no longer exist.
 
     Parameters
     ----------
     again
-        Whether this run makes them again.
+        Whether this run creates them again.
     """
-    subject = f"{files[0]} is"
+    first = files[0]
     if len(files) > 1:
-        subject = f"{len(files)} files, e.g. {files[0]}, are"
-    consequence = "no remaining job reads it. To have it again, use"
+        subject = f"{len(files)} files, e.g. {first}, are"
+        pronoun = "they are"
+    else:
+        subject = f"{first} is"
+        pronoun = "it is"
     if again:
         consequence = (
-            "it is made again, with all that depends on it. To make it alone, stop this run and use"
+            f"{pronoun} created again, with everything that depends on it. To create only {first},"
+            " stop this run and use"
         )
-    return f"{subject} missing (removed since): {consequence} `{format_make_command(files[0])}`"
+    else:
+        consequence = f"no remaining job needs this. To create {first} again, use"
+    return f"{subject} missing (deleted since): {consequence} `{format_make_command(first)}`"
 
 
-def figures_ahead(
-    trainings: int,
+def describe_figure_jobs(
+    training_jobs: int,
     jobs: Mapping[str, Sequence[str]],
     known: Mapping[str, Sequence[str]],
     at_once: int,
     ready: Sequence[str],
 ) -> str:
-    """Return the message before figures for which models must be trained.
+    """Write a message before a run of figures for which models must be trained.
 
     Parameters
     ----------
+    training_jobs
+        The number of jobs that train a model.
     jobs
-        The logs of jobs that are to run, by rule.
+        The logs of the jobs that will run, by rule.
     known
-        The logs of jobs that have run, by rule.
+        The logs of jobs that have run before, by rule.
     at_once
         How many jobs run in parallel.
     ready
@@ -140,27 +148,28 @@ def figures_ahead(
             seconds += len(logs) * fmean(past_seconds)
     about = ""
     if seconds:
-        about = f", about {format_duration(seconds / at_once)} as such jobs went here before"
-    words = (
-        f"These figures need {sum(map(len, jobs.values()))} jobs, {trainings} of which train a model{about}: some show"
-        " ablations, the selection of p_image and p_token, or the course of a training."
+        about = f", about {format_duration(seconds / at_once)} if they take as long as earlier ones"
+    job_count = sum(map(len, jobs.values()))
+    message = (
+        f"These figures need {job_count} jobs, and {training_jobs} of them train a model{about}: some show"
+        " ablations, the selection of p_image and p_token, or the course of training."
     )
     if ready:
-        words += f' Those whose inputs exist: `make run TARGET="{" ".join(ready)}"`.'
-    return words
+        message += f' Those whose inputs exist: `make run TARGET="{" ".join(ready)}"`.'
+    return message
 
 
-def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each data set on which design to deploy, and why.
+def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Write a sentence for each data set on which design to deploy, and why.
 
-    An audit that is older than the metrics does not count.
+    Audits that are older than the metrics are ignored.
 
     Parameters
     ----------
     designs
         The fields of `munkey.report.tables.frontier.Design`.
     """
-    from munkey.report.tables import frontier  # pandas, at the end of a run alone
+    from munkey.report.tables import frontier  # imports pandas, which only the end of a run needs
     from munkey.report.tables.summary import read_main
 
     main = read_main(fill(layout.table, table="main", ending="csv"))
@@ -178,8 +187,8 @@ def advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _find_diverged_lines(tables: Iterable[str]) -> Iterator[str]:
-    """Yield the lines of tables that name what diverged, each once."""
-    lines: dict[str, None] = {}  # an ordered set
+    """Yield the remarks in tables on what diverged, each once."""
+    lines: dict[str, None] = {}  # serves as an ordered set
     for path in tables:
         for line in Path(path).read_text().splitlines():
             if line.startswith("Diverged: "):
@@ -188,39 +197,35 @@ def _find_diverged_lines(tables: Iterable[str]) -> Iterator[str]:
         yield f"{line}\n"
 
 
-def outcome(
-    asked: Iterable[str], layout: Layout, mlflow: str, designs: Iterable[Mapping[str, Any]] = ()
+def summarize_run(
+    requested: Iterable[str], layout: Layout, mlflow: str, designs: Iterable[Mapping[str, Any]] = ()
 ) -> Iterator[str]:
-    """Yield lines at the end of a run: a table, and the places of the files that were asked for.
+    """Yield the lines of a run's summary: a table, and the paths of the requested files.
 
-    After the main table comes the advice which design to deploy, and a page that an earlier run
-    made, marked if it is older than the metrics.
+    The main table is followed by advice on which design to deploy, and by the path of the page if
+    an earlier run wrote it, with a remark if it is older than the metrics.
 
     Parameters
     ----------
     mlflow
-        The place where the runs can be seen.
+        Where the runs in MLflow can be seen.
     designs
-        The designs, as for `recommend_design`.
+        The designs, as for `write_advice`.
     """
     results = Path(layout.all_metrics).parent
-    files = sorted(asked, key=os.path.split)  # folder by folder
+    files = sorted(requested, key=os.path.split)  # folder by folder
     main = fill(layout.table, table="main", ending="md")
     audited = fill(layout.table, table="main-audited", ending="md")
     runtime = fill(layout.table, table="runtime", ending="md")
     tables = [path for path in files if path.endswith(".md") and Path(path).is_file()]
-    table = next(iter(tables), "")
-    if audited in tables:
-        table = audited
-    elif main in tables:
-        table = main
+    table = next((path for path in (audited, main, *tables) if path in tables), "")
     if table:
         yield render_plain(Path(table).read_text())
     if table in (main, audited) and designs:
         try:
-            for sentence in advice(layout, designs):
+            for sentence in write_advice(layout, designs):
                 yield f"{textwrap.fill(sentence, WIDTH)}\n"
-        except DamagedFileError as error:  # the results can be seen all the same
+        except DamagedFileError as error:  # the rest of the summary is still useful
             yield f"{error}\n"
     yield from _find_diverged_lines(path for path in tables if path != table)
     if main in files:

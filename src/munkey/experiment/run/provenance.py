@@ -1,4 +1,4 @@
-"""Where a result comes from: commit, parameters, library versions, device."""
+"""The provenance of a result: commit, parameters, library versions and device."""
 
 import hashlib
 import importlib.metadata
@@ -15,12 +15,12 @@ LIBRARIES = ("torch", "timm", "faiss-cpu", "numpy", "pandas", "scikit-learn", "s
 
 
 class Provenance(TypedDict):
-    """The provenance of a result, as it stands in a record.
+    """The provenance of a result, as a record stores it.
 
     Attributes
     ----------
     commit
-        The commit of the code, which ends in "+changes" if the code differs from it.
+        The commit of the code, followed by "+changes" if the code differs from it.
     """
 
     commit: str
@@ -30,7 +30,7 @@ class Provenance(TypedDict):
 
 
 def provenance(params: Mapping[str, object], device: str) -> Provenance:
-    """Return the provenance of a result of these parameters, computed on this device (cpu or cuda)."""
+    """Return the provenance of a result that was computed with these parameters on cpu or cuda."""
     if device == "cuda":
         from munkey.core import gpu
 
@@ -54,8 +54,9 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
 def _has_changes() -> bool:
     """Return whether the code differs from the commit.
 
-    It does if a tracked file was modified, or if a file of code or of a plug-in is neither tracked
-    nor ignored. Of a plug-in that was copied into site-packages, the version stands for its code.
+    It does if a tracked file was modified, or if a file of the code or of a plug-in is neither
+    tracked nor ignored. Plug-ins in site-packages are not checked, since their version identifies
+    their code.
     """
     if _git("status", "--porcelain", "--untracked-files=no"):
         return True
@@ -77,7 +78,7 @@ def params_digest(params: Mapping[str, object]) -> str:
 
 
 def _git(*args: str) -> str:
-    """Return the output of git; empty if it fails, e.g. outside of a checkout, or is not installed."""
+    """Return git's output; empty if it fails, e.g. outside a checkout, or is not installed."""
     try:
         process = subprocess.run(["git", *args], capture_output=True, text=True, check=False)
     except FileNotFoundError:

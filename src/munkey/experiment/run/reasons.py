@@ -1,4 +1,4 @@
-"""Why a dry run would run each job again, in words: changed knobs, or changed code (`snakemake -n`)."""
+"""Explanations of why a dry run (`snakemake -n`) would rerun jobs, e.g. changed knobs or code."""
 
 import ast
 from collections import Counter
@@ -8,7 +8,7 @@ from typing import Any
 
 from munkey.experiment.run import code_digest
 
-# Params of rules that are single knobs of params.yaml, by their names there.
+# The names in params.yaml of rules' params that are single knobs.
 KNOBS = {
     "depth": "keys.depth",
     "k": "inference.k",
@@ -21,29 +21,29 @@ KNOBS = {
     "requests": "stream.requests",
     "additions": "stream.additions",
 }
-SHOWN = 4  # changes of a job that are listed, and changed files of its code
+SHOWN = 4  # the number of listed changes of a job, and of changed files of its code
 
 
 @dataclass(frozen=True)
 class PlannedJob:
-    """A job that is to run.
+    """A job that will run.
 
     Attributes
     ----------
     what
         The job's message.
     method
-        The method that the job is about, or an empty text.
+        The method that the job applies, if any.
     changed
-        The params that differ from the last time, by name.
+        The params that changed, by name.
     before
-        The values that they had then, as `repr` writes them, without names.
+        The earlier values of params, as `repr` writes them, without names.
     files
         The inputs that changed.
     other
-        Further reasons, in words.
+        Further reasons, as text.
     made_at
-        The time at which the results were made, 0 if they were not.
+        The time at which the results were written; 0 if there are none.
     """
 
     rule: str
@@ -56,10 +56,10 @@ class PlannedJob:
     made_at: float
 
 
-def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
-    """Yield a line for each job that has its own reason to run, then count all others.
+def explain_jobs(jobs: Iterable[PlannedJob]) -> Iterator[str]:
+    """Yield a line for each job with its own reason to run, then the counts of all others.
 
-    The others have never run, or they read a file that another job remakes.
+    The others have never run, or they read a file that another job writes again.
     """
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
@@ -77,17 +77,17 @@ def lines(jobs: Iterable[PlannedJob]) -> Iterator[str]:
             following[job.rule] += 1
         else:
             new[job.rule] += 1
-    for words, rules in (("not made yet", new), ("made from remade files", following)):
+    for label, rules in (("no results yet", new), ("inputs are computed again", following)):
         if rules:
             counts = [f"{rule} ({count})" for rule, count in rules.items()]
-            yield f"  {words}: {', '.join(counts)}"
+            yield f"  {label}: {', '.join(counts)}"
 
 
 def _describe_changes(job: PlannedJob) -> Iterator[str]:
-    """Yield phrases on how the params of a job differ from the last time."""
+    """Yield phrases on how the params of a job changed."""
     earlier_values = list(map(_parse_value, job.before))
     for name, value in job.changed.items():
-        # Snakemake keeps earlier values without their names: take the first that may be its.
+        # Snakemake stores earlier values without their names, so take the first comparable one.
         old = next((earlier for earlier in earlier_values if _is_comparable(earlier, value)), None)
         if name == "code":
             function, _, digest = str(value).partition(" ")
@@ -117,14 +117,14 @@ def _parse_value(text: str) -> object:
 
 
 def _is_comparable(old: object, value: object) -> bool:
-    """Return whether an old value may be of the same param: of its type, and mappings share a key."""
+    """Return whether two values may belong to the same param: their types agree, and mappings share a key."""
     if isinstance(old, Mapping) and isinstance(value, Mapping):
         return bool(old.keys() & value.keys())
     return type(old) is type(value)
 
 
 def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
-    """Return nested settings by dotted names. A job's section `method` is unlearn.METHOD there."""
+    """Flatten nested settings to dotted names, in which a job's section `method` is unlearn.METHOD."""
     values: dict[str, object] = {}
     for name, value in section.items():
         if not isinstance(value, Mapping):
@@ -133,16 +133,16 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
         prefix = str(name)
         if name == "method" and method:
             prefix = f"unlearn.{method}"
-        for key, below in _flatten(value, "").items():
-            values[f"{prefix}.{key}"] = below
+        for key, nested_value in _flatten(value, "").items():
+            values[f"{prefix}.{key}"] = nested_value
     return values
 
 
 def _format_changed_files(digest: str, made_at: float) -> str:
-    """Return the names of the files behind a digest that are newer than the results."""
-    files = code_digest.changed_files(digest, made_at)
+    """List the files behind a digest that are newer than the results."""
+    files = code_digest.list_changed_files(digest, made_at)
     if not files:
-        return "another version than that of the results"
+        return "another version than that behind the results"
     listed = ", ".join(files[:SHOWN])
     if len(files) > SHOWN:
         listed += f" and {len(files) - SHOWN} more"

@@ -17,16 +17,16 @@ def write_record(
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, object],
 ) -> None:
-    """Write the record of a job that has just ended, with its usage and its provenance, to a JSON file.
+    """Write the record of a job that has just ended, with its resource usage and provenance, as JSON.
 
     Parameters
     ----------
     settings
-        The sections of the parameters that the job was given.
+        The sections of the parameters that the job depends on.
     device
         "cpu" or "cuda".
     started
-        The time at which the job began, as `now` writes it.
+        The time at which the job began, from `now`.
     history
         An entry for each epoch.
     facts

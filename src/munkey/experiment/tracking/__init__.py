@@ -1,1 +1,1 @@
-"""The results as MLflow shows them."""
+"""Logging results in MLflow."""

@@ -1,6 +1,6 @@
-"""Logging results in MLflow. Runs are added, never deleted; a tag says which ones show the present results.
+"""Logging results in MLflow. Runs are added, never deleted; a tag marks those with the current results.
 
-Runs of others are left alone: each of ours has the tag `munkey.results`, the folder that it shows.
+Our runs have the tag `munkey.results` with their folder of results. Other runs are not touched.
 """
 
 import json
@@ -17,8 +17,8 @@ from munkey.core.console import pluralize
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import (
     StoreError,
-    experiment_id,
     find_database,
+    get_experiment_id,
     hide_credentials,
     iterate_pages,
     open_store,
@@ -31,39 +31,41 @@ if TYPE_CHECKING:
 
     from munkey.experiment.tracking.runs import Run
 
-RESULTS = "munkey.results"  # tag: the folder of results that a run shows
-PRESENT = "munkey.present"  # tag: `true` if a run shows the results as they are now
-CHANGED = "munkey.changed"  # tag: how its params differ from those of the run that it replaced
-REPLACED = "munkey.replaced"  # tag: the id of that run
-DIGEST = "munkey.digest"  # tag: a hash of the contents of a run
-PARENT = "mlflow.parentRunId"  # tag: the run under which MLflow shows it
-SOURCE = {"mlflow.source.name": "munkey", "mlflow.source.type": "LOCAL"}  # tags
-OWNER = "MUNKEY_OWNER"  # environment: whose runs these are, in place of this machine and folder
+# Tags of a run
+RESULTS = "munkey.results"  # the folder of its results
+PRESENT = "munkey.present"  # `true` if it has the current results
+CHANGED = "munkey.changed"  # how its params differ from those of the run that it replaced
+REPLACED = "munkey.replaced"  # the id of that run
+DIGEST = "munkey.digest"  # a hash of its contents
+PARENT = "mlflow.parentRunId"  # the run that it is nested under
+SOURCE = {"mlflow.source.name": "munkey", "mlflow.source.type": "LOCAL"}
+# Environment variable: the owner of runs, instead of this machine and folder
+OWNER = "MUNKEY_OWNER"
 UI = "http://127.0.0.1:{port}"
 UI_PORT = 5000
 METRICS_PER_CALL = 1000  # MLflow's limit
 PARAMS_PER_CALL = 100  # MLflow's limit
 CHANGED_LENGTH = 500  # characters
-NO_SETTING = "no setting: code, data or versions"  # what changed
-SHOWN_CHANGES = 3  # at the end of a run
-TABLE = "main.json"  # artifact that MLflow shows as a table
+NO_SETTING = "no setting: code, data or versions"  # if no param changed
+SHOWN_CHANGES = 3  # in the summary at the end of a run
+TABLE = "main.json"  # the artifact that MLflow shows as a table
 
 
 class LogSummary(NamedTuple):
-    """What a run has logged.
+    """A summary of the logged runs.
 
     Attributes
     ----------
     unchanged, added
         The numbers of runs.
     pages
-        The address of each run.
+        The address of each run's page.
     comparisons
         The addresses of pages that compare runs, by name.
     replaced
-        How many runs showed earlier results until now.
+        The number of earlier runs whose results were replaced.
     changes
-        How their settings differ from the present ones.
+        How the settings changed compared with these runs.
     """
 
     unchanged: int
@@ -80,8 +82,8 @@ class LogSummary(NamedTuple):
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
     """Log the runs, and print a summary. Returns the content of the job's result file.
 
-    In that file, `failure` says why the store cannot be used, or is None; then each run has its
-    page.
+    Its `failure` is the reason why the store cannot be used, or None. If it is None, each run has
+    the address of its page.
 
     Parameters
     ----------
@@ -115,27 +117,30 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """Return the number of the next attempt to log, from the file that the last one wrote at `path`.
+    """Return the number of the next attempt to log, given the file that the last attempt wrote.
 
-    It is a parameter of the job, so it changes after a failed attempt, which the next run repeats,
-    and stays the same after a successful one.
+    The number is a parameter of the job. It increases after a failed attempt, so that the next run
+    repeats the job, and stays the same after a successful one.
     """
     if not Path(path).exists():
         return 0
     try:
         last = read_json(path)
     except DamagedFileError:
-        return -1  # unlike that of any attempt
+        return -1  # differs from the number of any attempt, so the job is repeated
     attempt = int(last.get("attempt", 0))
     if last.get("failure"):
         attempt += 1
     return attempt
 
 
-def outcome(path: str) -> str:
-    """Return the words on MLflow at the end of a run: where to look, or why it failed.
+def describe_outcome(path: str) -> str:
+    """Return where a run's results can be seen in MLflow, or why logging failed.
 
-    `path` is the file that the job of tracking wrote.
+    Parameters
+    ----------
+    path
+        The file that the tracking job wrote.
     """
     if not Path(path).exists():
         return "make ui"
@@ -148,15 +153,15 @@ def outcome(path: str) -> str:
     return "make ui"
 
 
-def replaced_message(path: str, since: float) -> str:
-    """Return the words at the end of a run on earlier runs whose results it replaced, if any.
+def describe_replaced_runs(path: str, since: float) -> str:
+    """Describe the earlier runs whose results a run replaced; empty if there are none.
 
     Parameters
     ----------
     path
-        The file that the job of tracking wrote.
+        The file that the tracking job wrote.
     since
-        The time at which this run began. An older file reports what earlier runs replaced.
+        The time at which this run began. An older file was written by an earlier run.
     """
     if not Path(path).exists() or Path(path).stat().st_mtime < since:
         return ""
@@ -167,26 +172,30 @@ def replaced_message(path: str, since: float) -> str:
     listed = "; ".join(changes[:SHOWN_CHANGES])
     if len(changes) > SHOWN_CHANGES:
         listed += f" and {len(changes) - SHOWN_CHANGES} more"
-    words = (
+    message = (
         f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and files on disk are"
-        " the present ones. To keep both on disk: a `name` of its own, `ablations`, or `dvc exp run -S`"
+        " the current ones. To keep both on disk: set another `name`, or use `ablations` or `dvc exp run -S`"
         " (docs/running.md#change-a-knob-compare)"
     )
-    return textwrap.fill(words, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
+    return textwrap.fill(message, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
 
 
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
-    """Log those of the runs that the store at `uri` does not have yet, and tag all as present.
+    """Log the runs that the store at `uri` does not have yet, and tag all of them as present.
 
-    Waits while another process logs. Raises StoreError if the store cannot be used: runs logged
-    before are still there, and the next call goes on from there.
+    Waits while another process logs.
 
     Parameters
     ----------
     runs
         The runs, each after the one that it is nested under.
+
+    Raises
+    ------
+    StoreError
+        If the store cannot be used. The next call continues after the runs that were logged.
     """
-    # Read our own files before the store is opened: a fault in them is not a StoreError.
+    # Read our own files before opening the store, since a fault in them is not a StoreError.
     digests = [run.digest() for run in runs]
     owner = get_owner(configuration, uri)
     database = find_database(uri)
@@ -195,7 +204,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
         for run in runs:
             name = run.experiment
             if name not in experiments:
-                experiments[name] = experiment_id(client, name, database)
+                experiments[name] = get_experiment_id(client, name, database)
         by_digest: dict[tuple[str, str], MlflowRun] = {}
         present_by_name: dict[tuple[str, str], MlflowRun] = {}
         present = []
@@ -215,7 +224,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
             same_run = by_digest.get((experiment, digest))
             replaced_run = present_by_name.get((experiment, run.name))
             is_present = same_run is not None and same_run.data.tags.get(PRESENT) == "true"
-            # Also if an edit was taken back: then the earlier run replaces the later one.
+            # If an edit was reverted, the earlier run replaces the later one.
             if replaced_run and not is_present:
                 tags[REPLACED] = replaced_run.info.run_id
                 tags[CHANGED] = _describe_changes(replaced_run, run)
@@ -231,7 +240,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
         for earlier in replaced:
             client.set_tag(earlier.info.run_id, PRESENT, "false")
         site = get_site(uri)
-        addresses = comparisons(client, site, owner)
+        comparisons = list_comparisons(client, site, owner)
     pages = []
     for run in runs:
         experiment = experiments[run.experiment]
@@ -240,17 +249,17 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
         unchanged=len(runs) - added,
         added=added,
         pages=pages,
-        comparisons=addresses,
+        comparisons=comparisons,
         replaced=len(replaced),
         changes=list(changes),
     )
 
 
 def get_owner(configuration: str, uri: str) -> str:
-    """Return the owner of a configuration's runs: a name of its results that is unique in the store.
+    """Return the owner of a configuration's runs, a name of its results that is unique in the store.
 
-    In an SQLite file, it is the path from the file to the folder of results; elsewhere machine and
-    path, or what MUNKEY_OWNER says.
+    In an SQLite store, it is the path from the file to the folder of results. In other stores, it
+    is machine and path, or the value of MUNKEY_OWNER and the configuration.
     """
     results = Path("results", configuration).absolute()
     database = find_database(uri)
@@ -263,22 +272,22 @@ def get_owner(configuration: str, uri: str) -> str:
 
 
 def get_site(uri: str, port: int = UI_PORT) -> str:
-    """Return the address that the pages of a store's runs begin with."""
+    """Return the base address of the pages of a store's runs."""
     if uri.startswith("http"):
         return hide_credentials(uri).rstrip("/")
     return UI.format(port=port)
 
 
-def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
-    """Return addresses of MLflow's page that compares runs, by name.
+def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
+    """List addresses of MLflow's page that compares runs, by name.
 
-    It compares the present methods of each data set and rate; these methods with the runs that they
-    replaced, if any; and the methods of all folders of results with that data set and rate.
+    There is a comparison of the present methods for each data set and rate, one of these methods
+    with the runs that they replaced, if any, and one of the methods in all folders of results.
 
     Parameters
     ----------
     owner
-        The owner of the runs; None for those of all owners.
+        The owner of the runs; None for all owners.
     """
     experiments = {}  # names by id
     for mlflow_experiment in iterate_pages(client.search_experiments):
@@ -317,9 +326,9 @@ def comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> 
 
 
 def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """Return the address that compares runs, the smallest gap first.
+    """Return the address of the page that compares runs, sorted by gap.
 
-    Oracles and originals, which have no gap, are last.
+    Oracles and originals, which have no gap, come last.
     """
 
     def get_gap_and_name(run: "MlflowRun") -> tuple[float, str]:
@@ -332,9 +341,9 @@ def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowR
 
 
 def _find_finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]":
-    """Return the runs of an owner.
+    """Return the finished runs of an owner.
 
-    Those that were cut off while they were written are marked as killed and left out.
+    Runs whose logging was interrupted are marked as killed, and left out.
     """
     experiments = []
     for experiment in iterate_pages(client.search_experiments):
@@ -350,7 +359,7 @@ def _find_finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]"
 
 
 def _set_tags(client: "MlflowClient", run: "MlflowRun", tags: Mapping[str, str]) -> None:
-    """Set those tags of a run that differ."""
+    """Set the tags of a run whose values differ."""
     for name, value in tags.items():
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
@@ -372,7 +381,7 @@ def _describe_changes(before: "MlflowRun", run: "Run") -> str:
 
 
 def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
-    """Add a run and return its id. It is marked as finished at the very end, so one cut off is not."""
+    """Add a run and return its id. It is marked as finished only when it is complete."""
     from mlflow.entities import Metric, Param
 
     start = _parse_milliseconds(run.started)

@@ -1,7 +1,7 @@
-"""The runs in MLflow: one for each method and rate, its seeds nested below it, and one for the tables.
+"""The runs in MLflow: one for each method and rate, with its seeds nested below it, and one for tables.
 
-A method's run has means and standard deviations over its seeds. The files on disk are the truth:
-MLflow is a log.
+A method's run has means and standard deviations over its seeds. MLflow is only a log; the results are
+the files on disk.
 """
 
 import hashlib
@@ -21,15 +21,17 @@ from munkey.settings import Sections, dump_sections
 
 ValueT = TypeVar("ValueT")
 CURVES = ("loss", "accuracy", "lr")
-SEED_GAP = "seed_gap"  # of one seed alone; `gap` is that of the means over seeds, as in the tables
-NOTE = "mlflow.note.content"  # a tag that MLflow shows as the description
+SEED_GAP = (
+    "seed_gap"  # the gap of one seed; `gap` is that of the means over seeds, as in the tables
+)
+NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 COMMIT = "mlflow.source.git.commit"
 NOTES = {
     "method": (
         "Means over the seeds nested below; `_sd` is a standard deviation over them (ddof = 1). `gap` is the tables'"
         " Avg Gap: from these means to those of the oracle."
     ),
-    "run": f"One seed. `{SEED_GAP}` is the gap from this seed alone to the same seed of the oracle.",
+    "run": f"One seed. `{SEED_GAP}` is the gap between this seed and the same seed of the oracle.",
     "table": "The tables of this configuration.",
 }
 
@@ -65,7 +67,7 @@ class Run:
     parent: str = ""
 
     def digest(self) -> str:
-        """Return a hash of everything it shows, artifacts included."""
+        """Return a hash of the run's contents, including its artifacts."""
         files = [hashlib.sha256(read_bytes(path)).hexdigest() for path in self.artifacts]
         text = json.dumps([asdict(self), files], sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()
@@ -80,7 +82,7 @@ class Results:
     titles
         The title of each system.
     inference
-        The sections of params.yaml that answers depend on, by data set and system.
+        The sections of params.yaml that predictions depend on, by data set and system.
     """
 
     layout: Layout
@@ -90,7 +92,7 @@ class Results:
 
 
 def make_runs(results: Results) -> list[Run]:
-    """Return all runs to log, each after the one that it is nested under."""
+    """Make all runs to log, each after the one that it is nested under."""
     return [*_make_method_runs(results), *_make_table_runs(results.layout)]
 
 
@@ -110,9 +112,9 @@ def _make_method_runs(results: Results) -> Iterator[Run]:
 
 
 def _average_runs(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
-    """Return the run over seeds, with means and standard deviations from the table.
+    """Make the run over seeds, with means and standard deviations from the table.
 
-    Its params and tags are those that all seeds share.
+    Its params and tags are those that all seeds have in common.
     """
     first = seeds[0]
     params = _select_shared_entries([run.params for run in seeds])
@@ -137,7 +139,7 @@ def _average_runs(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Ru
 
 
 def _select_shared_entries(records: Sequence[Mapping[str, ValueT]]) -> dict[str, ValueT]:
-    """Return the entries that all records share."""
+    """Select the entries that all records have in common."""
     shared_entries = dict(records[0])
     for record in records[1:]:
         for name in list(shared_entries):
@@ -198,7 +200,7 @@ def _make_seed_runs(results: Results) -> Iterator[Run]:
 
 
 def _make_table_runs(layout: Layout) -> Iterator[Run]:
-    """Yield a run with the tables for each data set. Their numbers are those of the methods' runs."""
+    """Yield a run with the tables for each data set. It has no metrics, which the methods' runs have."""
     main = fill(layout.table, table="main", ending="csv")
     artifacts = [main, layout.all_metrics]
     for table in ("main", "runtime"):
@@ -216,7 +218,7 @@ def _make_table_runs(layout: Layout) -> Iterator[Run]:
 
 
 def flatten(settings: Mapping[str, object], prefix: str = "") -> dict[str, object]:
-    """Return nested settings by dotted names: {"train.lr": 1} for {"train": {"lr": 1}}."""
+    """Flatten nested settings to dotted names: {"train.lr": 1} for {"train": {"lr": 1}}."""
     flattened: dict[str, object] = {}
     for name, value in settings.items():
         if isinstance(value, Mapping):
@@ -238,7 +240,7 @@ def _read_curves(
 
 
 def _compute_data_digest(dataset: str, layout: Layout) -> str:
-    """Return a hash of the checksums of a data set's images and samples."""
+    """Compute a hash of the checksums of a data set's images and samples."""
     images = Path(fill(layout.images, dataset=dataset))
     samples = Path(fill(layout.samples, dataset=dataset))
     checksums = checksum_path(images).read_bytes() + checksum_path(samples).read_bytes()

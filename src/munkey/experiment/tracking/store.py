@@ -1,4 +1,4 @@
-"""An MLflow store, used through MLflow's client: it opens, or it is refused within seconds and in a sentence."""
+"""Opening an MLflow store, or failing within seconds with a clear message."""
 
 import os
 import re
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 ItemT = TypeVar("ItemT")
 
-LOCK = Path(".snakemake/mlflow.lock")  # for a server; an SQLite file has a lock beside it
-ARTIFACTS = "mlartifacts"  # the folder beside an SQLite file
-WAIT_S = 10  # for a server to answer, and for another process to unlock an SQLite file
-TURN_S = 600  # for other processes that log
-DEFAULTS = {  # the user may set these in the environment
+LOCK = Path(".snakemake/mlflow.lock")  # for a server; the lock of an SQLite file is next to it
+ARTIFACTS = "mlartifacts"  # the folder next to an SQLite file
+WAIT_S = 10  # for a server to respond, or for another program to unlock an SQLite file
+TURN_S = 600  # for other processes of munkey that log
+DEFAULTS = {  # of environment variables, unless the user sets them
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": str(WAIT_S),
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
@@ -31,12 +31,13 @@ class StoreError(OSError):
 
 @contextmanager
 def open_store(uri: str) -> "Iterator[MlflowClient]":
-    """Open the store at `uri`, alone: other processes of this folder, or of an SQLite file, wait.
+    """Open the store at `uri` exclusively: other processes of munkey wait, if they use the same SQLite file or folder.
 
     Raises
     ------
     StoreError
-        If the store refuses, does not answer, is locked or is not a store, also inside the block.
+        If the store is not valid, refuses the connection, does not respond or is locked, also
+        inside the block.
     """
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -56,7 +57,7 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
         lock.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(lock, timeout=TURN_S):
             if database:
-                # MLflow would try for minutes to open a file that is locked or no database.
+                # MLflow would retry for minutes if the file is locked, or is not a database.
                 connection = sqlite3.connect(database, timeout=WAIT_S, isolation_level=None)
                 with closing(connection):
                     connection.execute("BEGIN IMMEDIATE")
@@ -71,17 +72,17 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
 
 
 def find_database(uri: str) -> Path | None:
-    """Return the file of an SQLite store; None for a server."""
+    """Return the file of an SQLite store, or None for a server."""
     if not uri.startswith("sqlite:///"):
         return None
     return Path(uri.removeprefix("sqlite:///")).resolve()
 
 
-def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
-    """Return the id of an experiment, which is created if it is missing.
+def get_experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
+    """Return the id of an experiment, which is created if it does not exist.
 
-    Raises StoreError if an SQLite file was moved or copied: MLflow keeps the absolute path of an
-    experiment's artifacts, so they would be logged beside the old file.
+    Raises StoreError if an SQLite file was moved or copied. Since MLflow stores the absolute path of
+    an experiment's artifacts, they would be logged next to the old file.
     """
     from mlflow.exceptions import MlflowException
 
@@ -93,7 +94,8 @@ def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> s
         try:
             return client.create_experiment(name, artifact_location=location)
         except MlflowException:
-            experiment = client.get_experiment_by_name(name)  # another process created it just now
+            # Another process may just have created it.
+            experiment = client.get_experiment_by_name(name)
             if experiment is None:
                 raise
     if experiment.lifecycle_stage == "deleted":
@@ -109,12 +111,12 @@ def experiment_id(client: "MlflowClient", name: str, database: Path | None) -> s
 
 
 def hide_credentials(uri: str) -> str:
-    """Return the address of a store without a user's name and password."""
+    """Remove user name and password from the address of a store."""
     return re.sub(r"//[^/@]*@", "//", uri)
 
 
 def iterate_pages(search: "Callable[..., PagedList[ItemT]]", *arguments: object) -> Iterator[ItemT]:
-    """Yield all results of a search of the client, page after page."""
+    """Yield all results of one of the client's searches, page by page."""
     token = None
     while True:
         page = search(*arguments, page_token=token)
@@ -127,13 +129,14 @@ def iterate_pages(search: "Callable[..., PagedList[ItemT]]", *arguments: object)
 def _explain(error: BaseException) -> str:
     """Explain in one line why a store cannot be used.
 
-    The line is the error of the system or of SQLite, which libraries wrap in errors of their own.
+    Libraries wrap the error of the operating system or of SQLite in their own errors, so the
+    innermost one is used.
     """
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError | sqlite3.Error):
             error = cause
         cause = cause.__cause__ or cause.__context__
-    if type(error) is TimeoutError:  # not a lock's
-        return f"it did not answer in time ({WAIT_S} s unless MLFLOW_HTTP_REQUEST_TIMEOUT says otherwise)"
+    if type(error) is TimeoutError:  # not that of the file lock, a subclass
+        return f"it did not respond in time ({WAIT_S} s, unless MLFLOW_HTTP_REQUEST_TIMEOUT is set)"
     return " ".join(str(error).split())[:300]
