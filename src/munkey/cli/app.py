@@ -12,8 +12,8 @@ import typer.core
 from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
 
 HELP = """
-Use a trained model: classify pictures, and forget samples in milliseconds, with proof. Run the experiments that train
-models: estimate their cost, and look at their results.
+Classify pictures with a trained model, and forget samples in milliseconds, with proof. Run the experiments that train
+models, estimate their cost, and look at their results.
 
 \b
   munkey export default/digits/seed0 model      export a result of the pipeline as a model
