@@ -19,10 +19,10 @@ from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
 from munkey.report.tables import ablations, paper
-from munkey.report.tables.audits import attacks_tables, collect_residue, storage_tables
-from munkey.report.tables.main import main_table, main_tables, render_all_tables
+from munkey.report.tables.audits import make_attack_tables, collect_residue, make_storage_tables
+from munkey.report.tables.main import main_table, make_main_tables, render_all_tables
 from munkey.report.tables.markup import ABSENT
-from munkey.report.tables.ranks import INDEX, rank_by_title, rank_table
+from munkey.report.tables.ranks import INDEX, rank_by_title, make_rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
@@ -152,7 +152,7 @@ def test_gaps_are_drawn_where_a_data_set_has_the_rate_and_nowhere_else(width):
 
 @pytest.mark.parametrize("markup", ["markdown", "html"])
 def test_the_main_table_has_a_number_where_something_was_run_and_nothing_elsewhere(markup):
-    tables = main_tables(summary(), ROWS, markup)
+    tables = make_main_tables(summary(), ROWS, markup)
     assert [table.title.partition(":")[0] for table in tables] == list(GRIDS)
     for table, grid in zip(tables, GRIDS.values(), strict=True):
         assert f"n = {len(grid.seeds)} seed" in table.title
@@ -188,7 +188,7 @@ def test_what_audits_found_stands_beside_the_data_sets_that_were_audited(tmp_pat
     audit = pd.DataFrame([line | {"share": 2.0, "share_low": 1.0, "share_high": 3.0}])
     residue = collect_residue({tmp_path / "cifar10": audit})
     for table, dataset in zip(
-        main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True
+        make_main_tables(summary(), ROWS, "markdown", residue), GRIDS, strict=True
     ):
         column = table.frame.set_index("Method")["residual share [%]"]
         assert column["MUNKEY"] == ("2.0 [1.0, 3.0]" if dataset == "cifar10" else ABSENT)
@@ -259,7 +259,7 @@ def test_ranks_are_of_the_methods_that_every_data_set_has():
     assert ranks.columns.tolist() == ["CF", "SSD", "MUNKEY"]
     assert len(ranks) == sum(len(grid.rates) * len(grid.seeds) for grid in grids.values())
     assert (ranks == [1.0, 2.0, 3.0]).all(axis=None)
-    table = rank_table(ranks)
+    table = make_rank_table(ranks)
     assert (
         table.title.startswith("bloodmnist, cifar10: ")
         and "n = 5 pairs of data set and seed" in table.title
@@ -363,7 +363,7 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
         for method in GRIDS[name].methods
     ]
     rows = [row for row in ROWS if row.name not in TRAINED]
-    titled = attacks_tables(pd.DataFrame(attacked), measured(), rows)
+    titled = make_attack_tables(pd.DataFrame(attacked), measured(), rows)
     assert [table.title for table in titled] == [
         f"{name}, forget rate {100 * rate:g} %: n = {len(GRIDS[name].seeds)} seed{'s' * (len(GRIDS[name].seeds) > 1)}"
         for name, rate in PLACES
@@ -386,7 +386,7 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
         for file in ("original", "unlearned")
     ]
     tables = {
-        table.title.partition(":")[0]: table for table in storage_tables(pd.DataFrame(searched))
+        table.title.partition(":")[0]: table for table in make_storage_tables(pd.DataFrame(searched))
     }
     assert {name: len(table.frame) for name, table in tables.items()} == {
         name: len(grid.rates) for name, grid in GRIDS.items()

@@ -58,10 +58,10 @@ def audit(
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
-    audit_table = tables.audit_table(tables.select_first_rows(verdicts), dataset)
+    audit_table = tables.make_audit_table(tables.select_first_rows(verdicts), dataset)
     write_text(markdown, render_or_note([audit_table], "markdown"))
     theme.save(forest_plot(verdicts), svg.with_suffix(""))
-    write_text(strata, render_or_note([tables.strata_table(verdicts, dataset)], "markdown"))
+    write_text(strata, render_or_note([tables.make_strata_table(verdicts, dataset)], "markdown"))
     theme.save(strata_plot(verdicts), strata_svg.with_suffix(""))
 
 
@@ -89,7 +89,7 @@ def audit_grid(
         rows.extend(setting_rows)
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     grid = read_table(table)
-    write_text(markdown, render_or_note([tables.grid_table(grid, dataset)], "markdown"))
+    write_text(markdown, render_or_note([tables.make_grid_table(grid, dataset)], "markdown"))
     theme.save(grid_plot(grid), svg.with_suffix(""))
 
 
@@ -102,7 +102,7 @@ def attacks(
         lines.extend(make_attack_lines(run))
     results = pd.DataFrame(lines)
     write_text(table, results.to_csv(index=False))
-    attack_tables = tables.attacks_tables(results, read_metrics([metrics]), rows)
+    attack_tables = tables.make_attack_tables(results, read_metrics([metrics]), rows)
     write_text(markdown, render_or_note(attack_tables, "markdown"))
 
 
@@ -112,7 +112,7 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     for files in progress(systems, "system", "systems"):
         rows.extend(make_storage_lines(files))
     write_csv(table, rows, STORAGE_COLUMNS)
-    write_text(markdown, render_or_note(tables.storage_tables(read_table(table)), "markdown"))
+    write_text(markdown, render_or_note(tables.make_storage_tables(read_table(table)), "markdown"))
 
 
 def differencing(
@@ -153,5 +153,5 @@ def differencing(
             warn(f"{method.title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(rows)
     write_text(table, precisions.to_csv(index=False))
-    precision_tables = tables.differencing_tables(precisions, dataset)
+    precision_tables = tables.make_differencing_tables(precisions, dataset)
     write_text(markdown, render_or_note(precision_tables, "markdown"))

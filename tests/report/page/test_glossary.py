@@ -7,7 +7,7 @@ import pandas as pd
 from munkey.report.page import glossary
 from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.main import main_tables
+from munkey.report.tables.main import make_main_tables
 from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import summarize
@@ -19,11 +19,11 @@ PLAIN = {"Method", "Data set", "Forget"}
 def test_every_column_of_numbers_is_explained():
     summary = summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS)
     shown = [
-        *main_tables(summary, ROWS, "html", {"digits": {}}),
+        *make_main_tables(summary, ROWS, "html", {"digits": {}}),
         runtime_table(summary, ROWS, "html"),
     ]
     designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
-    shown.append(frontier.frontier_table(frontier.collect_points(summary, None, designs), "html"))
+    shown.append(frontier.make_frontier_table(frontier.collect_points(summary, None, designs), "html"))
     for column in {column for table in shown for column in table.frame} - PLAIN:
         assert glossary.find_meaning(column), column
 

@@ -33,7 +33,7 @@ def test_each_case_is_compared_with_the_oracle_of_its_own_kind():
 
 def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
     far = CASES | {"inference.fusion/rank": 2.2, "aggregation/rank": 9.0}
-    ((title, frame, _),) = ablations.knob_tables(
+    ((title, frame, _),) = ablations.make_knob_tables(
         summary_of("digits", gaps=far), CASE_ROWS, "markdown"
     )
     assert "n = 2 seeds" in title and "10 %" in title
@@ -44,7 +44,7 @@ def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
 
 def test_the_papers_layouts_name_its_strategies():
     summary = summary_of("digits", "other")
-    ((_, short, _),) = ablations.strategy_tables(summary, CASE_ROWS, "latex")
+    ((_, short, _),) = ablations.make_strategy_tables(summary, CASE_ROWS, "latex")
     assert short["Strategy"].tolist() == ["Direct Key", "Ensemble", "Rank"]
     assert list(short.columns) == [
         "Strategy",
@@ -76,7 +76,7 @@ def test_the_papers_layouts_show_fusions_that_were_trained_apart_and_those_of_on
 
 
 def test_the_short_table_marks_gaps_but_not_sensitivities():
-    ((_, short, _),) = ablations.strategy_tables(summary_of("digits"), CASE_ROWS, "markdown")
+    ((_, short, _),) = ablations.make_strategy_tables(summary_of("digits"), CASE_ROWS, "markdown")
     assert short["P_s, digits"].tolist() == ["0.150 ± 0.071"] * 3
     marks = short["Avg Gap, digits"].tolist()
     assert [gap[:2] for gap in marks] == ["8.", "**", "5."]
@@ -84,7 +84,7 @@ def test_the_short_table_marks_gaps_but_not_sensitivities():
 
 def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column():
     parts = [summary_of("digits"), summary_of("cifar10", gaps={"aggregation/rank": 5.0})]
-    ((_, short, _),) = ablations.strategy_tables(
+    ((_, short, _),) = ablations.make_strategy_tables(
         pd.concat(parts, ignore_index=True), CASE_ROWS, "markdown"
     )
     short = short.set_index("Strategy")
@@ -94,7 +94,7 @@ def test_a_strategy_that_only_one_data_set_has_leaves_a_gap_in_the_others_column
 
 def test_encoders_stand_with_their_oracles_first():
     gaps = {"keys.encoder/resnet18": 5.0, "keys/vit-b16_224": 1.0, "inference.k/8": 0.5}
-    ((_, frame, _),) = ablations.encoder_tables(
+    ((_, frame, _),) = ablations.make_encoder_tables(
         summary_of("digits", gaps=gaps), CASE_ROWS, "markdown"
     )
     models = [
@@ -139,6 +139,6 @@ def test_values_that_are_all_numbers_are_read_back_as_they_are_named(tmp_path):
     summary = summary_of("cifar10", gaps={"inference.k/8": 1.0, "munkey.token_dim/32": 2.0})
     write_text(tmp_path / "ablations.csv", summary.to_csv(index=False))
     read = ablations.read(tmp_path / "ablations.csv")
-    (table,) = ablations.knob_tables(read, CASE_ROWS, "markdown")
+    (table,) = ablations.make_knob_tables(read, CASE_ROWS, "markdown")
     assert table.frame["Value"].tolist() == ["8", "32"]
     assert paper.compare(read.iloc[:0], read).empty

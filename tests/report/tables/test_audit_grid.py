@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.tables.audits import grid_table, list_knobs
+from munkey.report.tables.audits import make_grid_table, list_knobs
 
 NUMBERS = {
     "chance": 2.0,
@@ -52,7 +52,7 @@ def test_only_knobs_that_differ_are_named(grid):
 
 def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
     grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
-    titled = grid_table(grid, "digits")
+    titled = make_grid_table(grid, "digits")
     assert (
         titled.title
         == "digits: 4 pairs of models for each setting; Spearman's correlation of P_s and share: 1.00"
@@ -75,7 +75,7 @@ def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
 
 def test_beside_a_model_with_a_head_stands_what_the_head_alone_has(grid):
     grid["alone_after"] = [96.44, 96.44, np.nan, np.nan, np.nan, np.nan]
-    assert grid_table(grid, "digits").frame["TA after, head alone"].tolist() == ["96.4", "–", "–"]
+    assert make_grid_table(grid, "digits").frame["TA after, head alone"].tolist() == ["96.4", "–", "–"]
 
 
 def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):

@@ -11,14 +11,14 @@ from munkey.core.files import read_table
 from munkey.jobs import audit as job
 from munkey.report.figures.shares import forest_plot
 from munkey.report.tables.audits import (
-    attacks_tables,
-    audit_table,
+    make_attack_tables,
+    make_audit_table,
     collect_residue,
-    differencing_tables,
+    make_differencing_tables,
     format_decimal,
     select_first_rows,
-    storage_tables,
-    strata_table,
+    make_storage_tables,
+    make_strata_table,
 )
 from munkey.report.tables.summary import Row
 
@@ -94,7 +94,7 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
         )
         audit[f"put_{name}"] = value / 100
     audit["share_of_low_low"] = -1234.0
-    titled = strata_table(audit, "digits")
+    titled = make_strata_table(audit, "digits")
     assert titled.frame.iloc[0].tolist() == [
         *[
             "MUNKEY",
@@ -110,16 +110,16 @@ def test_strata_stand_beside_the_average_and_name_what_it_hides(audit):
         in titled.remark
     )
     overlapping = audit.assign(share_high=25.0)  # the tenth's interval begins at 20
-    assert "than of all samples: no method" in strata_table(overlapping, "digits").remark
+    assert "than of all samples: no method" in make_strata_table(overlapping, "digits").remark
     assert "No residue found on average, but above 0 here: MUNKEY, top tenth 30.0" in titled.remark
     assert (
         "need at least two pairs"
-        in strata_table(audit.drop(columns="share_of_top"), "digits").remark
+        in make_strata_table(audit.drop(columns="share_of_top"), "digits").remark
     )
 
 
 def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
-    assert audit_table(audit, "digits").frame["Model, and what was done"].tolist() == [
+    assert make_audit_table(audit, "digits").frame["Model, and what was done"].tolist() == [
         "Original (M)",
         "MUNKEY",
         "MUNKEY, image alone",
@@ -129,10 +129,10 @@ def test_rows_are_named_by_what_was_done_and_how_they_were_asked(audit):
 
 
 def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audit):
-    titled = audit_table(audit, "digits")
+    titled = make_audit_table(audit, "digits")
     assert titled.title == "digits: 2 to 8 pairs of models, percent"
     assert (
-        audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
+        make_audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
     )
     line = titled.frame.iloc[1]
     assert line["residual share [%]"] == "4.2 [-2.0, 10.5]"
@@ -166,7 +166,7 @@ def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monk
 def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
     axes = forest_plot(audit).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == [*audit_table(audit, "").frame.iloc[:-1, 0], "Control: trained to remember"]
+    assert names == [*make_audit_table(audit, "").frame.iloc[:-1, 0], "Control: trained to remember"]
     points = {
         (line.get_ydata()[0], round(float(line.get_xdata()[0]), 2)): line.get_marker()
         for line in axes.lines
@@ -240,7 +240,7 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
         ]
     )
     rows = [Row("cf", "CF", "retrain-t"), Row("ssd", "SSD", "retrain-t")]
-    (titled,) = attacks_tables(pd.DataFrame(lines), tidy, rows)
+    (titled,) = make_attack_tables(pd.DataFrame(lines), tidy, rows)
     assert titled.title == "digits, forget rate 10 %: n = 2 seeds"
     assert titled.frame["MIA"].tolist() == ["49.5", "60.5"]
     assert titled.frame["Loss: AUROC"].tolist() == ["51.0 [43.0, 60.0]"] * 2
@@ -287,7 +287,7 @@ def stored(
 
 def test_what_files_hold_is_summed_over_seeds():
     lines = [stored(0.1, seed, file, *found) for seed in (0, 2) for file, found in FILES.items()]
-    (titled,) = storage_tables(
+    (titled,) = make_storage_tables(
         pd.DataFrame(
             [*lines, stored(0.02, 0, "original", 3, 6), stored(0.02, 0, "unlearned", 1, 2)]
         )
@@ -308,7 +308,7 @@ def test_a_table_of_what_files_hold_says_how_exact_each_deletion_is():
     for title, deletion in (("MUNKEY", None), ("LDA", "exact"), ("KRR", "exact given lam")):
         for file, found in FILES.items():
             lines.append(stored(0.1, 0, file, *found) | {"title": title, "deletion": deletion})
-    (titled,) = storage_tables(pd.DataFrame(lines))
+    (titled,) = make_storage_tables(pd.DataFrame(lines))
     assert titled.frame["deletion is"].tolist() == ["–", "exact", "exact given lam"]
     assert "but the constants were chosen with the samples" in titled.remark
 
@@ -318,7 +318,7 @@ def test_a_search_that_proves_nothing_gives_no_number():
         stored(0.1, 0, "original", 3, 6),
         stored(0.1, 0, "unlearned", np.nan, np.nan, "not found either"),
     ]
-    ((_, frame, _),) = storage_tables(pd.DataFrame(lines))
+    ((_, frame, _),) = make_storage_tables(pd.DataFrame(lines))
     assert frame.iloc[0].tolist() == [
         "MUNKEY",
         "10 %",
@@ -335,20 +335,20 @@ def test_who_is_named_by_two_versions_has_a_line_for_each_number_deleted_at_once
     found = pd.DataFrame(asked, columns=["title", "batch", "attacker", "precision"]).assign(
         deletions=40, chance=0.0928
     )
-    ((title, frame, remark),) = differencing_tables(found, "digits")
+    ((title, frame, remark),) = make_differencing_tables(found, "digits")
     assert title.startswith("digits: ") and remark.startswith("–: ")
     assert frame.values.tolist() == [
         ["LDA", "1", "40", "80", "60", "100", "0.093"],
         ["KNN", "10", "40", "30", "40", "–", "0.093"],
     ]
-    assert differencing_tables(pd.DataFrame(), "digits") == []
+    assert make_differencing_tables(pd.DataFrame(), "digits") == []
 
 
 def test_a_row_that_an_attack_alone_flags_is_marked(audit):
     alone = audit.assign(name="munkey", verdict="residue", flagged="u-lira_auroc few").iloc[[1]]
     (column,) = collect_residue({Path("digits"): alone}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5] †"}
-    assert audit_table(alone, "digits").frame["residual share [%]"].tolist() == [
+    assert make_audit_table(alone, "digits").frame["residual share [%]"].tolist() == [
         "4.2 [-2.0, 10.5] †"
     ]
     (column,) = collect_residue({Path("digits"): alone.assign(flagged="share few")}).values()

@@ -6,7 +6,7 @@ import pytest
 
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.main import render_all_tables
-from munkey.report.tables.ranks import rank_by_title, rank_table
+from munkey.report.tables.ranks import rank_by_title, make_rank_table
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from tests.report.inputs import pairs
 
@@ -92,7 +92,7 @@ def test_a_method_without_a_gap_everywhere_is_not_ranked_and_the_others_are():
     measured = add_seed_gaps(tidy(6, {"ssd": 1}), ROWS)
     ranks = rank_by_title(measured, ROWS)
     assert list(ranks.columns) == ["CF", "SCRUB", "EU-k"]
-    table = rank_table(ranks, ROWS)
+    table = make_rank_table(ranks, ROWS)
     assert (
         list(table.frame["Method"]) and table.remark == "Not ranked because a gap is missing: SSD."
     )
@@ -100,7 +100,7 @@ def test_a_method_without_a_gap_everywhere_is_not_ranked_and_the_others_are():
 
 def test_where_too_few_methods_have_a_gap_the_ranks_say_so_and_the_run_goes_on():
     ranks = rank_by_title(add_seed_gaps(tidy(5, {"retrain-t": 1}), ROWS), ROWS)
-    assert rank_table(ranks, ROWS).title.startswith(
+    assert make_rank_table(ranks, ROWS).title.startswith(
         "Ranks need at least 5 seeds and 3 methods that have a gap everywhere; there"
     )
     assert rank_diagram(ranks, "MUNKEY").get_size_inches()[0] > 5

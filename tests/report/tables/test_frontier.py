@@ -11,7 +11,7 @@ from munkey.report.tables.frontier import (
     Design,
     collect_points,
     describe_frontier,
-    frontier_table,
+    make_frontier_table,
     recommend_design,
 )
 from munkey.unlearn.contract import METHODS
@@ -103,7 +103,7 @@ def test_nothing_is_told_apart_whose_answers_were_not_compared():
         "With at most 5 %: LDA (96.00 [93.6, 97.5] %), not significantly different from MUNKEY."
         in describe_frontier(more)
     )
-    title, frame, _ = frontier_table(counted, "html")
+    title, frame, _ = make_frontier_table(counted, "html")
     assert "test accuracy with its 95 % interval over 400 test samples" in title
     assert frame["Test accuracy"].tolist()[1] == "96.00 [93.6, 97.5]"
 
@@ -120,7 +120,7 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     )
     assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
     assert front(made) == {"lda", "knn", "munkey"}
-    assert [name for name in frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
+    assert [name for name in make_frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
         *("**LDA**", "**KNN**", "**MUNKEY**")
     ]
 
@@ -254,7 +254,7 @@ def test_a_design_is_on_the_front_unless_something_more_accurate_leaves_no_more(
 
 def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
     both = pd.concat([summary(), summary(dict.fromkeys(ACCURACY, (1.0, 0.1)), rate=0.02)])
-    title, frame, _ = frontier_table(collect_points(both, found(**AUDIT), DESIGNS), "markdown")
+    title, frame, _ = make_frontier_table(collect_points(both, found(**AUDIT), DESIGNS), "markdown")
     assert title.startswith("digits, 10 % forgotten: mean ± sd over n = 3 seeds")
     assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
     assert frame.iloc[2].tolist() == [

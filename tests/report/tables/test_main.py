@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.audits import ABOUT_SHARE
-from munkey.report.tables.main import main_table, main_tables, render_all_tables, selection_table
+from munkey.report.tables.main import main_table, make_main_tables, render_all_tables, make_selection_table
 from munkey.report.tables.summary import Row, add_seed_gaps, describe_damage, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tidy
@@ -82,7 +82,7 @@ def test_a_rate_that_was_not_run_is_shown_as_missing():
 def test_marks_are_per_rate_and_the_larger_rate_stands_first():
     swapped = MEASURED | {"cf": MEASURED["scrub"], "scrub": MEASURED["cf"]}
     summary = summarize(pd.concat([tidy(swapped, rate=0.02), tidy()]), ROWS)
-    ((_, frame, _),) = main_tables(summary, ROWS, "markdown")
+    ((_, frame, _),) = make_main_tables(summary, ROWS, "markdown")
     metrics = ("TA", "RA", "FA", "MIA", "Avg Gap")
     assert list(frame.columns[1:]) == [f"{name} @{rate} %" for rate in (10, 2) for name in metrics]
     gaps = frame.set_index("Method")[["Avg Gap @10 %", "Avg Gap @2 %"]]
@@ -115,7 +115,7 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
     # not by the alphabet
     summary = pd.concat([summarize(tidy(dataset=name), ROWS) for name in ("digits", "cells")])
     left = {"digits": {"cf": "72.8 [54.8, 87.6]", "scrub": "no power"}}
-    tables = main_tables(summary, ROWS, "html", left)
+    tables = make_main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
     assert tables[0].title.endswith(f"; {ABOUT_SHARE}")
     assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10 %"]
@@ -127,7 +127,7 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
         "no power",
     ]
     assert set(other["residual share [%]"]) == {"–"}
-    without = main_tables(summary, ROWS, "html")[0].frame
+    without = make_main_tables(summary, ROWS, "html")[0].frame
     pd.testing.assert_frame_equal(audited.drop(columns="residual share [%]"), without)
 
 
@@ -162,7 +162,7 @@ def test_the_best_of_those_that_train_nothing_is_named(trained, untrained, named
     measured = trained_and_untrained(trained, untrained, lda=80 - (named == "KNN")).dropna()
     (told,) = {
         table.remark
-        for table in main_tables(
+        for table in make_main_tables(
             compared(summarize(measured, KEYED_ROWS), half=1.1), KEYED_ROWS, "markdown"
         )
     }
@@ -179,7 +179,7 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
     measured = trained_and_untrained(64, 80, lda=80)
     (told,) = {
         table.remark
-        for table in main_tables(compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown")
+        for table in make_main_tables(compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown")
     }
     assert "KNN or LDA is more accurate than MUNKEY by 16.0 points" in told
 
@@ -187,14 +187,14 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
 def test_munkey_is_compared_with_what_has_lost_the_same_rows():
     """Before deletion MUNKEY has 85 %, more than LDA; but LDA's 80 % are after deletion, as MUNKEY's 64."""
     summary = compared(summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS))
-    (told,) = {table.remark for table in main_tables(summary, KEYED_ROWS, "markdown")}
+    (told,) = {table.remark for table in make_main_tables(summary, KEYED_ROWS, "markdown")}
     assert "LDA is more accurate than MUNKEY by 16.0 points" in told
 
 
 def told_below(measured, seeds=3):
     few = tidy({name: values[:seeds] for name, values in (MEASURED | measured).items()})
     summary = compared(summarize(few, ROWS), half=2.5)
-    (told,) = {table.remark for table in main_tables(summary, ROWS, "markdown")}
+    (told,) = {table.remark for table in make_main_tables(summary, ROWS, "markdown")}
     return told
 
 
@@ -242,7 +242,7 @@ def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():
     }
     (told,) = {
         t.remark
-        for t in main_tables(
+        for t in make_main_tables(
             compared(summarize(tidy(MEASURED | values), KEYED_ROWS)), KEYED_ROWS, "markdown"
         )
     }
@@ -256,7 +256,7 @@ def test_nothing_is_told_of_a_model_that_is_better_or_of_a_system_that_was_not_r
     trained, untrained
 ):
     summary = summarize(trained_and_untrained(trained, untrained).dropna(), KEYED_ROWS)
-    assert not any(table.remark for table in main_tables(summary, KEYED_ROWS, "markdown"))
+    assert not any(table.remark for table in make_main_tables(summary, KEYED_ROWS, "markdown"))
 
 
 def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
@@ -302,7 +302,7 @@ def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
         }
         | {"reason": ["too far", "chosen: smallest gap"]}
     )
-    title, frame, _ = selection_table(grid, "digits")
+    title, frame, _ = make_selection_table(grid, "digits")
     assert title == "digits"
     assert frame.to_dict("records") == [
         {

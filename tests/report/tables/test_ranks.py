@@ -17,7 +17,7 @@ from munkey.report.tables.ranks import (
     has_enough_blocks,
     rank_by_seed,
     rank_by_title,
-    rank_table,
+    make_rank_table,
 )
 from munkey.report.tables.summary import add_seed_gaps
 from tests.report.inputs import ROWS, tidy
@@ -154,7 +154,7 @@ def test_ranks_are_of_methods_alone_in_a_line_for_each_seed_and_rate():
 def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     index = lines(10)
     swapped = {"b": np.where(index.get_level_values("rate") == 0.02, 0.5, 2.0)}
-    title, frame, _ = rank_table(compute_ranks(gaps(10, **swapped)))
+    title, frame, _ = make_rank_table(compute_ranks(gaps(10, **swapped)))
     # a: 1 at 10 %, 2 at 2 %; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
     assert frame.to_dict("records") == [
         {
@@ -194,7 +194,7 @@ def test_the_blocks_of_several_data_sets_are_pairs():
     )
     assert (
         ": mean ranks of 3 methods by Avg Gap, n = 10 pairs of data set and seed;"
-        in rank_table(ranks).title
+        in make_rank_table(ranks).title
     )
     (axes,) = rank_diagram(ranks, "b").axes
     assert "n = 10 pairs of data set and seed" in texts(axes)[3]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_csv
-from munkey.report.tables.relearning import read_curves, relearning_table, summarize_relearning
+from munkey.report.tables.relearning import read_curves, make_relearning_table, summarize_relearning
 
 FA = {  # of (name, title, role), by seed: at steps 0, 1 and 4
     ("original-t", "Original (T)", "nothing"): [[98, 98, 98], [97, 97, 97]],
@@ -55,7 +55,7 @@ def test_a_line_says_how_far_a_system_is_above_its_oracle(curves):
 
 
 def test_the_table_shows_means_with_sd_and_of_the_oracle_its_own_curve(curves):
-    titled = relearning_table(summarize_relearning(curves), curves, "digits")
+    titled = make_relearning_table(summarize_relearning(curves), curves, "digits")
     assert titled.title == "digits: 4 steps on the retain set, above the oracle, n = 2 seeds"
     rows = titled.frame.set_index("Model, and what was done")
     assert rows.index.tolist() == ["Original (T)", "Retrain (T)", "CF"]

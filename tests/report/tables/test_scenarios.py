@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from munkey.report.figures.curves import scenarios_plot
-from munkey.report.tables.scenarios import scenario_tables, summarize_scenarios
+from munkey.report.tables.scenarios import make_scenario_tables, summarize_scenarios
 from munkey.report.tables.summary import Row
 
 ROWS = [
@@ -55,7 +55,7 @@ def test_tow_is_the_product_of_what_is_not_lost_against_the_oracle():
 
 def test_each_scenario_has_a_table_with_its_request_and_its_columns():
     requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
-    of_class, hard = scenario_tables(summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown")
+    of_class, hard = make_scenario_tables(summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown")
     assert of_class.title.startswith(
         "digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds"
     )
@@ -134,7 +134,7 @@ def test_a_request_at_random_has_no_mark():
     lines = tidy()
     lines = lines[(lines["case"] == "scenario/hard") & ~lines["metric"].isin(["FM", "forgotten"])]
     found = summarize_scenarios(lines, ROWS)
-    (table,) = scenario_tables(found, ROWS, {"scenario/hard": "stratified"}, "markdown")
+    (table,) = make_scenario_tables(found, ROWS, {"scenario/hard": "stratified"}, "markdown")
     assert table.title.startswith("digits, hard: stratified, 10 %; mean") and set(
         table.frame["Mark [%]"]
     ) == {"–"}

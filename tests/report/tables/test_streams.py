@@ -10,7 +10,7 @@ from munkey.report.tables.streams import (
     StreamedSystem,
     StreamFindings,
     compute_findings,
-    stream_tables,
+    make_stream_tables,
 )
 
 PAIRS, REQUESTS, EACH, TEST = 3, 2, 60, 400  # samples of a request, and of test
@@ -94,7 +94,7 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: S
 
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):
-    summary, triangle = stream_tables(found, systems, "digits")
+    summary, triangle = make_stream_tables(found, systems, "digits")
     assert (
         summary.title == "digits: a stream of 2 requests; mean over 6 models, [95 % over 3 pairs]"
     )

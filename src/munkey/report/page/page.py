@@ -22,14 +22,14 @@ from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import (
     Residue,
-    attacks_tables,
-    audit_table,
+    make_attack_tables,
+    make_audit_table,
     select_first_rows,
-    storage_tables,
-    strata_table,
+    make_storage_tables,
+    make_strata_table,
 )
 from munkey.report.tables.markup import TitledTable, render_html_table
-from munkey.report.tables.ranks import INDEX, REMARK, rank_table
+from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, describe_underfitting
 
@@ -192,11 +192,11 @@ def make_audit_chapter(
     dataset = folder.name
     shown_rows = select_first_rows(audit)
     audit_tables = [
-        audit_table(shown_rows, dataset),
-        strata_table(shown_rows, dataset),
-        *storage_tables(read_table(folder / "storage.csv")),
+        make_audit_table(shown_rows, dataset),
+        make_strata_table(shown_rows, dataset),
+        *make_storage_tables(read_table(folder / "storage.csv")),
     ]
-    for attacks in attacks_tables(read_table(folder / "attacks.csv"), tidy, rows):
+    for attacks in make_attack_tables(read_table(folder / "attacks.csv"), tidy, rows):
         audit_tables.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
     files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
     chapter = Chapter(id=dataset, title=dataset, tables=audit_tables, files=files)
@@ -238,7 +238,7 @@ def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapte
     frontier_tables = []
     for dataset, dataset_points in points.items():
         remark = describe_underfitting(main[main["dataset"] == dataset])
-        table = frontiers.frontier_table(dataset_points, "html")
+        table = frontiers.make_frontier_table(dataset_points, "html")
         frontier_tables.append(table._replace(remark=remark))
     return Chapter(
         id="story",
@@ -251,10 +251,10 @@ def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapte
 
 def make_chapters(results: PageResults) -> list[Chapter]:
     """Return the page's chapters in order. Chapters without a table are left out."""
-    main = tables.main_tables(results.main, results.rows, "html", results.residue)
+    main = tables.make_main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
-        ranked = rank_table(ranks.set_index(INDEX), results.rows)
+        ranked = make_rank_table(ranks.set_index(INDEX), results.rows)
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     remark = "Requests that are not random: docs/scenarios.md."
     parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
@@ -268,7 +268,7 @@ def make_chapters(results: PageResults) -> list[Chapter]:
     files = []
     for grid in results.grids:
         dataset = grid["dataset"][0]
-        selections.append(tables.selection_table(grid, dataset))
+        selections.append(tables.make_selection_table(grid, dataset))
         files.append(f"../selection/{dataset}/table.csv")
     title = "Selection of p_image and p_token"
     parts.append(Chapter("selection", title, selections, files=files))

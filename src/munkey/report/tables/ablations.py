@@ -80,7 +80,7 @@ def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
     return summary.assign(knob=parts.str[0], value=parts.str[1])
 
 
-def knob_tables(
+def make_knob_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
     """Yield one table per data set with all ablations, one row per knob and value.
@@ -102,7 +102,7 @@ def knob_tables(
         )
 
 
-def variant_tables(
+def make_variant_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, names: Mapping[str, str]
 ) -> Iterator[TitledTable]:
     """Yield one table per data set in the layout of the paper's app. D.1.
@@ -133,7 +133,7 @@ def variant_tables(
         )
 
 
-def strategy_tables(
+def make_strategy_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
     """Yield the paper's table 3, which shows P_s and Avg Gap of each strategy, data sets side by side.
@@ -165,7 +165,7 @@ def strategy_tables(
     )
 
 
-def encoder_tables(
+def make_encoder_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
     """Yield one table per data set with all key encoders, oracles first (app. D.2)."""

@@ -59,7 +59,7 @@ def name_audited_system(row: pd.Series) -> str:
     return name
 
 
-def audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
+def make_audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """Return a table with one row per system and path, in the order of the audit."""
     table_rows = []
     for _, row in audit.iterrows():
@@ -103,7 +103,7 @@ def _format_percent(share: float | None) -> str:
     return f"{100 * share:.0f} %"
 
 
-def strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
+def make_strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
     """Return residual shares by how much the samples were memorized, with one row per method."""
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     table_rows = []
@@ -219,7 +219,7 @@ def format_decimal(value: float) -> str:
     return f"{round(value, 1) + 0.0:.1f}"  # -0.0 + 0.0 is 0.0
 
 
-def attacks_tables(
+def make_attack_tables(
     attacks: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> list[TitledTable]:
     """Return one table per data set and rate that compares attacks on one model with the paper's MIA.
@@ -278,7 +278,7 @@ def _format_over_seeds(results: pd.DataFrame, name: str) -> str:
     return f"{results[name].mean():.1f} [{low:.1f}, {high:.1f}]"
 
 
-def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
+def make_storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
     """Return one table per data set that counts traces of deleted samples in the systems' files.
 
     Traces are counted before and after deletion and summed over seeds.
@@ -330,7 +330,7 @@ def _format_traces(files: pd.DataFrame, name: str) -> str:
     return f"{files[name].sum():.0f} of {files[f'{name}_of'].sum()}"
 
 
-def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
+def make_differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
     """Return how many deleted samples can be identified by comparing two versions of a model.
 
     The table has one row per method and batch size. If there were no attacks, no table is returned.
@@ -378,7 +378,7 @@ def select_deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
     return rows.sort_values(knobs, kind="stable").reset_index(drop=True)
 
 
-def grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
+def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
     """Return how much the weights remember depending on how they are trained, one row per setting.
 
     A row has the residual share of each path, the effect of training ("put there"), P_s before

@@ -335,7 +335,7 @@ def _format_seconds(point: pd.Series) -> str:
     return format_two_digits(point["seconds"])
 
 
-def frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
+def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
     """Return a table with one row per point. Designs on the front are bold."""
     table_rows = []
     for _, point in points.iterrows():

@@ -88,13 +88,13 @@ def main_table(
     """
     if markup == "latex":
         return _render_latex(summary, rows)
-    text = render(main_tables(summary, rows, markup, residue), markup)
+    text = render(make_main_tables(summary, rows, markup, residue), markup)
     if markup == "html":
         return f"<!doctype html><meta charset='utf-8'><style>{CSS}</style>\n{text}"
     return text
 
 
-def main_tables(
+def make_main_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> list[TitledTable]:
     """Return the main table as one table per data set, with one column per metric and rate."""
@@ -117,7 +117,7 @@ def main_tables(
     return tables
 
 
-def selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
+def make_selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
     """Return a data set's grid of (p_image, p_token), with the reason for each decision.
 
     Parameters

@@ -181,7 +181,7 @@ def compute_critical_difference(methods: int, blocks: int) -> float:
     return quantile * math.sqrt(methods * (methods + 1) / blocks / 12)
 
 
-def rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
+def make_rank_table(ranks: "pd.DataFrame", rows: "Sequence[Row]" = ()) -> "TitledTable":
     """Return one row per method, best first, with its mean ranks and the methods it differs from.
 
     Mean ranks are given by seed, by seed and rate, and at each rate. If there are too few seeds or

@@ -85,7 +85,7 @@ def summarize_relearning(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def relearning_table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
+def make_relearning_table(results: pd.DataFrame, curves: pd.DataFrame, dataset: str) -> TitledTable:
     """Return a table with one row per system. An oracle's row has only its own curve.
 
     Parameters

@@ -86,7 +86,7 @@ def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[
     return (1 - (systems - oracles).abs() / 100).prod(axis=1, skipna=False)
 
 
-def scenario_tables(
+def make_scenario_tables(
     summary: pd.DataFrame, rows: Sequence[Row], requests: Mapping[str, str], markup: Markup
 ) -> Iterator[TitledTable]:
     """Yield one table per scenario, with one row per system.

@@ -144,7 +144,7 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
             }
 
 
-def stream_tables(
+def make_stream_tables(
     results: StreamFindings, systems: Sequence[StreamedSystem], dataset: str
 ) -> list[TitledTable]:
     """Return a summary of all systems, followed by one table of residual shares per method.
