@@ -121,7 +121,7 @@ def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkey
 
 def compared() -> pd.DataFrame:
     """The paper's own numbers of one table as if they were ours, one of them far off."""
-    printed = paper.printed_numbers()
+    printed = paper.read_printed_numbers()
     ours = printed[
         (printed["table"] == "main") & (printed["dataset"] == "cifar10") & (printed["rate"] == 0.1)
     ]

@@ -136,7 +136,7 @@ def test_a_server_is_not_started_again(started, project, monkeypatch):
     def one(client, site):
         return {"results/default: digits": f"{site}/#/1"}
 
-    monkeypatch.setattr("munkey.experiment.tracking.mlflow_log.comparisons", one)
+    monkeypatch.setattr("munkey.experiment.tracking.mlflow_log.list_comparisons", one)
     (project / "overlay.yaml").write_text("tracking: {uri: 'http://127.0.0.1:5999'}")
     printed = "Compare methods at:\nresults/default: digits\n  http://127.0.0.1:5999/#/1\n"
     assert command("ui", "overlay.yaml") == printed and started == []

@@ -12,15 +12,15 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation import metrics
 from munkey.evaluation.metrics import (
-    accuracy,
-    auroc,
+    compute_accuracy,
     compute_attack_features,
+    compute_auroc,
     compute_metrics,
+    compute_pathway_sensitivity,
+    compute_rf_jsd,
     fit_probe,
-    membership_inference,
-    membership_inference_by_class,
-    pathway_sensitivity,
-    rf_jsd,
+    measure_membership_inference,
+    measure_membership_inference_by_class,
     switch_off_classes,
 )
 from munkey.evaluation.records import Evaluation
@@ -34,7 +34,7 @@ def logits_right(labels, right, classes=3):
 
 def attacked(retain, forget, test, seed=0, labels=None):
     labels = np.arange(len(test)) % 2 if labels is None else labels
-    return membership_inference(retain, forget, test, labels, np.random.default_rng(seed))
+    return measure_membership_inference(retain, forget, test, labels, np.random.default_rng(seed))
 
 
 def normal(mean, count, seed):
@@ -43,14 +43,14 @@ def normal(mean, count, seed):
 
 def test_accuracy_is_the_share_of_all_samples_in_percent():
     logits = np.array([[2.0, 1.0], [0.0, 1.0], [3.0, -1.0], [0.5, 0.4]])
-    assert accuracy(logits, np.array([0, 1, 1, 0])) == 75
+    assert compute_accuracy(logits, np.array([0, 1, 1, 0])) == 75
 
 
 def test_accuracy_of_nothing_or_of_a_diverged_model_is_refused():
     with pytest.raises(ValueError, match="zero samples"):
-        accuracy(np.zeros((0, 2)), np.zeros(0, int))
+        compute_accuracy(np.zeros((0, 2)), np.zeros(0, int))
     with pytest.raises(ValueError, match="not finite"):
-        accuracy(np.array([[np.nan, 1.0]]), np.array([1]))
+        compute_accuracy(np.array([[np.nan, 1.0]]), np.array([1]))
 
 
 def test_attack_features_are_loss_entropy_confidence_and_margin():
@@ -121,7 +121,7 @@ def attacks(monkeypatch):
         with monkeypatch.context() as patched:
             patched.setattr(metrics, "fit_attack", fitted)
             generator = np.random.default_rng(seed)
-            membership_inference(
+            measure_membership_inference(
                 retain[:, None], FORGET[:, None], TEST[:, None], CLASSES, generator
             )
         return fed
@@ -169,7 +169,7 @@ def test_halves_and_members_depend_on_the_generator_alone(attacks):
 
 def test_the_scores_of_both_halves_are_averaged(monkeypatch):
     scores = iter([0.2, 0.6])
-    monkeypatch.setattr(metrics, "auroc", lambda *_: next(scores))
+    monkeypatch.setattr(metrics, "compute_auroc", lambda *_: next(scores))
     assert attacked(normal(0, 40, 0), normal(0, 20, 1), normal(0, 40, 2)) == pytest.approx(40)
 
 
@@ -181,10 +181,10 @@ def test_the_attack_converges():
 
 
 def test_pathway_sensitivity_is_the_difference_of_the_cut_accuracies_over_the_whole_one():
-    assert pathway_sensitivity(image=80, token=20, both=75) == pytest.approx(0.8)
-    assert pathway_sensitivity(image=20, token=80, both=75) == pytest.approx(0.8)
-    assert pathway_sensitivity(image=50, token=50, both=90) == 0
-    assert pathway_sensitivity(image=1, token=0, both=0) == pytest.approx(0.01 / 1e-8)
+    assert compute_pathway_sensitivity(image=80, token=20, both=75) == pytest.approx(0.8)
+    assert compute_pathway_sensitivity(image=20, token=80, both=75) == pytest.approx(0.8)
+    assert compute_pathway_sensitivity(image=50, token=50, both=90) == 0
+    assert compute_pathway_sensitivity(image=1, token=0, both=0) == pytest.approx(0.01 / 1e-8)
 
 
 @pytest.fixture
@@ -216,7 +216,9 @@ def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
     predictions["logits"] = predictions["logits"] + noise
     predictions["labels"] = np.random.default_rng(1).permutation(predictions["labels"])
     labels, generator, calls = predictions["labels"], np.random.default_rng(0), []
-    monkeypatch.setattr(metrics, "membership_inference", lambda *sets: calls.append(sets) or 61.5)
+    monkeypatch.setattr(
+        metrics, "measure_membership_inference", lambda *sets: calls.append(sets) or 61.5
+    )
     measured = compute_metrics(predictions, 100 + np.arange(10), generator)
     features = compute_attack_features(predictions["logits"], labels)
     (sets,) = calls
@@ -301,10 +303,10 @@ def test_rf_jsd_by_hand_compares_mean_answers_by_class():
         [[0.75, 0.25, 1e-99], [0.25, 0.75, 1e-99], [0.25, 0.75, 1e-99], [0.5, 0.5, 1e-99]]
     )
     after = np.log([[1.0, 1e-99, 1e-99], [0.25, 0.75, 1e-99]]) + 3.0
-    found = rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1]))
+    found = compute_rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1]))
     divergence = (0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25) + np.log(1 / 0.75)) / 2
     assert found == pytest.approx((divergence + 0) / 2, abs=1e-12)
-    assert np.isnan(rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([3, 3])))
+    assert np.isnan(compute_rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([3, 3])))
 
 
 def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_path):
@@ -314,7 +316,7 @@ def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_pa
         for line in metrics.make_metric_rows(run, str(tmp_path / "original.npz"))
     }
     labels, test = predictions["labels"], predictions["splits"] == "test"
-    expected = rf_jsd(
+    expected = compute_rf_jsd(
         2 * predictions["logits"][test], labels[test], predictions["logits"][:10], labels[:10]
     )
     assert values["RF-JSD"] == expected > 0
@@ -368,13 +370,13 @@ def test_what_is_measured_of_a_case_names_it(run):
 
 
 def test_auroc_is_the_share_of_pairs_and_what_rounding_parts_counts_half():
-    assert auroc(np.array([3.0, 1.0]), np.array([2.0, 0.0])) == 0.75
-    assert auroc(np.array([1.0, 1.0 + 4e-6]), np.array([1.0, 1.0 - 4e-6])) == 0.5
-    assert auroc(np.array([1.0 + 2e-5]), np.array([1.0])) == 1.0
+    assert compute_auroc(np.array([3.0, 1.0]), np.array([2.0, 0.0])) == 0.75
+    assert compute_auroc(np.array([1.0, 1.0 + 4e-6]), np.array([1.0, 1.0 - 4e-6])) == 0.5
+    assert compute_auroc(np.array([1.0 + 2e-5]), np.array([1.0])) == 1.0
     positives, negatives = normal(0.3, 200, 0)[:, 0], normal(0, 300, 1)[:, 0]
     truth = np.repeat([1, 0], [200, 300])
     expected = roc_auc_score(truth, np.concatenate([positives, negatives]))
-    assert auroc(positives, negatives) == pytest.approx(expected, abs=1e-4)
+    assert compute_auroc(positives, negatives) == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differently():
@@ -406,8 +408,8 @@ def test_within_classes_a_class_gives_no_answer_away():
     test[:, 0] += shift
     forget = normal(0, 200, 3)
     forget[:, 0] += 3.0
-    naive = membership_inference(retain, forget, test, labels, generator)
-    within = membership_inference_by_class(
+    naive = measure_membership_inference(retain, forget, test, labels, generator)
+    within = measure_membership_inference_by_class(
         retain, forget, test, np.ones(200, int), labels, generator
     )
     assert abs(within - 50) < 6 and abs(naive - 50) > 15
@@ -420,7 +422,10 @@ def test_within_classes_by_hand_classes_count_as_in_the_forget_set(monkeypatch):
     monkeypatch.setattr(metrics, "cross_fit_attacks", lambda *_: fits)
     labels = (np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]))
     assert (
-        membership_inference_by_class(forget, forget, test, *labels, np.random.default_rng(0)) == 75
+        measure_membership_inference_by_class(
+            forget, forget, test, *labels, np.random.default_rng(0)
+        )
+        == 75
     )
 
 

@@ -24,7 +24,7 @@ def test_each_epoch_has_its_accuracies_and_p_s_and_three_epochs_have_their_vecto
     }
     for name, accuracy in right.items():
         assert arrays[f"A_{name}"] == pytest.approx([accuracy] * 5)
-    assert arrays["P_s"] == pytest.approx([metrics.pathway_sensitivity(**right)] * 5)
+    assert arrays["P_s"] == pytest.approx([metrics.compute_pathway_sensitivity(**right)] * 5)
     assert arrays["epoch"].tolist() == [0, 1, 2, 3, 4]
     assert {name for name in arrays if name.startswith("tokens_")} == {
         "tokens_0",

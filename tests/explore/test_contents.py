@@ -208,7 +208,7 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
         runs.append(SimpleNamespace(case=case, rate=rate, seed=0, sampling="stratified"))
     asked = {"scenario/hard": "hard", "scenario/seven": "class 7"}
     requests = list_requests(SimpleNamespace(runs=runs, requests=asked))
-    assert [each["words"] for each in requests] == [
+    assert [each["label"] for each in requests] == [
         "10 % of the training set, at random",
         "the hardest pictures (10 %)",
         "whole classes (7)",

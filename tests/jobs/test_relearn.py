@@ -9,7 +9,7 @@ import yaml
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.encoders import keys
-from munkey.evaluation.streams import StreamEvaluator, StreamEvaluation, draw_stream
+from munkey.evaluation.streams import StreamEvaluation, StreamEvaluator, draw_stream
 from munkey.jobs import relearn
 from munkey.models.family import FAMILIES, Family, Training
 from tests.conftest import ROOT

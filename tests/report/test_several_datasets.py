@@ -19,10 +19,10 @@ from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
 from munkey.report.tables import ablations, paper
-from munkey.report.tables.audits import make_attack_tables, collect_residue, make_storage_tables
-from munkey.report.tables.main import main_table, make_main_tables, render_all_tables
+from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
+from munkey.report.tables.main import make_main_tables, render_all_tables, render_main_table
 from munkey.report.tables.markup import ABSENT
-from munkey.report.tables.ranks import INDEX, rank_by_title, make_rank_table
+from munkey.report.tables.ranks import INDEX, make_rank_table, rank_by_title
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
@@ -167,10 +167,10 @@ def test_the_main_table_has_a_number_where_something_was_run_and_nothing_elsewhe
 
 
 def test_the_main_table_in_latex_and_in_a_terminal_has_every_number_of_the_others():
-    latex = main_table(summary(), ROWS, "latex")
+    latex = render_main_table(summary(), ROWS, "latex")
     assert re.findall(r"\{c\}\{(\w+) \(", latex) == list(GRIDS)
     assert latex.count(r"\\") == 2 + len(GRIDS) * (1 + len(ROWS))
-    shown = render_plain(main_table(summary(), ROWS, "markdown"))
+    shown = render_plain(render_main_table(summary(), ROWS, "markdown"))
     for dataset, rate in PLACES:
         grid = GRIDS[dataset]
         mean = np.mean([value("FA", ROWS[-1], rate, seed, grid.shift) for seed in grid.seeds])
@@ -282,22 +282,27 @@ def test_the_papers_numbers_stand_beside_those_that_were_run():
         ("main", "cifar10", 0.02),
     }
     assert compared["main", "pathmnist", 0.1] == {"retrain-t", "retrain-m", "munkey"}
-    assert set(paper.counts(both, paper.printed_numbers()).frame["Data set"]) == {
+    assert set(
+        paper.make_agreement_table(both, paper.read_printed_numbers()).frame["Data set"]
+    ) == {
         "bloodmnist",
         "cifar10",
         "pathmnist",
         "",
     }
-    assert len(paper.side_by_side_tables(both)) == len(compared)
-    assert all(paper.render_comparison(both, ["why"]).values())
+    assert len(paper.make_side_by_side_tables(both)) == len(compared)
+    assert all(paper.render_texts(both, ["why"]).values())
 
 
 def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
     nothing = paper.compare(
         summary()[lambda lines: lines["dataset"] == "digits"], case_summary().iloc[:0]
     )
-    assert paper.side_by_side_tables(nothing) == [] and paper.comparison_tables(nothing) == []
-    assert paper.counts(nothing, paper.printed_numbers()).frame[
+    assert (
+        paper.make_side_by_side_tables(nothing) == []
+        and paper.make_comparison_tables(nothing) == []
+    )
+    assert paper.make_agreement_table(nothing, paper.read_printed_numbers()).frame[
         ["Printed", "Compared", "Within"]
     ].values.tolist() == [[0] * 3]
 
@@ -386,7 +391,8 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
         for file in ("original", "unlearned")
     ]
     tables = {
-        table.title.partition(":")[0]: table for table in make_storage_tables(pd.DataFrame(searched))
+        table.title.partition(":")[0]: table
+        for table in make_storage_tables(pd.DataFrame(searched))
     }
     assert {name: len(table.frame) for name, table in tables.items()} == {
         name: len(grid.rates) for name, grid in GRIDS.items()

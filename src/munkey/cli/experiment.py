@@ -214,17 +214,17 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     experiment_plan = load_plan(overlays)
     seeds = len(experiment_plan.params.seeds)
     try:
-        ours_and_theirs = paper.read(
+        ours_and_theirs = paper.read_comparison(
             fill(experiment_plan.layout.table, table="paper", ending="csv")
         )
-        statements = list(paper.list_statements(Exhibits(experiment_plan).compared, seeds))
+        statements = list(paper.describe_settings(Exhibits(experiment_plan).compared, seeds))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error.filename} is missing; to create it, run `make paper` with the same overlays"
         ) from None
     tables = [
-        *paper.side_by_side_tables(ours_and_theirs),
-        paper.counts(ours_and_theirs, paper.printed_numbers()),
+        *paper.make_side_by_side_tables(ours_and_theirs),
+        paper.make_agreement_table(ours_and_theirs, paper.read_printed_numbers()),
     ]
     print(render(tables, "markdown"))
     print(

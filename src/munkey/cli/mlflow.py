@@ -66,7 +66,7 @@ def ui(
     munkey mlflow ui
     munkey mlflow ui workflow/presets/cifar10-small.yaml --port 5001
     """
-    from munkey.experiment.tracking.mlflow_log import comparisons, get_site
+    from munkey.experiment.tracking.mlflow_log import get_site, list_comparisons
     from munkey.experiment.tracking.store import open_store
 
     uri = load_plan(overlays or []).params.tracking.uri
@@ -74,7 +74,7 @@ def ui(
     if not is_server:
         require_free_port(port)
     with open_store(uri) as client:
-        addresses = comparisons(client, get_site(uri, port))
+        addresses = list_comparisons(client, get_site(uri, port))
     if addresses:
         print("Compare methods at:")
         for name, address in addresses.items():

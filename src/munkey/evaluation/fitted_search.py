@@ -11,7 +11,7 @@ from munkey.core.console import progress
 from munkey.data import prepared
 from munkey.data.image_set import image_set
 from munkey.encoders import keys
-from munkey.evaluation.metrics import accuracy
+from munkey.evaluation.metrics import compute_accuracy
 from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
@@ -65,7 +65,7 @@ def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCand
         logits = logits.astype(np.float64)
         true_logits = logits[np.arange(len(logits)), samples.labels]
         loss = float(np.mean(np.logaddexp.reduce(logits, axis=1) - true_logits))
-        candidates.append(FittedCandidate(settings, loss, accuracy(logits, samples.labels)))
+        candidates.append(FittedCandidate(settings, loss, compute_accuracy(logits, samples.labels)))
     return sorted(candidates, key=lambda candidate: candidate.loss)
 
 

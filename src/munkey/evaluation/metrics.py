@@ -20,7 +20,7 @@ EPSILON = 1e-8  # the epsilon in the definition of P_s (eq. 3)
 TOLERANCE = 1e-5  # smaller differences between attack features or scores are rounding errors
 
 
-def accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
+def compute_accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
     """Return the top-1 accuracy in percent.
 
     Raises ValueError if there are no samples, and DivergedError if any logit is not finite.
@@ -45,7 +45,7 @@ def compute_attack_features(logits: np.ndarray, labels: np.ndarray) -> np.ndarra
     return np.stack([loss, entropy, confidence, margin], axis=1)
 
 
-def membership_inference(
+def measure_membership_inference(
     retain: np.ndarray,
     forget: np.ndarray,
     test: np.ndarray,
@@ -68,11 +68,11 @@ def membership_inference(
         The labels (N,) of the test samples.
     """
     fits = cross_fit_attacks(retain, test, test_labels, generator)
-    scores = [auroc(score(forget), score(test[rows])) for score, rows in fits]
+    scores = [compute_auroc(score(forget), score(test[rows])) for score, rows in fits]
     return 100 * float(np.mean(scores))
 
 
-def membership_inference_by_class(
+def measure_membership_inference_by_class(
     retain: np.ndarray,
     forget: np.ndarray,
     test: np.ndarray,
@@ -96,7 +96,7 @@ def membership_inference_by_class(
             class_forget_scores = forget_scores[forget_labels == label]
             class_test_scores = test_scores[test_labels[rows] == label]
             if len(class_test_scores):
-                class_scores.append(auroc(class_forget_scores, class_test_scores))
+                class_scores.append(compute_auroc(class_forget_scores, class_test_scores))
                 class_sizes.append(len(class_forget_scores))
         scores.append(np.average(class_scores, weights=class_sizes))
     return 100 * float(np.mean(scores))
@@ -126,7 +126,7 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
     return lambda features: np.asarray(attack.decision_function((features - mean) / scale))
 
 
-def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
+def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     """Return the share of (positive, negative) pairs in which the positive has the higher score.
 
     A pair whose scores differ by less than TOLERANCE counts as half.
@@ -137,7 +137,7 @@ def auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     return float(np.mean(lower + not_higher) / (2 * len(sorted_negatives)))
 
 
-def rf_jsd(
+def compute_rf_jsd(
     before: np.ndarray, unseen_labels: np.ndarray, after: np.ndarray, forget_labels: np.ndarray
 ) -> float:
     """Return RF-JSD in nats, between 0 and ln 2 (Spartalis et al. 2025). It needs no oracle.
@@ -173,7 +173,7 @@ def _average_probabilities(
     return np.stack([probabilities[labels == label].mean(axis=0) for label in classes])
 
 
-def pathway_sensitivity(image: float, token: float, both: float) -> float:
+def compute_pathway_sensitivity(image: float, token: float, both: float) -> float:
     """Return P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3), from accuracies in percent."""
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
@@ -187,9 +187,9 @@ def measure_pathways(cut_logits: Mapping[str, np.ndarray], labels: np.ndarray) -
         The logits of the memory's samples when only the image (`image`), only the token (`token`),
         or neither is cut off (`both` are used).
     """
-    accuracies = {name: accuracy(logits, labels) for name, logits in cut_logits.items()}
+    accuracies = {name: compute_accuracy(logits, labels) for name, logits in cut_logits.items()}
     values = {f"A_{name}": value for name, value in accuracies.items()}
-    values["P_s"] = pathway_sensitivity(**accuracies)
+    values["P_s"] = compute_pathway_sensitivity(**accuracies)
     return values
 
 
@@ -229,23 +229,23 @@ def compute_metrics(
     features = compute_attack_features(logits, labels)
     parts = (features[retain], features[forget], features[test])
     metrics = {
-        "TA": accuracy(logits[test], labels[test]),
-        "RA": accuracy(logits[retain], labels[retain]),
-        "FA": accuracy(logits[forget], labels[forget]),
+        "TA": compute_accuracy(logits[test], labels[test]),
+        "RA": compute_accuracy(logits[retain], labels[retain]),
+        "FA": compute_accuracy(logits[forget], labels[forget]),
     }
     if is_random:
-        metrics["MIA"] = membership_inference(*parts, labels[test], generator)
+        metrics["MIA"] = measure_membership_inference(*parts, labels[test], generator)
     else:
-        metrics["MIA"] = membership_inference_by_class(
+        metrics["MIA"] = measure_membership_inference_by_class(
             *parts, labels[forget], labels[test], generator
         )
-    metrics["VA"] = accuracy(logits[val], labels[val])
+    metrics["VA"] = compute_accuracy(logits[val], labels[val])
     metrics["tested"] = float(test.sum())  # the sample size behind TA, for its interval
     if not is_random:
         metrics["forgotten"] = float(forget.sum())
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
-        metrics["FM"] = 100 * auroc(-forget_loss, -test_loss)
+        metrics["FM"] = 100 * compute_auroc(-forget_loss, -test_loss)
         # Whether a sample belongs to a forgotten class or, if there is none, to a forgotten unit.
         is_related = np.isin(labels, find_emptied_classes(labels, forget, retain))
         if (test & is_related).sum() > 1:
@@ -256,8 +256,8 @@ def compute_metrics(
         forgotten_test = test & is_related
         other_test = test & ~is_related
         if forgotten_test.any():
-            metrics["FTA"] = accuracy(logits[forgotten_test], labels[forgotten_test])
-            metrics["RTA"] = accuracy(logits[other_test], labels[other_test])
+            metrics["FTA"] = compute_accuracy(logits[forgotten_test], labels[forgotten_test])
+            metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
     if "memory_ids" in predictions:
         cut_logits = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
         metrics |= measure_pathways(cut_logits, predictions["memory_labels"])
@@ -363,7 +363,7 @@ def _make_variant_rows(
     if before is not None:
         unseen = before["splits"] == "test"
         forget = np.isin(predictions["ids"], forget_ids)
-        metrics["RF-JSD"] = rf_jsd(
+        metrics["RF-JSD"] = compute_rf_jsd(
             before["logits"][unseen],
             before["labels"][unseen],
             predictions["logits"][forget],

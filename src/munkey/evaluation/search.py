@@ -71,8 +71,8 @@ def make_scorer(
         val_logits = family.predict_logits(candidate_system, val, data, device, None)
         forget_logits = family.predict_logits(candidate_system, forget, data, device, None)
         return Candidate(
-            val_accuracy=metrics.accuracy(val_logits, val.labels),
-            forget_accuracy=metrics.accuracy(forget_logits, forget.labels),
+            val_accuracy=metrics.compute_accuracy(val_logits, val.labels),
+            forget_accuracy=metrics.compute_accuracy(forget_logits, forget.labels),
         )
 
     return score

@@ -180,27 +180,41 @@ def make_request_key(run: Evaluation) -> str:
 
 
 def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
-    """List the requests to choose from, the main run's first, the largest rate first."""
-    from munkey.evaluation.metrics import RANDOM  # heavy, and planning imports this file
+    """List the requests that a reader can choose from.
 
+    Those of the main run come first; within the main run or a scenario, larger rates come first.
+    """
     requests = {}
     for run in experiment.runs:
-        words = f"{100 * float(run.rate):g} % of the training set"
-        if run.case:
-            sampling, _, listed = experiment.requests[run.case].partition(" ")
-            drawn = listed or f"{100 * float(run.rate):g} %"
-            words = f"{SAMPLINGS.get(sampling, sampling)} ({drawn})"
-        elif run.sampling in RANDOM:
-            words = f"{words}, at random"
-        else:
-            words = f"{words}, {run.sampling}"
-        requests[name_request(run)] = {
-            "key": name_request(run),
-            "words": words,
-            "case": run.case,
-            "rate": float(run.rate),
-        }
-    return sorted(requests.values(), key=lambda each: (each["case"], -each["rate"]))
+        key = name_request(run)
+        if key not in requests:  # all seeds and systems share a request
+            requests[key] = {
+                "key": key,
+                "label": describe_request(run, experiment.requests),
+                "case": run.case,
+                "rate": float(run.rate),
+            }
+    return sorted(requests.values(), key=lambda request: (request["case"], -request["rate"]))
+
+
+def describe_request(run: Evaluation, scenario_requests: Mapping[str, str]) -> str:
+    """Describe which samples a run's request forgets, e.g. "10 % of the training set, at random".
+
+    Parameters
+    ----------
+    scenario_requests
+        See `Experiment.requests`.
+    """
+    from munkey.evaluation.metrics import RANDOM  # imports scikit-learn, which planning must not
+
+    percentage = f"{100 * float(run.rate):g} %"
+    if run.case:
+        sampling, _, names = scenario_requests[run.case].partition(" ")
+        return f"{SAMPLINGS.get(sampling, sampling)} ({names or percentage})"
+    sampling = run.sampling
+    if sampling in RANDOM:
+        sampling = "at random"
+    return f"{percentage} of the training set, {sampling}"
 
 
 def write_glossary(titles: Sequence[str]) -> dict[str, str]:

@@ -18,8 +18,8 @@ from munkey.encoders import keys
 from munkey.evaluation.metrics import compute_accuracy
 from munkey.evaluation.streams import (
     Stream,
-    StreamEvaluator,
     StreamEvaluation,
+    StreamEvaluator,
     draw_stream,
     evaluate_stream,
 )
@@ -311,7 +311,7 @@ def _measure_moment(
     data: prepared.Dataset, order: Stream, moment: StreamEvaluation
 ) -> dict[str, float]:
     """Compute RA, the accuracy on the remaining training samples, and TA."""
-    is_retained = np.isin(data.ids, order.members(moment.done))
+    is_retained = np.isin(data.ids, order.get_members(moment.done))
     is_test = data.splits == "test"
     return {
         "done": moment.done,

@@ -22,7 +22,7 @@ from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, render
-from munkey.report.tables.scenarios import make_tables
+from munkey.report.tables.scenarios import make_scenario_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings
 
@@ -53,7 +53,7 @@ def frontier(
 ) -> None:
     """Compare the designs by residual share, accuracy and time, in sentences, a table and a figure."""
     main = read_main(main_table)
-    points = frontiers.make_points(
+    points = frontiers.collect_points(
         main[main["dataset"] == dataset], read_table(audit_table), designs
     )
     write_text(csv, points.drop(columns=["method", DIFFERENCES]).to_csv(index=False))
@@ -129,7 +129,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     scenarios: list[TitledTable] = []
     for path in files.scenarios:
         requests = shown.requests[path.parent.name]
-        scenarios += make_tables(read_table(path), shown.scenario_rows, requests, "html")
+        scenarios += make_scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
         cases=list(map(read_summary, files.ablations)),
@@ -148,8 +148,10 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     sentences = []
     for name, part in main.groupby("dataset", sort=False):
         dataset = str(name)
-        points[dataset] = frontiers.make_points(part, audit_by_dataset.get(dataset), shown.designs)
-        advice.append(f"{dataset}: {frontiers.write_advice(points[dataset])}")
+        points[dataset] = frontiers.collect_points(
+            part, audit_by_dataset.get(dataset), shown.designs
+        )
+        advice.append(f"{dataset}: {frontiers.recommend_design(points[dataset])}")
         sentences.append(f"{dataset}: {frontiers.describe_frontier(points[dataset])}")
     frontier_figures = []
     audit_chapters = []

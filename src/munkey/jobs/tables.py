@@ -19,7 +19,7 @@ from munkey.report.tables import relearning as relearning_curves
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.markup import format_seed_count as seeds_in_words
 from munkey.report.tables.markup import get_markup, render, render_or_note
-from munkey.report.tables.ranks import make_rank_table, rank_methods
+from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.streams import StreamedSystem
 from munkey.report.tables.summary import Row, read_main, read_metrics
 
@@ -37,10 +37,10 @@ def tables(
     dataset_differences
         The differences between systems, a file for each data set.
     outputs
-        The files of the tables, by their names in `main.render_texts`.
+        The files of the tables, by their names in `main.render_all_tables`.
     """
     differences = pd.concat(map(read_table, dataset_differences), ignore_index=True)
-    texts = main.render_texts(read_metrics(metrics), differences, rows)
+    texts = main.render_all_tables(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
 
@@ -97,7 +97,7 @@ def scenario_tables(
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
-    titled = list(scenarios.make_tables(numbers, rows, requests, "markdown"))
+    titled = list(scenarios.make_scenario_tables(numbers, rows, requests, "markdown"))
     write_text(markdown, render_or_note(titled, "markdown"))
     theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
@@ -114,7 +114,7 @@ def stream_tables(
     findings = streams.compute_findings(systems)
     write_text(curves, findings.curves.to_csv(index=False))
     write_text(shares, findings.shares.to_csv(index=False))
-    titled = streams.make_tables(findings, systems, dataset)
+    titled = streams.make_stream_tables(findings, systems, dataset)
     write_text(markdown, render(titled, "markdown"))
     theme.save(streams_plot(findings.curves, findings.shares), svg.with_suffix(""))
 
@@ -134,7 +134,7 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
     """Rank the methods by the gaps of all seeds, in a table and a diagram of critical differences."""
-    method_ranks = rank_methods(read_table(metrics), rows)
+    method_ranks = rank_by_title(read_table(metrics), rows)
     write_text(csv, method_ranks.to_csv())
     write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
     theme.save(rank_diagram(method_ranks, PAPERS_METHOD), svg.with_suffix(""))
@@ -157,10 +157,10 @@ def relearning_table(
         The seeds of each system's curves.
     """
     all_curves = relearning_curves.read_curves(systems, seeds)
-    findings = relearning_curves.summarize_curves(all_curves)
+    findings = relearning_curves.summarize_relearning(all_curves)
     write_text(curves, all_curves.to_csv(index=False))
     write_text(table, findings.to_csv(index=False))
-    titled = [relearning_curves.make_table(findings, all_curves, dataset)]
+    titled = [relearning_curves.make_relearning_table(findings, all_curves, dataset)]
     write_text(markdown, render(titled, "markdown"))
     theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 

@@ -113,7 +113,11 @@ def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Pa
     for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
         (folder / "config.json").write_text(content)
         said = encoder(config, str(folder))
-        assert "config.json is not that of a supported model" in said and "SigLIP" in said and "timm" in said
+        assert (
+            "config.json is not that of a supported model" in said
+            and "SigLIP" in said
+            and "timm" in said
+        )
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
     assert "preprocessor_config.json is missing" in encoder(config, str(folder))
     (folder / "preprocessor_config.json").write_text("{}")

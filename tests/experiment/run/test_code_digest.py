@@ -274,7 +274,9 @@ def test_an_edit_or_a_new_version_of_a_plug_in_changes_the_digest_of_what_uses_i
     roots = ["shop.mine", "shop.compiled", "alone", MUNKEY]
     before = with_plugins()
     after = with_plugins(**edit)
-    assert {root for root in roots if before.compute_digest([root]) != after.compute_digest([root])} == changed
+    assert {
+        root for root in roots if before.compute_digest([root]) != after.compute_digest([root])
+    } == changed
 
 
 def test_what_editors_leave_beside_modules_is_passed_over(with_plugins):

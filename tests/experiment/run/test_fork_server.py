@@ -271,7 +271,9 @@ fork.sendall(b"b")
 client.close()
 _forward_signals(fork)
 """
-    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
     assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")
 
 

@@ -23,7 +23,9 @@ def test_every_column_of_numbers_is_explained():
         runtime_table(summary, ROWS, "html"),
     ]
     designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
-    shown.append(frontier.make_frontier_table(frontier.collect_points(summary, None, designs), "html"))
+    shown.append(
+        frontier.make_frontier_table(frontier.collect_points(summary, None, designs), "html")
+    )
     for column in {column for table in shown for column in table.frame} - PLAIN:
         assert glossary.find_meaning(column), column
 

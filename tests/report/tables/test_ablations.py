@@ -138,7 +138,7 @@ def test_where_all_are_switched_off_every_table_says_so(tmp_path):
 def test_values_that_are_all_numbers_are_read_back_as_they_are_named(tmp_path):
     summary = summary_of("cifar10", gaps={"inference.k/8": 1.0, "munkey.token_dim/32": 2.0})
     write_text(tmp_path / "ablations.csv", summary.to_csv(index=False))
-    read = ablations.read(tmp_path / "ablations.csv")
+    read = ablations.read_summary(tmp_path / "ablations.csv")
     (table,) = ablations.make_knob_tables(read, CASE_ROWS, "markdown")
     assert table.frame["Value"].tolist() == ["8", "32"]
     assert paper.compare(read.iloc[:0], read).empty

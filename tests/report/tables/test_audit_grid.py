@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.tables.audits import make_grid_table, list_knobs
+from munkey.report.tables.audits import list_knobs, make_grid_table
 
 NUMBERS = {
     "chance": 2.0,
@@ -75,7 +75,11 @@ def test_a_line_for_each_setting_with_its_paths_side_by_side(grid):
 
 def test_beside_a_model_with_a_head_stands_what_the_head_alone_has(grid):
     grid["alone_after"] = [96.44, 96.44, np.nan, np.nan, np.nan, np.nan]
-    assert make_grid_table(grid, "digits").frame["TA after, head alone"].tolist() == ["96.4", "–", "–"]
+    assert make_grid_table(grid, "digits").frame["TA after, head alone"].tolist() == [
+        "96.4",
+        "–",
+        "–",
+    ]
 
 
 def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):

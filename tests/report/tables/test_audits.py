@@ -11,14 +11,14 @@ from munkey.core.files import read_table
 from munkey.jobs import audit as job
 from munkey.report.figures.shares import forest_plot
 from munkey.report.tables.audits import (
+    collect_residue,
+    format_decimal,
     make_attack_tables,
     make_audit_table,
-    collect_residue,
     make_differencing_tables,
-    format_decimal,
-    select_first_rows,
     make_storage_tables,
     make_strata_table,
+    select_first_rows,
 )
 from munkey.report.tables.summary import Row
 
@@ -132,7 +132,8 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
     titled = make_audit_table(audit, "digits")
     assert titled.title == "digits: 2 to 8 pairs of models, percent"
     assert (
-        make_audit_table(audit.assign(pairs=3), "digits").title == "digits: 3 pairs of models, percent"
+        make_audit_table(audit.assign(pairs=3), "digits").title
+        == "digits: 3 pairs of models, percent"
     )
     line = titled.frame.iloc[1]
     assert line["residual share [%]"] == "4.2 [-2.0, 10.5]"
@@ -166,7 +167,10 @@ def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monk
 def test_the_forest_shows_each_share_its_interval_and_its_band_of_chance(audit):
     axes = forest_plot(audit).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
-    assert names == [*make_audit_table(audit, "").frame.iloc[:-1, 0], "Control: trained to remember"]
+    assert names == [
+        *make_audit_table(audit, "").frame.iloc[:-1, 0],
+        "Control: trained to remember",
+    ]
     points = {
         (line.get_ydata()[0], round(float(line.get_xdata()[0]), 2)): line.get_marker()
         for line in axes.lines

@@ -6,7 +6,7 @@ import pytest
 
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.main import render_all_tables
-from munkey.report.tables.ranks import rank_by_title, make_rank_table
+from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from tests.report.inputs import pairs
 

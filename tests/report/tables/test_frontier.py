@@ -120,9 +120,9 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
     )
     assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
     assert front(made) == {"lda", "knn", "munkey"}
-    assert [name for name in make_frontier_table(made, "markdown").frame["Method"] if "**" in name] == [
-        *("**LDA**", "**KNN**", "**MUNKEY**")
-    ]
+    assert [
+        name for name in make_frontier_table(made, "markdown").frame["Method"] if "**" in name
+    ] == [*("**LDA**", "**KNN**", "**MUNKEY**")]
 
 
 def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():

@@ -6,7 +6,12 @@ import pandas as pd
 import pytest
 
 from munkey.report.tables.audits import ABOUT_SHARE
-from munkey.report.tables.main import main_table, make_main_tables, render_all_tables, make_selection_table
+from munkey.report.tables.main import (
+    make_main_tables,
+    make_selection_table,
+    render_all_tables,
+    render_main_table,
+)
 from munkey.report.tables.summary import Row, add_seed_gaps, describe_damage, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tidy
@@ -14,7 +19,7 @@ from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tid
 
 def marked(measured, markup):
     """What stands before and after each row's last cell."""
-    text = main_table(summarize(tidy(measured), ROWS), ROWS, markup)
+    text = render_main_table(summarize(tidy(measured), ROWS), ROWS, markup)
     lines = [one for one in text.splitlines() if any(row.title in one for row in ROWS)]
     split = [
         [cell.strip() for cell in one.rstrip("\\ ").strip("|").split("|&"[markup == "latex"])]
@@ -53,25 +58,25 @@ def test_a_single_seed_has_means_and_a_gap_but_no_deviation():
     assert (cf["n"], cf["TA_mean"], cf["gap_mean"]) == (1, 78, (2 + 1 + 10 + 10) / 4)
     assert math.isnan(cf["TA_sd"])
     assert math.isnan(cf["gap_sd"])
-    text = main_table(summary, ROWS, "markdown")
+    text = render_main_table(summary, ROWS, "markdown")
     assert text.startswith("### digits: n = 1 seed, percent; nothing is bold with one seed\n")
     assert "±" not in text and "**" not in text
-    assert "pm" not in main_table(summary, ROWS, "latex") and "($n = 1$ seed)" in main_table(
+    assert "pm" not in render_main_table(
         summary, ROWS, "latex"
-    )
+    ) and "($n = 1$ seed)" in render_main_table(summary, ROWS, "latex")
 
 
 def test_the_fewest_seeds_are_told():
     fewer = MEASURED | {"knn": MEASURED["knn"][:2]}
     summary = summarize(tidy(fewer), ROWS)
-    assert "n = 2 seeds" in main_table(summary, ROWS, "markdown")
-    assert "($n = 2$ seeds)" in main_table(summary, ROWS, "latex")
+    assert "n = 2 seeds" in render_main_table(summary, ROWS, "markdown")
+    assert "($n = 2$ seeds)" in render_main_table(summary, ROWS, "latex")
 
 
 def test_a_rate_that_was_not_run_is_shown_as_missing():
     other = tidy({"retrain-t": MEASURED["retrain-t"]}, rate=0.02, dataset="other")
     summary = pd.concat([summarize(tidy(), ROWS), summarize(other, ROWS[1:2])])
-    last = main_table(summary, ROWS, "markdown").split("### other")[1]
+    last = render_main_table(summary, ROWS, "markdown").split("### other")[1]
     cells = [
         cell.strip()
         for cell in next(one for one in last.splitlines() if "CF" in one).strip("|").split("|")
@@ -95,7 +100,7 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
     metrics = pd.concat(
         [tidy(), tidy(rate=0.02), tidy(dataset="my_own"), tidy(rate=0.02, dataset="my_own")]
     )
-    lines = main_table(summarize(metrics, rows), rows, "latex").splitlines()
+    lines = render_main_table(summarize(metrics, rows), rows, "latex").splitlines()
     assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]
     assert lines[3:6] == [
         r" & \multicolumn{5}{c}{Random forget (10\,\%)} & \multicolumn{5}{c}{Random forget (2\,\%)} \\",
@@ -145,14 +150,14 @@ def test_a_model_that_is_no_better_than_the_best_of_its_own_keys_is_told_below_i
     measured = [trained_and_untrained(64, 80), trained_and_untrained(64, 81.5, rate=0.02)]
     both = compared(summarize(pd.concat(measured), KEYED_ROWS), half=1.1)
     below = "KNN is more accurate than MUNKEY by 17.5 points [16.4, 18.6] (3 seeds, 450 test samples). It may be"
-    assert below in main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
-    assert below in main_table(both, KEYED_ROWS, "html").splitlines()[-1]
+    assert below in render_main_table(both, KEYED_ROWS, "markdown").splitlines()[-1]
+    assert below in render_main_table(both, KEYED_ROWS, "html").splitlines()[-1]
     assert below in next(
         line
-        for line in main_table(both, KEYED_ROWS, "latex").splitlines()
+        for line in render_main_table(both, KEYED_ROWS, "latex").splitlines()
         if line.startswith("% digits")
     )
-    assert below in " ".join(render_plain(main_table(both, KEYED_ROWS, "markdown")).split())
+    assert below in " ".join(render_plain(render_main_table(both, KEYED_ROWS, "markdown")).split())
 
 
 @pytest.mark.parametrize(
@@ -179,7 +184,9 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
     measured = trained_and_untrained(64, 80, lda=80)
     (told,) = {
         table.remark
-        for table in make_main_tables(compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown")
+        for table in make_main_tables(
+            compared(summarize(measured, KEYED_ROWS)), KEYED_ROWS, "markdown"
+        )
     }
     assert "KNN or LDA is more accurate than MUNKEY by 16.0 points" in told
 
@@ -228,7 +235,7 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
             own = part[(part["method"] == "cf") & (part["metric"] == "TA")]
             parts.append(own.assign(metric=name, value=value))
     both = summarize(pd.concat(parts), ROWS)
-    assert main_table(both, ROWS, "markdown").splitlines()[-1] == (
+    assert render_main_table(both, ROWS, "markdown").splitlines()[-1] == (
         "CF @10 % is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
         " are so close to their optimum that epsilon 0.25 would suffice (mean over 3 seeds)."
         " CF @2 % is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
@@ -268,15 +275,15 @@ def test_every_output_gets_its_text_and_datasets_show_the_largest_rate_alone():
     assert texts["tidy"] == add_seed_gaps(metrics, ROWS).to_csv(index=False)
     assert texts["csv"] == summary.to_csv(index=False)
     summary = compared(summary)
-    assert texts["markdown"] == main_table(summary, ROWS, "markdown") and texts["html"].startswith(
-        "<!doctype html><meta charset='utf-8'><style>"
-    )
-    assert texts["latex"] == main_table(summary, ROWS, "latex")
+    assert texts["markdown"] == render_main_table(summary, ROWS, "markdown") and texts[
+        "html"
+    ].startswith("<!doctype html><meta charset='utf-8'><style>")
+    assert texts["latex"] == render_main_table(summary, ROWS, "latex")
     assert texts["runtime"].startswith("| Method") and texts["runtime_latex"].startswith(
         "% \n\\begin{tabular}{lllllllll}"
     )
     largest = summary[(summary["dataset"] == "other") | (summary["rate"] == 0.1)]
-    assert texts["datasets"] == main_table(largest, ROWS, "markdown") != texts["markdown"]
+    assert texts["datasets"] == render_main_table(largest, ROWS, "markdown") != texts["markdown"]
     assert "datasets_latex" not in texts
 
 

@@ -45,14 +45,14 @@ def test_the_papers_own_numbers_stand_beside_ours():
         and line["mean"] == wanted
         and line["difference"] == pytest.approx(105.5 - wanted)
     )
-    _, table = paper.comparison_tables(both)
+    _, table = paper.make_comparison_tables(both)
     assert len(table.frame) == len(both)
 
 
 def test_a_data_set_that_is_not_in_the_paper_has_nothing_to_compare():
     both = paper.compare(summary_of("digits").iloc[:0], summary_of("digits"))
-    assert both.empty and paper.comparison_tables(both) == []
-    texts = paper.render_comparison(both, ["digits: not comparable"])
+    assert both.empty and paper.make_comparison_tables(both) == []
+    texts = paper.render_texts(both, ["digits: not comparable"])
     assert (
         texts["markdown"].startswith("- digits: not comparable\n\n")
         and texts["latex"] == "% digits: not comparable\n"
@@ -62,14 +62,14 @@ def test_a_data_set_that_is_not_in_the_paper_has_nothing_to_compare():
 def test_the_comparison_is_written_with_its_statements_and_signed_differences():
     summary = summary_of("cifar10")
     both = paper.compare(summary.iloc[:0], summary)
-    texts = paper.render_comparison(both, ["one", "two"])
+    texts = paper.render_texts(both, ["one", "two"])
     assert texts["csv"] == both.to_csv(index=False)
     heading = "How many of our numbers lie within the paper's ±"
     assert texts["markdown"].startswith(f"- one\n- two\n\n### {heading}\n\n| Table ")
     assert texts["latex"].startswith(
         f"% one\n% two\n% {heading}\n\\begin{{tabular}}{{lllllll}}\n\\toprule\n"
     )
-    _, table = paper.comparison_tables(both)
+    _, table = paper.make_comparison_tables(both)
     assert table.frame["Difference"].str.match(r"[+-]\d+\.\d\d$").all()
     assert set(table.frame["System"]) >= {"aggregation/rank munkey", "aggregation/rank retrain-m"}
     assert (table.frame["Slip in the paper"] == both["slip"]).all()
@@ -79,7 +79,7 @@ def test_the_printed_numbers_are_the_papers():
     facts = ROOT.parent / "shared/paper/tables.csv"
     if not facts.exists():
         pytest.skip("the paper's tables are not at hand")
-    original, ours = pd.read_csv(facts), paper.printed_numbers()
+    original, ours = pd.read_csv(facts), paper.read_printed_numbers()
     assert len(original) == len(ours)
     for name in ("dataset", "mean", "std"):
         assert (
@@ -90,8 +90,10 @@ def test_the_printed_numbers_are_the_papers():
 
 def test_the_comparison_is_read_back_as_it_was(tmp_path):
     both = paper.compare(summary_of("cifar10").iloc[:0], summary_of("cifar10"))
-    write_text(tmp_path / "paper.csv", paper.render_comparison(both, [])["csv"])
-    pd.testing.assert_frame_equal(paper.read(tmp_path / "paper.csv"), both, check_dtype=False)
+    write_text(tmp_path / "paper.csv", paper.render_texts(both, [])["csv"])
+    pd.testing.assert_frame_equal(
+        paper.read_comparison(tmp_path / "paper.csv"), both, check_dtype=False
+    )
 
 
 def test_of_an_encoder_in_two_revisions_the_first_is_compared():
@@ -142,7 +144,7 @@ def test_within_is_at_most_the_papers_deviation_to_three_digits():
 
 
 def test_every_table_of_our_data_sets_is_counted_also_where_nothing_was_run():
-    frame = paper.counts(compared(), all_printed()).frame
+    frame = paper.make_agreement_table(compared(), all_printed()).frame
     assert frame.astype(str).to_numpy().tolist() == [
         ["main", "cifar10", "10 %", "8", "6", "4", "67 %"],
         ["main", "cifar10", "2 %", "8", "0", "0", "–"],
@@ -151,7 +153,7 @@ def test_every_table_of_our_data_sets_is_counted_also_where_nothing_was_run():
 
 
 def test_ours_and_the_papers_stand_side_by_side_with_a_mark():
-    (table,) = paper.side_by_side_tables(compared())
+    (table,) = paper.make_side_by_side_tables(compared())
     assert table.title == "main, cifar10, 10 %: ours (the paper's)"
     assert table.frame.columns.tolist() == ["System", "TA", "RA", "FA", "MIA", "gap"]
     cf, munkey = table.frame.to_numpy().tolist()
@@ -166,7 +168,7 @@ def test_ours_and_the_papers_stand_side_by_side_with_a_mark():
 
 
 def test_the_sensitivity_has_three_digits_as_in_the_paper():
-    (table,) = paper.side_by_side_tables(compared().replace({"metric": {"TA": "P_s"}}))
+    (table,) = paper.make_side_by_side_tables(compared().replace({"metric": {"TA": "P_s"}}))
     assert table.frame["P_s"][0].startswith("96.220 ± 0.500 (96.000 ± 0.220)")
 
 
@@ -186,12 +188,12 @@ POST_HOC = ["cf", "cf-k", "eu-k", "l1-sparse", "neggrad-plus", "amnesiac", "scru
 
 def slipped(text):
     """The places of the numbers whose slip says so."""
-    lines = paper.printed_numbers()
+    lines = paper.read_printed_numbers()
     return set(lines[lines["slip"].str.contains(text, regex=False)].index)
 
 
 def places(**wanted):
-    lines = paper.printed_numbers()
+    lines = paper.read_printed_numbers()
     for name, values in wanted.items():
         lines = lines[lines[name].isin(values if isinstance(values, list) else [values])]
     return set(lines.index)
@@ -205,13 +207,13 @@ def row(lines, **wanted):
 
 
 def main_row(dataset, method):
-    lines = paper.printed_numbers()
+    lines = paper.read_printed_numbers()
     return row(lines[lines["rate"] == 0.1], table="main", dataset=dataset, method=method)
 
 
 def ablated_row(dataset, method):
     return row(
-        paper.printed_numbers(),
+        paper.read_printed_numbers(),
         table="aggregation",
         dataset=dataset,
         method=method,
@@ -244,7 +246,7 @@ def test_every_mark_is_one_of_the_known_slips():
 
 
 def test_deviations_that_three_seeds_cannot_have_are_marked():
-    lines = paper.printed_numbers()
+    lines = paper.read_printed_numbers()
     mean, share = lines["mean"], lines["metric"].isin(ACCURACIES)
     most = np.sqrt(3) * (100 - mean)  # two seeds at 100, for means above two thirds
     impossible = share & (mean > 67) & (lines["sd"] > most + 0.01)  # as they are rounded
@@ -260,7 +262,7 @@ def test_deviations_that_three_seeds_cannot_have_are_marked():
 
 def test_every_other_gap_follows_from_its_row():
     """To 0.02, as rows are rounded. PathMNIST's `retrain-t` is the oracle that MUNKEY's gap follows from."""
-    lines, odd = paper.printed_numbers(), set()
+    lines, odd = paper.read_printed_numbers(), set()
     gaps = lines[(lines["metric"] == "gap") & (lines["table"] != "strategies")]
     assert len(gaps) == 120
     for index, line in gaps.iterrows():
@@ -278,7 +280,7 @@ def test_every_other_gap_follows_from_its_row():
 
 def test_what_is_not_the_number_of_its_row_is_not_compared():
     """A wrong ± does not make a mean incomparable, nor does another table that has another number."""
-    lines = paper.printed_numbers()
+    lines = paper.read_printed_numbers()
     void = slipped("BloodMNIST") | slipped("MUNKEY's oracle") | slipped("9.31")
     assert set(lines[~lines["comparable"]].index) == void
     ours = [
@@ -293,7 +295,7 @@ def test_what_is_not_the_number_of_its_row_is_not_compared():
         "knn": False,
         "munkey": False,
     }
-    _, table = paper.comparison_tables(both.reset_index())
+    _, table = paper.make_comparison_tables(both.reset_index())
     differences = dict(zip(table.frame["System"], table.frame["Difference"], strict=True))
     assert differences["retrain-t"] == "not comparable" and differences["munkey"] == "-2.75"
     assert table.frame.set_index("System").loc["retrain-t", "Paper"] == "98.96 ± 0.07"

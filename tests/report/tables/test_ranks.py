@@ -15,9 +15,9 @@ from munkey.report.tables.ranks import (
     compute_critical_difference,
     compute_ranks,
     has_enough_blocks,
+    make_rank_table,
     rank_by_seed,
     rank_by_title,
-    make_rank_table,
 )
 from munkey.report.tables.summary import add_seed_gaps
 from tests.report.inputs import ROWS, tidy

@@ -55,7 +55,9 @@ def test_tow_is_the_product_of_what_is_not_lost_against_the_oracle():
 
 def test_each_scenario_has_a_table_with_its_request_and_its_columns():
     requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
-    of_class, hard = make_scenario_tables(summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown")
+    of_class, hard = make_scenario_tables(
+        summarize_scenarios(tidy(), ROWS), ROWS, requests, "markdown"
+    )
     assert of_class.title.startswith(
         "digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds"
     )

@@ -92,7 +92,7 @@ def of_paper(changes=None):
 
 def statement(changes=None, dataset="cifar10"):
     params = of_paper(changes)
-    return paper.write_statement(
+    return paper.describe_setting(
         dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds)
     )
 
@@ -193,7 +193,7 @@ def test_a_method_that_does_not_run_is_not_compared():
 
 def test_all_methods_that_the_paper_tunes_are_compared():
     tuned = {name for name, values in of_paper().unlearn.items() if hasattr(values, "lr_factor")}
-    assert set(setting.TUNED) == tuned & set(paper.printed_numbers()["method"])
+    assert set(setting.TUNED) == tuned & set(paper.read_printed_numbers()["method"])
 
 
 def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):
@@ -211,7 +211,7 @@ def test_a_setting_that_is_not_handed_over_is_an_error():
     settings = Exhibits(Plan(of_paper())).compared["cifar10"]
     for name in ("search", "unlearn", "source", "keys"):
         with pytest.raises(KeyError, match=name):
-            paper.write_statement(
+            paper.describe_setting(
                 "cifar10", {key: value for key, value in settings.items() if key != name}, 3
             )
 
@@ -219,7 +219,7 @@ def test_a_setting_that_is_not_handed_over_is_an_error():
 def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
     compared = Exhibits(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
     outside = "digits: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    assert paper.list_statements(compared, 3) == [outside, alike("cifar10")]
+    assert paper.describe_settings(compared, 3) == [outside, alike("cifar10")]
 
 
 REHEARSED = {"seeds": [0], "source.limit_per_class": 4, "train.epochs": 1}

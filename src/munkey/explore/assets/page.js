@@ -263,7 +263,7 @@ function choices() {
   const listed = methods.map((each) => [each.name, each.title]);
   form.replaceChildren(...[
     pick("seed", "Seed (of single pictures)", contents.seeds.map((each) => [String(each), String(each)])),
-    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.words]), "request"),
+    pick("request", "Forgotten", contents.requests.map((each) => [each.key, each.label]), "request"),
     pick("a", "Method A", listed, "a"),
     pick("b", "Method B", listed, "b"),
     pick("class", "Class", [["", "all classes"], ...contents.classes.map((each, label) => [String(label), each])]),
@@ -737,7 +737,7 @@ VIEWS.requests = {
     const heads = ["Request", "", "TA [%]", "FA [%]", "MIA [%]", "Avg Gap", "Seconds"];
     const rows = contents.requests.flatMap((request) => ["a", "b"].map((side) => {
       const line = contents.designs.find((each) => each.request === request.key && each.name === state[side]);
-      return { kind: side, cells: [request.words, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
+      return { kind: side, cells: [request.label, `${side.toUpperCase()} (${title(state[side])})`, ...["TA", "FA", "MIA", "Avg Gap", "Seconds"].map((each) => line?.cells[each] ?? "–")] };
     }));
     parts.push(element("h3", {}, "Each kind of request on its own"), element("p", { class: "note" }, `Mean ± one standard deviation over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. A good method's numbers are near its oracle's, whatever is forgotten: its Avg Gap is small.`), tableOf(heads, rows, "A and B after each kind of request that was run", "cards"));
     if (!contents.requests.some((each) => each.case)) parts.push(element("p", {}, ...coded(`Only random requests were run. To forget a class, look-alikes and the hardest pictures, run \`${contents.commands.scenarios}\`.`)));

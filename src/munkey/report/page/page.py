@@ -24,9 +24,9 @@ from munkey.report.tables.audits import (
     Residue,
     make_attack_tables,
     make_audit_table,
-    select_first_rows,
     make_storage_tables,
     make_strata_table,
+    select_first_rows,
 )
 from munkey.report.tables.markup import TitledTable, render_html_table
 from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
@@ -273,7 +273,7 @@ def make_chapters(results: PageResults) -> list[Chapter]:
     title = "Selection of p_image and p_token"
     parts.append(Chapter("selection", title, selections, files=files))
     for compared in results.compared:
-        numbers = paper.comparison_tables(compared)
+        numbers = paper.make_comparison_tables(compared)
         file = "../tables/paper.csv"
         parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
     return [chapter for chapter in parts if chapter.tables]

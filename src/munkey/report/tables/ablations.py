@@ -63,7 +63,7 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     return _with_knobs(pd.concat(parts, ignore_index=True))
 
 
-def read(path: str | Path) -> pd.DataFrame:
+def read_summary(path: str | Path) -> pd.DataFrame:
     """Read a table from its CSV file.
 
     In a summary of cases (`summarize_cases`), knob values are text even if they look like numbers.
@@ -188,12 +188,12 @@ def make_encoder_tables(
 
 
 TABLES: dict[str, Callable[[pd.DataFrame, Sequence[Row], Markup], Iterator[TitledTable]]] = {
-    "ablations": knob_tables,
-    "aggregation": partial(variant_tables, names=STRATEGIES),
-    "strategies": strategy_tables,
+    "ablations": make_knob_tables,
+    "aggregation": partial(make_variant_tables, names=STRATEGIES),
+    "strategies": make_strategy_tables,
     # P_s is measured without retrieval, so it is the same for all fusions.
-    "fusion": partial(variant_tables, names=FUSIONS),
-    "encoders": encoder_tables,
+    "fusion": partial(make_variant_tables, names=FUSIONS),
+    "encoders": make_encoder_tables,
 }
 
 

@@ -65,16 +65,16 @@ def render_all_tables(
         "tidy": tidy.to_csv(index=False),
         "csv": numbers.to_csv(index=False),
         "differences": differences.to_csv(index=False),
-        "markdown": main_table(summary, rows, "markdown"),
-        "html": main_table(summary, rows, "html"),
-        "latex": main_table(summary, rows, "latex"),
+        "markdown": render_main_table(summary, rows, "markdown"),
+        "html": render_main_table(summary, rows, "html"),
+        "latex": render_main_table(summary, rows, "latex"),
         "runtime": render([runtime_table(summary, rows, "markdown")], "markdown"),
         "runtime_latex": render([runtime_table(summary, rows, "latex")], "latex"),
-        "datasets": main_table(largest, rows, "markdown"),
+        "datasets": render_main_table(largest, rows, "markdown"),
     }
 
 
-def main_table(
+def render_main_table(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup, residue: Residue | None = None
 ) -> str:
     """Return the paper's main table as text, with forget rates side by side.

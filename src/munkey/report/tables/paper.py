@@ -1,8 +1,8 @@
-"""Comparison of our results with the numbers printed in the paper.
+"""The comparison of our numbers with those printed in the paper, and how many agree.
 
 `paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if there
-is one. If `comparable` is `no`, the printed number does not belong to the system that the row names,
-so ours is not compared with it.
+is one. Where `comparable` is `no`, the number does not belong to the system that its row names, so
+ours is not compared with it.
 """
 
 import math
@@ -29,22 +29,21 @@ TABLE = ["table", "dataset", "rate"]
 KEYS = [*TABLE, "case", "method", "metric"]
 
 
-def printed_numbers() -> pd.DataFrame:
-    """Return one row per number in the paper's tables, with KEYS, mean, sd, slip and comparable."""
-    numbers = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
-    return numbers.assign(comparable=numbers["comparable"] != "no")
+def read_printed_numbers() -> pd.DataFrame:
+    """Read the numbers of the paper's tables, one per row: KEYS, mean, sd, slip, comparable (bool)."""
+    printed = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
+    return printed.assign(comparable=printed["comparable"] != "no")
 
 
 def is_within_sd(comparison: pd.DataFrame) -> "pd.Series[bool]":
-    """Return whether each of our means is within one of the paper's standard deviations of its mean.
+    """Return, for each row, whether our mean lies within the paper's mean ± sd (to three decimals).
 
-    The difference is rounded to three decimals. The result is NA if the means are not comparable or
-    the paper states no standard deviation.
+    It is NA where the means are not comparable, or where the paper has no ±.
 
     Parameters
     ----------
     comparison
-        A table with the columns difference and sd.
+        The rows of `compare`, with the columns difference and sd.
     """
     is_near = comparison["difference"].abs().round(3) <= comparison["sd"]
     is_known = comparison[["difference", "sd"]].notna().all(axis=1)
@@ -52,36 +51,36 @@ def is_within_sd(comparison: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
-    """Return our numbers next to the paper's, wherever both exist.
+    """Compare our numbers (ours_mean, ours_sd) with the paper's (mean, sd), wherever both exist.
 
-    The columns ours_mean, ours_sd, mean and sd contain our numbers and the paper's. The column
-    difference is NaN if the paper's number is not comparable. The column within states whether our
-    mean is within the paper's ± (`is_within_sd`). Data sets that are not in the paper are left out.
+    The column `difference` (ours minus the paper's) is NaN where the paper's number is not
+    comparable. The column `within` is that of `is_within_sd`. Data sets that are not in the paper
+    are left out.
 
     Parameters
     ----------
     main
-        The summary of the main experiment.
+        Summary of the main experiment.
     ablations
-        The summary of the ablations' cases; None if they were not run.
+        Summary of the ablations' cases; None if they were not run.
     """
-    main_rows = main.assign(case="")
-    ours = [_melt(main_rows, "main"), _melt(main_rows, "runtime")]
+    main_with_case = main.assign(case="")
+    ours = [_melt(main_with_case, "main"), _melt(main_with_case, "runtime")]
     if ablations is not None and not ablations.empty:
         ours.append(_melt(ablations, "strategies"))
         ours.append(_melt(ablations, "aggregation"))
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
-        # A value is NAME or NAME_REVISION. If several revisions were run, use the first one.
-        by_name = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
-        first_revisions = by_name.drop_duplicates(["dataset", "rate", "method", "case"])
-        ours.append(_melt(first_revisions, "encoders"))
-    comparison = printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
+        # The value is NAME_REVISION. If an encoder was run in two revisions, the first one counts.
+        named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
+        first_revision = named.drop_duplicates(["dataset", "rate", "method", "case"])
+        ours.append(_melt(first_revision, "encoders"))
+    comparison = read_printed_numbers().merge(pd.concat(ours, ignore_index=True), on=KEYS)
     difference = comparison["ours_mean"] - comparison["mean"]
     comparison["difference"] = difference.where(comparison["comparable"])
     return comparison.assign(within=is_within_sd(comparison))
 
 
-def read(path: str | Path) -> pd.DataFrame:
+def read_comparison(path: str | Path) -> pd.DataFrame:
     """Read the result of `compare` from a CSV file.
 
     Raises DamagedFileError if the file cannot be read.
@@ -93,116 +92,130 @@ def read(path: str | Path) -> pd.DataFrame:
     )
 
 
-def list_statements(settings: Mapping[str, Settings], seeds: int) -> list[str]:
-    """Return one sentence per data set that states whether its numbers are comparable to the paper's.
+def describe_settings(settings: Mapping[str, Settings], seeds: int) -> list[str]:
+    """Write a sentence per data set on whether its numbers may be compared with the paper's.
 
     Parameters
     ----------
     settings
-        The settings of every data set, from `ReportFacts.compared` in
-        munkey.experiment.plan.exhibits.
+        The parameters of every data set (`munkey.experiment.plan.exhibits.Exhibits.compared`).
     """
-    return [write_statement(dataset, parameters, seeds) for dataset, parameters in settings.items()]
+    sentences = []
+    for dataset, dataset_settings in settings.items():
+        sentences.append(describe_setting(dataset, dataset_settings, seeds))
+    return sentences
 
 
-def write_statement(dataset: str, settings: Settings, seeds: int) -> str:
-    """Return a sentence that states whether a data set's numbers are comparable to the paper's."""
-    if dataset not in set(printed_numbers()["dataset"]):
-        return (
-            f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with"
-            " the paper's."
-        )
-    differing = setting.list_differences(dataset, settings, seeds)
+def describe_setting(dataset: str, settings: Settings, seeds: int) -> str:
+    """Write a sentence on whether one data set's numbers may be compared with the paper's."""
+    if dataset not in set(read_printed_numbers()["dataset"]):
+        return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
+    differences = setting.list_differences(dataset, settings, seeds)
     selection = []
     if setting.is_selected(settings):
         selection.append(setting.describe_selected_pair(dataset))
-    if differing:
-        phrases = "; ".join(differing + selection)
+    if differences:
+        listed = "; ".join(differences + selection)
         if setting.is_rehearsal(settings, seeds):
             reason = "a rehearsal, with fewer seeds, images and epochs than the paper's"
         else:
             reason = "not the paper's setting"
-        return f"{dataset}: {reason}, so this does not reproduce the paper: {phrases}."
+        return f"{dataset}: {reason}, so this does not reproduce the paper: {listed}."
     agreement = "; ".join(["the paper's setting, as far as the paper states it", *selection])
     return f"{dataset}: {agreement}; docs/method.md lists what it leaves open."
 
 
 def compute_expected_share(seeds: int) -> float:
-    """Return the share of our numbers that would be within the paper's ± in an exact replication.
+    """Compute the expected share of numbers within the paper's ± if our runs repeat the paper's.
 
-    Suppose that our runs, one per seed, and the paper's three runs are draws from the same normal
-    distribution. Then the difference of the means, divided by the paper's standard deviation, is
-    distributed as sqrt(1 / 3 + 1 / seeds) times Student's t with two degrees of freedom.
+    Assume that our runs, one per seed, and the paper's three are draws from one normal distribution.
+    Then the difference of the two means, divided by the paper's standard deviation, has Student's t
+    distribution with two degrees of freedom, scaled by sqrt(1 / 3 + 1 / seeds).
     """
     t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
     return t / math.sqrt(t**2 + 2)  # P(|T| <= t) with two degrees of freedom, in closed form
 
 
-def counts(both: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
-    """Count the paper's numbers, those we compared, and those that agree, by table, data set and rate.
+def count_agreement(comparison: pd.DataFrame, printed: pd.DataFrame) -> pd.DataFrame:
+    """Count the paper's numbers, those compared with ours, and those within the paper's ±.
 
     Parameters
     ----------
-    both
-        The table that `compare` makes.
+    comparison
+        The rows of `compare`.
     printed
-        All of the paper's numbers; those of data sets that we did not run are not counted.
+        All of the paper's numbers. Those of data sets that we did not run are not counted.
+
+    Returns
+    -------
+    counts
+        A row for each table, data set and rate of the paper, and a last one with the totals, whose
+        rate is NaN. The counts are in the columns Printed, Compared and Within.
     """
-    our_datasets = printed[printed["dataset"].isin(both["dataset"])]
-    lines = our_datasets.merge(both[[*KEYS, "within"]], on=KEYS, how="left")
-    grouped = lines.groupby(TABLE, sort=False)["within"]
-    frame = grouped.agg(Printed="size", Compared="count", Within="sum").reset_index()
-    frame.loc[len(frame)] = ["all", "", np.nan, *frame[["Printed", "Compared", "Within"]].sum()]
-    counted = []
-    for _, line in frame.iterrows():
+    ours = printed[printed["dataset"].isin(comparison["dataset"])]
+    numbers = ours.merge(comparison[[*KEYS, "within"]], on=KEYS, how="left")
+    groups = numbers.groupby(TABLE, sort=False)["within"]
+    # `size` counts all rows, `count` those that are not NA: the numbers that were compared.
+    counts = groups.agg(Printed="size", Compared="count", Within="sum").reset_index()
+    totals = counts[["Printed", "Compared", "Within"]].sum()
+    counts.loc[len(counts)] = ["all", "", np.nan, *totals]
+    return counts
+
+
+def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
+    """Make the table of how many of our numbers agree with the paper's (`count_agreement`)."""
+    rows = []
+    for _, counts in count_agreement(comparison, printed).iterrows():
         rate = ""
-        if pd.notna(line["rate"]):
-            rate = percent(line["rate"])
+        if pd.notna(counts["rate"]):
+            rate = percent(counts["rate"])
         share = ABSENT
-        if line["Compared"]:
-            share = f"{100 * line['Within'] / line['Compared']:.0f} %"
-        counted.append(
+        if counts["Compared"]:
+            share = f"{100 * counts['Within'] / counts['Compared']:.0f} %"
+        rows.append(
             {
-                "Table": line["table"],
-                "Data set": line["dataset"],
+                "Table": counts["table"],
+                "Data set": counts["dataset"],
                 "Forget": rate,
-                "Printed": int(line["Printed"]),
-                "Compared": int(line["Compared"]),
-                "Within": int(line["Within"]),
+                "Printed": int(counts["Printed"]),
+                "Compared": int(counts["Compared"]),
+                "Within": int(counts["Within"]),
                 "Share": share,
             }
         )
-    return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(counted))
+    return TitledTable("How many of our numbers lie within the paper's ±", pd.DataFrame(rows))
 
 
-def side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
-    """Return tables with cells `ours (the paper's)`, checked if ours is within the paper's ±.
+def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
+    """Make a table for each table, data set and rate of the paper, with systems as rows.
 
-    There is one table for each table, data set and rate in the paper.
+    A cell is `ours (the paper's)` of one metric, with a check mark if ours is within the paper's ±.
     """
     cells = []
     for _, row in comparison.iterrows():
-        ours = format_mean_sd(row["ours_mean"], row["ours_sd"], get_decimals(row["metric"]))
-        papers = format_mean_sd(row["mean"], row["sd"], get_decimals(row["metric"]))
-        cells.append(f"{ours} ({papers}) {_choose_word(row['within'], '✓', '✗')}")
-    cell_rows = comparison.assign(System=_name_systems(comparison), cell=cells)
+        decimals = get_decimals(row["metric"])
+        ours = format_mean_sd(row["ours_mean"], row["ours_sd"], decimals)
+        papers = format_mean_sd(row["mean"], row["sd"], decimals)
+        cells.append(f"{ours} ({papers}) {_choose_label(row['within'], '✓', '✗')}")
+    with_cells = comparison.assign(System=_name_systems(comparison), cell=cells)
     tables = []
-    for (table, dataset, _), part in cell_rows.groupby(TABLE, sort=False):
+    for (table, dataset, _), part in with_cells.groupby(TABLE, sort=False):
         wide = part.pivot(index="System", columns="metric", values="cell")
-        ordered = wide.loc[part["System"].unique(), part["metric"].unique()]  # as in the paper
-        frame = ordered.fillna(ABSENT).rename_axis(columns=None).reset_index()
-        title = f"{table}, {dataset}, {percent(part['rate'].iloc[0])}: ours (the paper's)"
+        in_paper_order = wide.loc[part["System"].unique(), part["metric"].unique()]
+        frame = in_paper_order.fillna(ABSENT).rename_axis(columns=None).reset_index()
+        rate = percent(part["rate"].iloc[0])
+        title = f"{table}, {dataset}, {rate}: ours (the paper's)"
         tables.append(TitledTable(title, frame))
     return tables
 
 
 def _name_systems(comparison: pd.DataFrame) -> "pd.Series[str]":
-    """Return the name of each row's system: its case, if there is one, and its method."""
+    """Return the name of each row's system: its case, if it has one, and its method."""
     return (comparison["case"] + " " + comparison["method"]).str.strip()
 
 
-def _choose_word(within: object, yes: str, no: str) -> str:
-    """Return `yes` or `no` for a result of `is_within_sd`, or – if it is NA."""
+def _choose_label(within: object, yes: str, no: str) -> str:
+    """Return the label of an entry of `is_within_sd`, which is NA where nothing is compared."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -210,21 +223,17 @@ def _choose_word(within: object, yes: str, no: str) -> str:
     return no
 
 
-def comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
-    """Return a table that counts the agreeing numbers, and a table of all compared numbers.
-
-    If nothing was compared, there are no tables.
-    """
+def make_comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
+    """Make the table of how many numbers agree, and one with every number; none if none is compared."""
     if comparison.empty:
         return []
-    table_rows = []
+    rows = []
     for (_, row), system in zip(comparison.iterrows(), _name_systems(comparison), strict=True):
         decimals = get_decimals(row["metric"])
+        difference = "not comparable"
         if row["comparable"]:
             difference = f"{row['difference']:+.2f}"
-        else:
-            difference = "not comparable"
-        table_rows.append(
+        rows.append(
             {
                 "Table": row["table"],
                 "Data set": row["dataset"],
@@ -234,24 +243,30 @@ def comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
                 "Ours": format_mean_sd(row["ours_mean"], row["ours_sd"], decimals),
                 "Paper": format_mean_sd(row["mean"], row["sd"], decimals),
                 "Difference": difference,
-                "Within ±": _choose_word(row["within"], "yes", "no"),
+                "Within ±": _choose_label(row["within"], "yes", "no"),
                 "Slip in the paper": row["slip"],
             }
         )
     return [
-        counts(comparison, printed_numbers()),
-        TitledTable("Number by number", pd.DataFrame(table_rows)),
+        make_agreement_table(comparison, read_printed_numbers()),
+        TitledTable("Number by number", pd.DataFrame(rows)),
     ]
 
 
-def render_comparison(comparison: pd.DataFrame, statements: list[str]) -> dict[str, str]:
-    """Return the comparison as text, by the name of the rule's output file."""
+def render_texts(comparison: pd.DataFrame, sentences: list[str]) -> dict[str, str]:
+    """Render the comparison as text, by the name of the output file that it is written to.
+
+    Parameters
+    ----------
+    sentences
+        The result of `describe_settings`, which comes first.
+    """
+    tables = make_comparison_tables(comparison)
     markdown_head = ""
     latex_head = ""
-    for statement in statements:
-        markdown_head += f"- {statement}\n"
-        latex_head += f"% {statement}\n"
-    tables = comparison_tables(comparison)
+    for sentence in sentences:
+        markdown_head += f"- {sentence}\n"
+        latex_head += f"% {sentence}\n"
     return {
         "csv": comparison.to_csv(index=False),
         "markdown": f"{markdown_head}\n{render(tables, 'markdown')}",
@@ -260,7 +275,7 @@ def render_comparison(comparison: pd.DataFrame, statements: list[str]) -> dict[s
 
 
 def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return a summary in long format, with one row per metric, for one of the paper's tables."""
+    """Return a summary in long form, with a row per metric, for one of the paper's tables."""
     keys = summary.columns.intersection(KEYS)
     parts = []
     for name in summary.columns[summary.columns.str.endswith("_mean")]:
