@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from munkey.core.files import read_json, read_npz, read_table
-from munkey.evaluation.metrics import accuracy
+from munkey.evaluation.metrics import compute_accuracy
 
 RESULTS = Path(os.environ.get("RESULTS", "results/default"))
 
@@ -47,7 +47,7 @@ print(path, record["started"], record["provenance"]["device"], record["settings"
 dataset, seed, rate, method = path.parts[-5:-1]
 logits = read_npz(RESULTS / "logits" / dataset / seed / rate / f"{method}.npz")
 by_split = {
-    str(split): accuracy(
+    str(split): compute_accuracy(
         logits["logits"][logits["splits"] == split], logits["labels"][logits["splits"] == split]
     )
     for split in sorted(set(logits["splits"]))
