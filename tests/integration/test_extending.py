@@ -142,8 +142,8 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     metrics, runtime = package / "evaluation/metrics.py", package / "report/tables/runtime.py"
     replaced(
         metrics,
-        '        "TA": accuracy(',
-        '        "logit": float(logits.mean()),\n        "TA": accuracy(',
+        '        "TA": compute_accuracy(',
+        '        "logit": float(logits.mean()),\n        "TA": compute_accuracy(',
     )
     replaced(runtime, '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
     charts = package / "report/figures/charts.py"
