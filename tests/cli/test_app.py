@@ -414,7 +414,7 @@ def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
     ended = munkey("predict", model, picture)
     assert ended.code == 2
     assert (
-        "every sample was forgotten, so there is nothing to answer from; train a new model"
+        "every sample was forgotten, so there is nothing to predict from; train a new model"
         in ended.err
     )
     with Predictor.load(model, device="cpu") as predictor:
@@ -494,7 +494,8 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     assert "made for exactly" not in named.out and "bit for bit" not in named.out
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert (
-            "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
+            "not issued for these ids"
+            in munkey("certificate", model, receipt, "--check", *words).err
         )
     assert (
         munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2

@@ -141,7 +141,7 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
     with Store.open(tmp_path / "backup", writer=True) as backup:
         (fault,) = certificate.find_faults(made, backup)
         assert (
-            "ends in deleted sample 2, and the chain of this memory has 0: this is an older copy"
+            "ends with deleted sample 2, but the chain of this memory has only 0: this is an older copy"
             in fault
         )
         backup.delete(IDS[3:5])  # the backup goes its own way
@@ -152,7 +152,7 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
         (fault,) = certificate.find_faults(made, other)
         assert (
             fault
-            == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
+            == f"the certificate is for the memory {made.memory}, but this is {other.state.store.hex()}"
         )
 
 
@@ -167,8 +167,8 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
         ({"rows": 1}, "another deletion in its place"),
         ({"rows": 5}, "this is an older copy"),
         ({"request": "another"}, "another deletion in its place"),
-        ({"ids": (1, 2, 3)}, "it says 2 rows, and its ids say otherwise"),
-        ({"ids": (1, 1)}, "it says 2 rows, and its ids say otherwise"),
+        ({"ids": (1, 2, 3)}, "it is for 2 rows, but lists 3 ids"),
+        ({"ids": (1, 1)}, "it is for 2 rows, but lists 1 id"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -254,7 +254,7 @@ def test_the_page_claims_a_purge_only_after_one(purged, said, store):
 def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
     (tmp_path / there).symlink_to(tmp_path / "nowhere")
     with pytest.raises(
-        CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"
+        CertificateError, match=rf"{there}: exists already, and certificates are never overwritten"
     ):
         certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     assert [path.name for path in tmp_path.glob("receipt*")] == [there]

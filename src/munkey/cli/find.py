@@ -49,7 +49,7 @@ def find(
     Exact copies come first: samples with the same pixels at the size that the model stores, or the same row.
     """
     from munkey.core.files import atomic
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.model.explain import render_near_page
 
     require_explanation_page(directory, html)
@@ -75,7 +75,7 @@ def find(
             row_number_in_file[file] += 1
             name += f", row {row_number_in_file[file]}"
         parts.append(f"{name}:\n{_format_samples(samples)}")
-    answer = {"pictures": json_answers.format_near_samples(nearest)}
+    answer = {"pictures": json_format.format_near_samples(nearest)}
     print_result("\n\n".join(parts), answer, as_json)
 
 

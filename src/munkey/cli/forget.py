@@ -140,7 +140,7 @@ def forget(
             else:
                 order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
                 with show_spinner("forgetting"):
-                    answers = predictor.delete(plan, certificates=order, answers=finished_answers)
+                    answers = predictor.delete(plan, certificates=order, results=finished_answers)
             for answer in answers:
                 answer.update(plan.deletions[answer["request"]].look_alikes)
                 for file in _name_files(certificate, [answer["request"]]).values():

@@ -54,7 +54,7 @@ def predict(
     from rich.progress import track
 
     from munkey.core.files import atomic
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.explain import page
     from munkey.deploy.model.images import iterate_pictures
@@ -82,7 +82,7 @@ def predict(
                 faults.append(str(error))  # name the faults of all batches
                 continue
             faults += [str(warning.message) for warning in skip_warnings]
-            answers += json_answers.format_prediction(prediction, explain=explain)["predictions"]
+            answers += json_format.format_prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
         if faults and (on_bad == "raise" or not answers):
             raise PictureError("\n".join(faults))
@@ -151,7 +151,7 @@ def add(
     munkey add model new/*.png --class cat
     munkey add model new/*.png --class cat --unit 'Anna K.'
     """
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.errors import format_first_ten
     from munkey.deploy.model.images import iterate_pictures
 
@@ -164,7 +164,7 @@ def add(
                 units=[unit] * len(files),
                 allow_blocked=allow_blocked,
             )
-    value = json_answers.format_addition(addition) | {"class": label}
+    value = json_format.format_addition(addition) | {"class": label}
     ids = value["ids"]
     id_range = f"ids {ids[0]} to {ids[-1]}"
     if len(ids) == 1:

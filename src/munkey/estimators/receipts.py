@@ -220,14 +220,14 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
     if dry_run:
         (answer,) = model.preview(model.plan(request))
         return answer
-    answers: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     try:
-        model.delete(request, purge=True, answers=answers)
+        model.delete(request, purge=True, results=results)
     except LockedMemoryError as error:
-        answers[0]["unpurged"] = (
+        results[0]["unpurged"] = (
             f"{error}; until then, names of source files and units may remain in it"
         )
-    return answers[0]
+    return results[0]
 
 
 def make_receipt(

@@ -199,7 +199,7 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("POST", "/predict", b"{", JSON, 422, "the body: Invalid JSON"),
         ("POST", "/predict", b"[" * 100_000, JSON, 422, "the body: "),
         ("POST", "/predict", b"\xff\xfe", JSON, 422, "the body: "),
-        ("POST", "/predict", {}, JSON, 422, "send 1 to 64 images, or 1 to 64 rows of one length"),
+        ("POST", "/predict", {}, JSON, 422, "send 1 to 64 images, or 1 to 64 rows of the same length"),
         ("POST", "/predict", {"images": "x"}, JSON, 422, "images: "),
         ("POST", "/predict", {"images": [], "more": 1}, JSON, 422, "more: Extra inputs"),
         ("POST", "/predict", {"images": []}, JSON, 422, "send 1 to 64 images"),

@@ -305,7 +305,7 @@ def test_an_export_in_use_is_not_made_again(run):
     (directory / "manifest.json").write_text(
         written.replace(f'"version": {MODEL_FORMAT}', '"version": 2')
     )
-    with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
+    with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and repeat"):
         renew_export("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:

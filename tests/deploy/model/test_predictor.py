@@ -78,7 +78,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
         found = retriever(opened).retrieve(opened._model.encoder.compute_keys(pictures))
         with like_a_gpu() as gpu:
             network = LoadedNetwork(directory, opened.manifest, META)
-            logits = network.logits(pictures, found.to_memory(META), found.neighbors)
+            logits = network.compute_logits(pictures, found.to_memory(META), found.neighbors)
     assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {
         "munkey.models.forward.predict_blocks"
     }
@@ -111,7 +111,7 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
         compact()
         for only in (False, True):
             with pytest.raises(
-                EmptyModelError, match="so there is nothing to answer from; train a new model"
+                EmptyModelError, match="so there is nothing to predict from; train a new model"
             ):
                 predictor.predict(images.images[:2], only_held_classes=only)
     with pytest.raises(ValueError, match="no longer holds a trained sample"):

@@ -335,7 +335,7 @@ class FittedModel:
         sorted_classes = sorted(classes.tolist(), key=lambda label: names[label])
         return np.array(sorted_classes, dtype=np.int64)
 
-    def logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
+    def compute_logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
         """Compute logits (N, C) of keys (N, d). Raises UnreadableModelError for a damaged memory."""
         return self._compute_logits(
             keys, self.solve_head(), retrieved_rows, len(self.manifest.classes)
@@ -395,7 +395,7 @@ class FittedModel:
         retrieval = Retrieval(retrieved_rows.neighbors, keys=keys)
         return self.family.predict_logits(system, samples, unread_data, "cpu", retrieval)
 
-    def weights(self, neighbors: "Neighbors") -> np.ndarray:
+    def weigh_neighbors(self, neighbors: "Neighbors") -> np.ndarray:
         """Return how much each neighbor counts (N, K). The weights of a picture sum to 1."""
         import torch
 

@@ -65,7 +65,7 @@ class LiveModel:
             self._stamp = stamp
         return self.manifest
 
-    def answer_with_manifest(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
+    def compute_with_manifest(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
         """Return an answer and the manifest that held while it was computed.
 
         The answer is recomputed if the classes changed during its computation.
@@ -170,7 +170,7 @@ class LiveModel:
         pictures, keys = self.read_inputs(images, on_bad)
         if keys is None:
             keys = self.encoder.compute_keys(pictures.images)
-        manifest, (logits, evidence) = self.answer_with_manifest(
+        manifest, (logits, evidence) = self.compute_with_manifest(
             lambda: self._compute_logits(pictures.images, keys)
         )
         if not np.isfinite(logits).all():
@@ -216,7 +216,7 @@ class LiveModel:
             finder = Finder(self.store, self.samples.sources.locate, self.samples.classes)
             return finder.find(keys, contents, count, above)
 
-        _, samples = self.answer_with_manifest(find_samples)
+        _, samples = self.compute_with_manifest(find_samples)
         return NearSamples(tuple(samples), pictures.files, query_pictures)
 
     def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
@@ -227,13 +227,13 @@ class LiveModel:
             retrieved_rows = make_empty_rows(len(keys))
             if self.fitted_model.k:
                 retrieved_rows = self.retrieve(keys)
-            logits = self.fitted_model.logits(keys, retrieved_rows)
+            logits = self.fitted_model.compute_logits(keys, retrieved_rows)
             return logits, self._collect_evidence(retrieved_rows)
         retrieved_rows = self.retrieve(keys)
         memory = retrieved_rows.to_memory(self.network.device)
-        logits = self.network.logits(images, memory, retrieved_rows.neighbors)
+        logits = self.network.compute_logits(images, memory, retrieved_rows.neighbors)
         if self.head:
-            logits = logits + self.head.logits(keys, make_empty_rows(len(keys)))
+            logits = logits + self.head.compute_logits(keys, make_empty_rows(len(keys)))
         return logits, self._collect_evidence(retrieved_rows)
 
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
@@ -258,7 +258,7 @@ class LiveModel:
         if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory holds labels that are not among its classes"
             raise UnreadableModelError(self.directory, why)
-        answering_model = self.fitted_model or self.network
+        source = self.fitted_model or self.network
         locate = self.samples.sources.locate
         files = []
         for files_of_query in retrieved_rows.files:
@@ -266,7 +266,7 @@ class LiveModel:
         return Evidence(
             ids=neighbors.ids,
             cosines=neighbors.cosines,
-            weights=answering_model.weights(neighbors),
+            weights=source.weigh_neighbors(neighbors),
             labels=retrieved_rows.labels,
             files=tuple(files),
         )

@@ -139,7 +139,7 @@ class LoadedNetwork:
             model.load_state_dict(weights, assign=True)
         self.model = model.eval().to(device)
 
-    def logits(
+    def compute_logits(
         self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors
     ) -> np.ndarray:
         """Compute logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
@@ -160,7 +160,7 @@ class LoadedNetwork:
         )
         return logits[:count]
 
-    def weights(self, neighbors: Neighbors) -> np.ndarray:
+    def weigh_neighbors(self, neighbors: Neighbors) -> np.ndarray:
         """Return how much each neighbor counts (N, K) in the fusion; 0 for a missing neighbor."""
         inference = self.manifest.inference
         assert inference
