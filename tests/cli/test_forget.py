@@ -845,7 +845,7 @@ def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
         ended = munkey(command, model, "--class", "Cat")
         assert (
             ended.code == 2
-            and "'Cat' is not the name of a class of this model; near is 'cat';" in ended.err
+            and "'Cat' is not the name of a class of this model; similar: 'cat';" in ended.err
         )
 
 

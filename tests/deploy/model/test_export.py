@@ -220,7 +220,7 @@ def test_a_system_that_lost_its_memory_is_refused(run):
 def test_a_system_that_was_taken_out_of_its_results_is_refused(run):
     shutil.move(run / "models" / "toy" / "seed0" / "full" / "original-m", "taken")
     with pytest.raises(
-        ExportError, match=r"taken.*: does not lie in the results of a run, results/NAME/models/"
+        ExportError, match=r"taken.*: is not in the results of a run, results/NAME/models/"
     ):
         export("taken", "out")
 
@@ -245,7 +245,7 @@ def test_an_export_is_of_what_the_system_was_trained_with_whatever_the_settings_
 def test_settings_of_a_run_that_are_missing_are_named(run, monkeypatch):
     write_json(run / "settings.json", {"another": sections()})
     with pytest.raises(
-        ExportError, match=r"settings\.json: has no settings of toy, so it cannot be exported"
+        ExportError, match=r"settings\.json: has no settings for toy, so it cannot be exported"
     ):
         export("tiny", "out")
     (run / "settings.json").unlink()

@@ -188,7 +188,7 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
 
 def test_a_folder_without_a_picture_is_named(tmp_path):
     (tmp_path / "notes.txt").write_text("no picture")
-    with pytest.raises(PictureError, match=rf"^{tmp_path}: holds no picture \(BMP, GIF, JPEG"):
+    with pytest.raises(PictureError, match=rf"^{tmp_path}: contains no picture \(BMP, GIF, JPEG"):
         read_pixels(tmp_path, STORED)
 
 

@@ -288,9 +288,9 @@ def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_answers_that_are_no_numbers_are_said_to_be_damage(value, predictor, images, monkeypatch):
     logits = np.array([[0, 1, value]], np.float32)
-    monkeypatch.setattr(LoadedNetwork, "logits", lambda *_: logits)
+    monkeypatch.setattr(LoadedNetwork, "compute_logits", lambda *_: logits)
     with pytest.raises(
-        UnreadableModelError, match="its answers are not finite: `verify` says whether the memory"
+        UnreadableModelError, match="its logits are not finite; `verify` checks whether the memory"
     ):
         predictor.predict(images.images[:1])
 
@@ -301,7 +301,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
     Predictor.load(directory).close()
     monkeypatch.setattr(manifest, "MAX_BYTES", size - 1)
     with pytest.raises(
-        UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than a model's can"
+        UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than the allowed"
     ):
         Predictor.load(directory)
 
@@ -309,7 +309,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
     monkeypatch.setattr(samples, "MAX_QUERIES", 2)
     assert predictor.similar([0, 1], above=1e-6)
-    with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 at once"):
+    with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 in one call"):
         predictor.similar([0, 1, 2])
 
 
@@ -520,6 +520,6 @@ def test_a_forked_child_is_refused_in_words(predictor, images):
                 except ClosedMemoryError as error:
                     refusals += "opened by another process" in str(
                         error
-                    ) or "start it by `spawn`" in str(error)
+                    ) or "start the process with `spawn`" in str(error)
             os._exit(refusals)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)
