@@ -217,7 +217,7 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("POST", "/predict", b"x" * RequestLimits.bytes, JSON, 422, "the body: "),
         ("POST", "/forget", {"ids": ["10"]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", {"ids": [1.5]}, ALLOWED, 422, "ids.0: "),
-        ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must lie between 0 and 2^63 - 1"),
+        ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must be between 0 and 2^63 - 1"),
         ("POST", "/forget", {"ids": [2**80]}, ALLOWED, 422, "between 0 and 2^63 - 1"),
         ("POST", "/forget", {"ids": [True]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", b"", ALLOWED, 422, "the body: "),
