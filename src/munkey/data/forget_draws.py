@@ -268,22 +268,33 @@ def draw_by_difficulty(
 
 
 def draw_halves(
-    ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
+    ids: np.ndarray, labels: np.ndarray, share: float, pool_stage: Stage, pair_stage: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a class-stratified pool of training samples and split it into two equal halves.
-
-    The split is random; the ids of each half are sorted. The pool is the same for every pair.
-    Raises ValueError in the same cases as `draw`.
+    """Draw a class-stratified pool of training samples and split it at random into two halves.
 
     Parameters
     ----------
     ids, labels
-        (N,) of the training samples.
-    pool, pair
-        The random sources of pool and halves.
+        Ids and labels (N,) of the training samples.
+    share
+        Size of the pool as a share of the samples.
+    pool_stage
+        The random stage of the pool. It is the same for all pairs.
+    pair_stage
+        The random stage of the split. Each pair has its own.
+
+    Returns
+    -------
+    first, second
+        The sorted ids of the two halves, which have the same size.
+
+    Raises
+    ------
+    ValueError
+        If `draw` cannot draw a stratified pool of this size.
     """
-    pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
-    shuffled_ids = pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool))
+    pool_ids = draw(ids, labels, share, "stratified", pool_stage.numpy_generator())
+    shuffled_ids = pair_stage.numpy_generator().permutation(drop_odd_one(pool_ids, pool_stage))
     first, second = np.split(shuffled_ids, 2)
     return np.sort(first), np.sort(second)
 

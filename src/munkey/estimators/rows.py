@@ -148,7 +148,7 @@ class RowsInMemory:
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the classes (C,), and the logits (N, C) of keys (N, d)."""
-        if self.family.asks_keys:
+        if self.family.needs_query_keys:
             retrieval = Retrieval(None, keys=keys)
         else:
             (depth,) = self.family.count_neighbors(self.settings).values()  # KNN has one number

@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from munkey.audits.grid import Setting, make_grid_lines
+from munkey.audits.grid import Setting, make_grid_rows
 from munkey.audits.main_run import (
     STORAGE_COLUMNS,
     MemoryFiles,
-    make_attack_lines,
-    make_storage_lines,
+    make_attack_rows,
+    make_storage_rows,
 )
 from munkey.audits.read_evidence import PlannedSystem, read_audits
 from munkey.core.console import progress, warn
@@ -53,8 +53,8 @@ def audit(
     lines: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:
-        lines.extend(audit.make_lines())
-        control_texts[audit.family] = [control.words for control in audit.controls]
+        lines.extend(audit.make_rows())
+        control_texts[audit.family] = [control.sentence for control in audit.controls]
     write_text(table, pd.DataFrame(lines).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
@@ -83,7 +83,7 @@ def audit_grid(
     """
     units = forget_sets.read_units(halves[:2])
     forgotten = [forget_sets.read(half) for half in halves]
-    lines = make_grid_lines(settings, paths, forgotten, units)
+    lines = make_grid_rows(settings, paths, forgotten, units)
     rows: list[dict[str, object]] = []
     for setting_rows in progress(lines, "setting", "settings"):
         rows.extend(setting_rows)
@@ -99,7 +99,7 @@ def attacks(
     """Attack every system of the main run by its own answers, and show the attacks beside the paper's MIA."""
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines.extend(make_attack_lines(run))
+        lines.extend(make_attack_rows(run))
     results = pd.DataFrame(lines)
     write_text(table, results.to_csv(index=False))
     attack_tables = tables.attacks_tables(results, read_metrics([metrics]), rows)
@@ -110,7 +110,7 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     """Look for traces of deleted samples in the files of unlearned systems and of their originals."""
     lines: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
-        lines.extend(make_storage_lines(files))
+        lines.extend(make_storage_rows(files))
     write_csv(table, lines, STORAGE_COLUMNS)
     write_text(markdown, render_or_say(tables.storage_tables(read_table(table)), "markdown"))
 
@@ -148,7 +148,7 @@ def differencing(
         method = METHODS[name]
         try:
             system = systems.load(original, device=device)
-            lines += list(attacker.make_lines(method, system, settings[name]))
+            lines += list(attacker.make_rows(method, system, settings[name]))
         except DivergedError as error:
             warn(f"{method.title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(lines)

@@ -246,7 +246,7 @@ class Family(ABC, Generic[Settings]):
         Whether deleting rows gives the oracle, bit for bit.
     has_memory : bool, default False
         Whether a system has an exemplar memory.
-    asks_keys : bool, default False
+    needs_query_keys : bool, default False
         Whether it answers from a sample's key and needs no neighbors.
     has_pathways : bool, default False
         Whether the image and the token can each be dropped. Ablations and the selection of
@@ -332,7 +332,7 @@ class Family(ABC, Generic[Settings]):
     learns = True
     exact = False
     has_memory = False
-    asks_keys = False
+    needs_query_keys = False
     has_pathways = False
     in_every_run = False
     is_network = False

@@ -188,7 +188,7 @@ FOUND = {
     "DELETE FROM log WHERE sequence = 2": "broken at link 2",
     "INSERT INTO dead SELECT sequence + 3, row FROM dead": "repeated or unknown rows",
     "INSERT INTO sources VALUES (1000, 'a trace', NULL)": "source files and units that belong to no live row: 1",
-    "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another sequence number",
+    "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another sequence",
 }
 
 

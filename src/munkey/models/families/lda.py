@@ -58,7 +58,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     seconds: whether its sums include outer products of keys.
     """
 
-    asks_keys = True
+    needs_query_keys = True
     holds = "keys, labels, weights"
     seconds = False
 

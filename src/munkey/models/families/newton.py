@@ -46,7 +46,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     settings = NewtonFamilySettings
     place = 6
     exact = False
-    asks_keys = True
+    needs_query_keys = True
     holds = "keys, labels, weights, noise"
 
     def fit(

@@ -220,7 +220,7 @@ def attacks_tables(
     Parameters
     ----------
     attacks
-        The lines of `munkey.audits.main_run.make_attack_lines`.
+        The rows of `munkey.audits.main_run.make_attack_rows`.
     tidy
         The metrics of all systems, with MIA.
     """
@@ -276,7 +276,7 @@ def storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
     Parameters
     ----------
     searches
-        The lines of `munkey.audits.main_run.make_storage_lines`.
+        The rows of `munkey.audits.main_run.make_storage_rows`.
     """
     titled = []
     for dataset, part in searches.groupby("dataset", sort=False):
@@ -324,7 +324,7 @@ def differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable
     Parameters
     ----------
     attacks
-        The lines of `munkey.audits.two_versions.Attacker`.
+        The rows of `munkey.audits.two_versions.Attacker`.
     """
     if attacks.empty:
         return []
