@@ -30,7 +30,7 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), [(-1, "x: ends too early for"), (1, "x: goes on after")]
+    ("change", "message"), [(-1, "x: ends too early for"), (1, "x: has more data than")]
 )
 def test_less_or_more_than_the_header_says_is_refused(change, message):
     with pytest.raises(SourceError, match=rf"{message} \(3, 4\) uint8"):

@@ -1,4 +1,4 @@
-"""What training does to an image before the model sees it (app. B.3)."""
+"""Image augmentation during training (app. B.3)."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ from munkey.settings import DataSettings, TrainSettings
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random-resized-crop to the model's size, then normalization; nothing else (app. B.3).
+    """Random-resized-crop to the model's size, then normalization (app. B.3).
 
     Attributes
     ----------
     size
-        Side of the result in pixels.
+        Side of the output in pixels.
     scale, ratio
-        Ranges of a crop's share of the area and of its aspect ratio.
+        Ranges of the crop's area (as a share of the image) and aspect ratio.
     mean, std
         Mean and standard deviation of pixels in [0, 1].
     """
@@ -43,5 +43,5 @@ class Augmentation:
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
     def eval_transform(self, images: Tensor) -> Tensor:
-        """Resize and normalize images as a model sees them at test time. Differentiable."""
+        """Resize and normalize images (B, 3, H, W), as for evaluation. Differentiable."""
         return normalize(resize(images, self.size), self.mean, self.std)

@@ -75,7 +75,7 @@ def cifar20(settings: SourceSettings) -> Source:
 
 
 def add_superclasses(source: Source, folder: Path) -> Source:
-    """Make the superclass of each CIFAR-100 sample its unit; reads them from the published files."""
+    """Set each CIFAR-100 sample's unit to its superclass, read from the published files."""
     contents = {}
     for name in ("train", "test", "meta"):
         contents[name] = pickle.loads((folder / name).read_bytes(), encoding="latin1")
@@ -85,10 +85,10 @@ def add_superclasses(source: Source, folder: Path) -> Source:
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
-    """Unpack the user's own copy, named by source.md5, where torchvision looks for the files.
+    """Unpack the user's own copy, with the md5 in source.md5, where torchvision expects the files.
 
-    The files in a repacked copy must be the published ones: they are pickles, which can run code.
-    Raises SourceError that lists missing and different files.
+    The files in a repacked copy must be the published ones, because they are pickles, which can run
+    code. Raises SourceError with all missing and different files.
     """
     if settings.md5 is None:
         return
@@ -107,7 +107,7 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
         if file_name not in contents:
             faults.append(f"{file_name} is missing")
         elif hashlib.md5(contents[file_name], usedforsecurity=False).hexdigest() != md5:
-            faults.append(f"{file_name}: its md5 is not {md5}, that of the published file")
+            faults.append(f"{file_name}: its md5 is not that of the published file, {md5}")
     if faults:
         raise SourceError(f"{path} cannot be used", faults)
     for file_name, content in contents.items():
@@ -116,9 +116,9 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
 
 
 def _read(name: str) -> Source:
-    """Read a data set, downloading it first if need be.
+    """Read a data set, after downloading it if necessary.
 
-    Torchvision unpacks the archive beside it. If the files and the archive are damaged, torchvision
+    Torchvision unpacks the archive next to it. If both the files and the archive are damaged, it
     would overwrite the archive with a download, so a damaged archive is refused first.
     """
     archive = _archive(name)
@@ -133,7 +133,7 @@ def _read(name: str) -> Source:
         if unpacked_folder.exists():
             raise ValueError(
                 f"{unpacked_folder} is damaged: a file in it is missing or not the published one. Put the archive"
-                f" {archive.url} beside it, as {path}; it is then unpacked again"
+                f" {archive.url} next to it, as {path}; it is then unpacked again"
             ) from error
         raise archive.missing_file_error() from error
     source = combine(name, train, test)
@@ -142,7 +142,7 @@ def _read(name: str) -> Source:
 
 
 def _is_unpacked(name: str) -> bool:
-    """Return whether all unpacked files are here and have their md5, as torchvision checks them."""
+    """Return whether all unpacked files exist with the right md5, as torchvision checks them."""
     from torchvision.datasets.utils import check_integrity
 
     reader = _get_reader(name)

@@ -1,4 +1,4 @@
-"""BloodMNIST, PathMNIST and DermaMNIST at 224 px (Yang et al. 2023), by the medmnist package."""
+"""BloodMNIST, PathMNIST and DermaMNIST at 224 px (Yang et al. 2023), from the medmnist package."""
 
 from functools import partial
 
@@ -49,7 +49,7 @@ def pathmnist(settings: SourceSettings) -> Source:
 
 
 def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = None) -> Source:
-    """Read a data set, downloading it first if need be.
+    """Read a data set, after downloading it if necessary.
 
     Parameters
     ----------

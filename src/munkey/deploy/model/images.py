@@ -19,7 +19,7 @@ from munkey.data.decoding.picture_files import (
     RefusedPictureError,
     Size,
     TooManyPixelsError,
-    dim_warning,
+    format_dim_warning,
     require_plausible_size,
     resize,
     to_upright_rgb,
@@ -107,7 +107,7 @@ def read_pixels(
     if faults:
         warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_format_faults(faults)}")
     if many and picture_size.white is None:
-        warning = dim_warning(brightest, "white")
+        warning = format_dim_warning(brightest, "white")
         if warning:
             warn_user(warning)
     return DecodedPictures(np.stack(pictures), tuple(files), np.array(places))

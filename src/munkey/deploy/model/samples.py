@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.data.intake.unit_names import match_units, similar_names
+from munkey.data.intake.unit_names import find_similar_names, match_units
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.model.sources import (
@@ -286,7 +286,7 @@ def _is_class_index(value: object, classes: Sequence[object]) -> bool:
 def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
     """Format the error message for a label that is not a class."""
     text = str(label)
-    close_names = [repr(name) for name in similar_names([text], names)[text]]
+    close_names = [repr(name) for name in find_similar_names([text], names)[text]]
     suggestion = ""
     if close_names:
         suggestion = f"similar: {' or '.join(close_names)}; "

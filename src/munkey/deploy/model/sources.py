@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from munkey.data.intake.unit_names import similar_names
+from munkey.data.intake.unit_names import find_similar_names
 from munkey.data.source import escape_undecodable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.store.rows import Source
@@ -308,7 +308,7 @@ def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]
     if not queries:
         return ""
     suggestions = []
-    for name, near_names in similar_names(queries, present).items():
+    for name, near_names in find_similar_names(queries, present).items():
         if near_names:
             suggestions.append(f"{name!r}: {' or '.join(map(repr, near_names))}")
     if not suggestions:
