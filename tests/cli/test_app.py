@@ -212,7 +212,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     [
         ({"encoder": "evil"}, "unknown encoder 'evil'. There are: "),
         ({"encoder": "timm:evil"}, "timm's model 'evil' cannot be loaded"),
-        ({"encoder": "none/evil"}, "none/evil: no config.json there"),
+        ({"encoder": "none/evil"}, "none/evil: the folder has no config.json"),
         ({"image_size": None}, "efficientnet-lite0 cannot be loaded here"),
     ],
     ids=str,

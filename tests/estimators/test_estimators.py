@@ -185,7 +185,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path):
         model.add(X[:2], Y[:2], ids=[3, 99])
     with pytest.raises(ValueError, match="got 1 distinct ids for 2 rows"):
         model.add(X[:2], Y[:2], ids=[99, 99])
-    with pytest.raises(ValueError, match="those of the model are int64"):
+    with pytest.raises(ValueError, match="but the model's classes are int64"):
         model.add(X[:1], ["cat"])
     with pytest.raises(ValueError, match="a list of 2"):
         model.add(X[:2], Y[:2], units=["Anna"])
@@ -280,7 +280,7 @@ def test_units_with_gaps_and_whole_numbers_are_those_that_a_person_names(kind):
     model = kind().fit(X, Y, units=column)
     assert model.units_.tolist() == ["7", None, "8"] * 20
     for nobody in (None, "NA", float("nan"), pd.NA):
-        with pytest.raises(ValueError, match="missing values, which stand for no row"):
+        with pytest.raises(ValueError, match="missing values, which match no row"):
             model.forget(units=[nobody])
     assert model.forget(units=[7]).tolist() == list(range(0, 60, 3))
     assert model.forget(units=["8.0"]).tolist() == list(range(2, 60, 3))

@@ -139,7 +139,7 @@ def test_readable_pictures_leaves_out_what_is_no_picture_and_what_cannot_be_read
     assert pictures == sorted(good)
     notes, bad = (str(one.message) for one in warned)
     assert "skipped 3 files next to the pictures" in notes
-    assert "left out 1 picture that cannot be read" in bad
+    assert "skipped 1 picture that cannot be read" in bad
     assert str(empty) in bad
     assert readable_pictures([str(good[1]), good[0]]) == sorted(good)
     with pytest.raises(NotADirectoryError, match="there is no such folder"):

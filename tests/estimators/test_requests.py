@@ -118,7 +118,7 @@ def test_an_index_that_cannot_give_the_ids_is_warned_of(kind, index, why):
         model = kind().fit(frame[list("abcde")], frame.label)  # where the warning points to
     assert caught[0].filename == __file__
     assert model.ids_.tolist() == list(range(N))
-    with pytest.warns(UserWarning, match="differs from that of the others"):
+    with pytest.warns(UserWarning, match="differs from the other index"):
         kind().fit(
             FRAME[list("abcde")].set_axis(range(5, N + 5)), FRAME.label.set_axis(range(6, N + 6))
         )

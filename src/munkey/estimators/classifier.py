@@ -1,7 +1,7 @@
-"""The base of the estimators: after `forget` they equal, bit for bit, a fit on the remaining rows.
+"""Base class of the estimators that equal, bit for bit, a fit on the remaining rows after `forget`.
 
-For that, rows may influence each other only through the family's exact sums. So each row is scaled
-by itself, to unit norm or by a constant, and the temperature, which depends on the data, is
+This requires that rows influence each other only through the family's exact sums. So each row is
+scaled separately, to unit norm or by a constant, and the temperature, which depends on the data, is
 recomputed from the remaining rows.
 """
 
@@ -30,12 +30,12 @@ from munkey.estimators.names import read_request, read_unit_names, resolve_ids, 
 from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
 from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
 
-# Equal rows with at least this many columns are copies: in narrower tables, rows are equal by chance.
+# Equal rows count as copies from this many columns on; in narrower tables they may be coincidental.
 COPY_COLUMNS = 16
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Base class. A subclass names its family and takes that family's settings as parameters."""
+    """Base class. Subclasses set their family, and take the family's settings as parameters."""
 
     family: ClassVar[str]
     _rows: RowsInMemory | RowsInDirectory
@@ -58,13 +58,13 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         y : array-like of shape (n_rows,)
             The class of each row.
         ids : array-like of int of shape (n_rows,), optional
-            Distinct whole numbers by which `forget` finds rows. By default 0, 1, ...; if X, y or
-            units is a pandas object with another index of integers, that index.
+            Distinct integers that identify rows for `forget`. By default 0, 1, ..., or the index of
+            X, y or units if it is a pandas object with a different integer index.
         units : array-like of shape (n_rows,), optional
             The person (or lesion, device, ...) that each row belongs to; None, NaN or NA for a row
             without one. All rows of a unit can be forgotten together.
         save_to : str or Path, optional
-            A directory to `save` to after the fit. It is checked before the fit.
+            A directory to `save` to after the fit. It is checked beforehand.
 
         Returns
         -------
@@ -74,15 +74,15 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Raises
         ------
         FileExistsError
-            If `save_to` is not empty. Nothing is fitted then.
+            If `save_to` already contains files. Nothing is fitted then.
         ValueError
             If X, y, ids and units differ in length, or a parameter is invalid.
 
         Warns
         -----
         UserWarning
-            If the index of X, y or units cannot serve as ids (strings, repeated numbers, two that
-            differ): passed to `forget`, its values would name other rows.
+            If the index of X, y or units cannot be used as ids (strings, repeated numbers, or
+            indexes that differ), so that its values would select other rows in `forget`.
         """
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
@@ -101,7 +101,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X, y, ids, units : array-like
-            As for `fit`. By default, ids continue after the highest that was ever used.
+            As for `fit`. By default, ids continue after the highest id used so far.
 
         Returns
         -------
@@ -112,9 +112,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ------
         UsedIdError
             If an id is in use, or may have belonged to a forgotten row. Forgotten ids are not stored,
-            so after a deletion every id below the next new one is refused.
+            so after a deletion every id below the next new id is refused.
         InvalidRequestError
-            If ids are given for a model that `munkey export` wrote, which numbers its rows itself.
+            If ids are given for a model from `munkey export`, which numbers its rows itself.
         """
         check_is_fitted(self)
         with self._rows.lock() as rows:
@@ -127,7 +127,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             classes = rows.classes
             if classes.size and classes.dtype.kind != new_rows.labels.dtype.kind:
                 raise ValueError(
-                    f"the classes of these rows are {new_rows.labels.dtype}, those of the model are"
+                    f"y has dtype {new_rows.labels.dtype}, but the model's classes are"
                     f" {classes.dtype}: pass the same type"
                 )
             rows.add(new_rows, has_user_ids)
@@ -143,38 +143,37 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ignore_missing: bool = False,
         dry_run: bool = False,
     ) -> DeletionReceipt:
-        """Forget rows; durably, if the estimator was saved or loaded.
+        """Forget rows, durably if the estimator was saved or loaded.
 
-        After this call the estimator equals, bit for bit, a fit on the remaining rows.
+        After this call, the estimator equals, bit for bit, a fit on the remaining rows.
 
         Parameters
         ----------
         ids : int or array-like of int, optional
             Ids of rows to forget, as given to or returned by `fit` and `add`.
         units : scalar or array-like, optional
-            Persons (or lesions, devices, ...) whose rows are forgotten, all of them. 7 and 7.0 are the
-            same unit.
+            Persons (or lesions, devices, ...) whose rows are all forgotten. 7 and 7.0 are the same
+            unit.
         labels : scalar or array-like, optional
-            Classes whose rows are forgotten, all of them. Cannot be combined with `units`.
+            Classes whose rows are all forgotten. Cannot be combined with `units`.
         files : str, Path or array-like of these, optional
             Source files, folders or patterns. Only rows of an exported model have source files.
         ignore_missing : bool, default=False
             Forget the rows that exist, and list the unknown names as `missing` in the receipt.
         dry_run : bool, default=False
-            Change nothing; the receipt says what would be forgotten.
+            Change nothing; the receipt lists what would be forgotten.
 
         Returns
         -------
         receipt : DeletionReceipt
-            A sequence of the ids of the forgotten rows, in ascending order. Printed, it says what
-            `munkey forget` says.
+            A sequence of the forgotten rows' ids, in ascending order. ``print`` shows a summary.
 
         Raises
         ------
         UnknownRowsError
-            If an id, unit, class or file names no row. Nothing is forgotten then.
+            If an id, unit, class or file matches no row. Nothing is forgotten then.
         InvalidRequestError
-            If nothing is named, or a name is a missing value, or an id is not a whole number.
+            If no argument is given, a name is a missing value, or an id is not an integer.
         LockedMemoryError
             If the estimator was saved and another process is writing its directory.
 
@@ -203,7 +202,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A dry run only reads, which needs no lock.
+        # A dry run does not need the lock.
         rows_to_change = nullcontext(self._rows) if dry_run else self._rows.lock()
         with rows_to_change as rows:
             matches = match_rows(
@@ -212,8 +211,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 rows.match_files(request.files),
                 ignore_missing=ignore_missing,
             )
-            answer = rows.forget(matches.ids, dry_run=dry_run)
-        return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
+            result = rows.forget(matches.ids, dry_run=dry_run)
+        return make_receipt(matches, result, dry_run=dry_run, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
@@ -269,7 +268,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
 
     def save(self, directory: str | Path) -> None:
-        """Write the model to a new directory, completely or not at all, and use it from then on.
+        """Write the model to a new directory, and use that directory from then on.
 
         Parameters
         ----------
@@ -279,7 +278,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Raises
         ------
         FileExistsError
-            If the directory is not empty. Nothing is written then.
+            If the directory already contains files. Nothing is written then.
         LockedMemoryError
             If the estimator was saved before and another process is writing that directory.
 
@@ -291,9 +290,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Notes
         -----
         The directory is a deployed model (docs/serving.md) that `munkey verify`, `forget`, `serve`
-        and `Predictor` can open. If another process changes it, the estimator answers from the
-        changed rows. A second `save` copies the present rows and the log of deletions to another
-        directory, and leaves the first as it is.
+        and `Predictor` can open. If another process changes it, the estimator uses the changed
+        rows. A second `save` copies the current rows and the log of deletions to another directory,
+        and leaves the first unchanged. If saving fails, no directory is left behind.
         """
         check_is_fitted(self)
         earlier_directory = self.directory_
@@ -314,23 +313,23 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         directory : str or Path
-            The directory. For an exported model, X must be keys of its encoder.
+            The directory. For an exported model, X must consist of its encoder's keys.
 
         Returns
         -------
         estimator : estimator
-            It uses the directory from then on, as after `save`.
+            The estimator, which uses the directory from then on, as after `save`.
 
         Raises
         ------
         UnreadableModelError
             If the directory is damaged, or not a model of this family.
         """
-        # First the manifest: its errors are clear even if the directory has no memory.
+        # The manifest is read first: its errors are clear even if the directory has no memory.
         manifest = read_manifest(Path(directory), cls.family)
         estimator = cls()
         rows = RowsInDirectory(Path(directory))
-        _ = rows.classes  # a row whose class is damaged is refused now, not at the first answer
+        _ = rows.classes  # raises an error for damaged classes now, not at the first prediction
         with translate_read_errors(rows.directory / MEMORY):
             settings = get_fitted_family(cls.family).read_section({cls.family: manifest.settings})
         estimator.set_params(**settings.model_dump())
@@ -377,18 +376,18 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """Set the parameters that `_get_estimator_params` returned when the directory was saved."""
 
     def _compute_keys(self, X: np.ndarray) -> np.ndarray:
-        """Compute keys (N, d) float32 of rows; each depends on its own row only."""
+        """Compute keys (N, d) float32 of rows. Each key depends only on its own row."""
         return normalize_rows(X)
 
     def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
         """Compute keys of rows to fit or add.
 
-        Raises ValueError for a row that sums cannot hold exactly.
+        Raises ValueError for a row that cannot be summed exactly.
         """
         return self._compute_keys(X)
 
     def _validate_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
-        """Validate rows, and warn of copies and large units.
+        """Validate rows, and warn about copies and large units.
 
         first_id: the first default id; 0 for a fit, which sets the columns.
         """
@@ -416,8 +415,8 @@ def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> No
     """Raise UsedIdError for ids that are in use, or may have belonged to forgotten rows."""
     if rows.assigns_ids:
         raise InvalidRequestError(
-            "an exported model numbers its rows itself: leave out ids; with pandas objects, pass"
-            " them after reset_index(drop=True)"
+            "an exported model numbers its rows itself: omit ids, and call reset_index(drop=True) on"
+            " pandas objects"
         )
     present_ids = np.intersect1d(ids, rows.ids)
     if len(present_ids):
@@ -428,8 +427,7 @@ def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> No
     if rows.has_forgotten and len(earlier_ids):
         raise UsedIdError(
             f"these ids may have belonged to forgotten rows, whose ids are not stored:"
-            f" {format_first_ten(earlier_ids.tolist())}; use {rows.next_id} and above, or leave out"
-            " ids"
+            f" {format_first_ten(earlier_ids.tolist())}; use {rows.next_id} and above, or omit ids"
         )
 
 
@@ -445,8 +443,8 @@ def warn_of_earlier(directory: Path, stacklevel: int) -> None:
 def warn_of_copies(
     rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
 ) -> None:
-    """Warn of equal rows (N, d) that belong to two classes or two units."""
-    # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
+    """Warn about equal rows (N, d) that belong to different classes or units."""
+    # Rows with equal sums are mostly copies, so only these are compared byte by byte.
     row_sums = rows.sum(axis=1)
     _, group_of_row, group_sizes = np.unique(row_sums, return_inverse=True, return_counts=True)
     candidates = np.flatnonzero(group_sizes[group_of_row] > 1).tolist()

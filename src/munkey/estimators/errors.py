@@ -1,4 +1,4 @@
-"""Errors of requests to add or to forget, all of them subclasses of `RequestError`."""
+"""Errors of requests to add or forget rows, all subclasses of `RequestError`."""
 
 from munkey.deploy.errors import UnknownNamesError, format_first_ten
 
@@ -13,7 +13,7 @@ class UnknownRowsError(RequestError, UnknownNamesError):
     Attributes
     ----------
     missing : tuple of str
-        The names in the request that no row has.
+        The requested names that no row has.
     hint : str
         A sentence with similar names, or an empty string.
     """
@@ -29,8 +29,8 @@ class UnknownRowsError(RequestError, UnknownNamesError):
 
 
 class InvalidRequestError(RequestError, ValueError):
-    """The arguments name no rows: nothing at all, missing values, a mask, or fractional ids."""
+    """The arguments are invalid: none given, missing values, a mask, or fractional ids."""
 
 
 class UsedIdError(RequestError, ValueError):
-    """An id is in use, or may have belonged to a forgotten row. No id is used twice."""
+    """An id is in use, or may have belonged to a forgotten row. Ids are never reused."""

@@ -1,6 +1,6 @@
-"""The estimators, one for each family that deletes exactly.
+"""The estimators LDA, NCM and KNN, whose families delete exactly.
 
-Their parameters are the family's settings in params.yaml.
+Their parameters are the families' settings in params.yaml.
 """
 
 from typing import Any, Literal
@@ -24,7 +24,7 @@ class ForgettingLinear(ForgettingClassifier):
 
     @property
     def coef_(self) -> np.ndarray:
-        """The weights, a row per class: ndarray of float64 of shape (n_classes, n_features)."""
+        """The weights: ndarray of float64 of shape (n_classes, n_features)."""
         return self._rows.head.weight.numpy()
 
     @property
@@ -34,7 +34,7 @@ class ForgettingLinear(ForgettingClassifier):
 
     @property
     def temperature_(self) -> float:
-        """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
+        """The divisor of the logits: `temperature`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.temperature)
 
     def _get_family_settings(self) -> dict[str, Any]:
@@ -70,7 +70,7 @@ class ForgettingLinear(ForgettingClassifier):
         return self._compute_keys(X)
 
     def _require_within_bound(self, X: np.ndarray) -> None:
-        """Raise ValueError if a value is beyond `bound`: sums of such values would not be exact."""
+        """Raise ValueError if a value exceeds `bound`, since sums of such values are not exact."""
         row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
         largest = abs(float(X[row, column]))
         if largest <= self.bound:
@@ -78,7 +78,7 @@ class ForgettingLinear(ForgettingClassifier):
         feature = f"number {column}"
         if hasattr(self, "feature_names_in_"):
             feature = repr(str(self.feature_names_in_[column]))
-        # The next power of 2: dividing by it loses no bits.
+        # The next power of 2, since dividing by it loses no bits.
         sufficient = 2.0 ** np.ceil(np.log2(largest))
         raise ValueError(
             f"feature {feature} reaches {largest:g}, beyond bound={self.bound:g}: scale X by fixed"
@@ -90,26 +90,27 @@ class ForgettingLinear(ForgettingClassifier):
 class ForgettingLDA(ForgettingLinear):
     """Linear discriminant analysis that forgets rows exactly (docs/methods/lda.md).
 
-    The covariance, one for all classes, is shrunk toward a multiple of the identity.
+    All classes share one covariance, which is shrunk toward a multiple of the identity.
 
     Parameters
     ----------
     alpha : float or "auto", default=0.2
-        Shrinkage of the covariance toward the same variance in all directions, from 0.0001 to 1;
-        fewer rows need more. A number stays fixed: choose it without rows that you may have to
-        forget. "auto" takes the one of nine values with the least leave-one-out log loss, and
-        chooses again after each deletion.
+        Shrinkage of the covariance toward the same variance in all directions, from 0.0001 to 1.
+        Fewer rows need more shrinkage. A number stays fixed, so choose it without rows that you may
+        have to forget. "auto" selects the one of nine values with the lowest leave-one-out log
+        loss, and selects again after each deletion.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" minimizes the leave-one-out log loss, again after each deletion.
+        Divisor of the logits. "auto" minimizes the leave-one-out log loss, again after each
+        deletion.
     norm : "unit" or None, default="unit"
-        "unit" divides each row by its length, which suits embeddings. For tables, also try None:
-        if the length of a row tells classes apart, unit norm costs accuracy, without a warning. On
+        "unit" divides each row by its length, which suits embeddings. For tables, also try None: if
+        classes differ in the length of their rows, unit norm costs accuracy, without a warning. On
         scaled iris, accuracy is 0.87 with "unit", 0.95 with None, and 0.98 with None and ``alpha=0.01``
         (docs/serving.md).
     bound : float, default=64.0
         The largest absolute value of a feature, if ``norm=None``. Values are stored in steps of
-        bound / 32,768, so that their sums are exact; `fit` and `add` refuse a row beyond it. It is a
-        constant: a bound computed from the data would keep a trace of deleted rows.
+        bound / 32,768, so that their sums are exact; `fit` and `add` refuse larger values. It is a
+        constant, because a bound computed from the data would keep a trace of deleted rows.
 
     Attributes
     ----------
@@ -120,7 +121,7 @@ class ForgettingLDA(ForgettingLinear):
     units_ : ndarray of shape (n_rows,)
         The unit of each row, in the order of `ids_`; None for a row without a unit.
     coef_, intercept_ : ndarray of shape (n_classes, n_features) and (n_classes,)
-        The linear head on keys: rows at unit norm, or divided by `bound`.
+        The linear head on keys, which are rows at unit norm or divided by `bound`.
     alpha_, temperature_ : float
         The constants in use.
     directory_ : Path or None
@@ -128,12 +129,11 @@ class ForgettingLDA(ForgettingLinear):
 
     Notes
     -----
-    After `forget`, weights, temperature and answers equal those of a fit on the remaining rows, bit
-    for bit. "auto" computes the temperature in closed form from up to 4,096 rows (fewer with more
-    than 1,024 classes). It leaves out rows that are alone in their class, and is 1 if no class has
-    two rows.
+    After `forget`, weights, temperature and predictions equal those of a fit on the remaining rows,
+    bit for bit. "auto" computes the temperature in closed form from up to 4,096 rows (fewer with
+    more than 1,024 classes). It omits classes with a single row, and is 1 if no class has two rows.
 
-    Do not put a fitted scaler, such as `StandardScaler`, before it: its means and variances would
+    Do not use it after a fitted scaler, such as `StandardScaler`, whose means and variances would
     keep traces of deleted rows. Scale features by fixed factors instead.
 
     Examples
@@ -164,7 +164,7 @@ class ForgettingLDA(ForgettingLinear):
 
     @property
     def alpha_(self) -> float:
-        """The shrinkage of the covariance: `alpha`, or the one that "auto" chose from the rows."""
+        """The shrinkage of the covariance: `alpha`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.constant)
 
 
@@ -214,8 +214,8 @@ class ForgettingKNN(ForgettingClassifier):
     vote : {"similarity", "equal", "rank"}, default="similarity"
         Weights of the votes: softmax of cosine / temperature, all equal, or 1 / (2 + rank).
     temperature : float, default=0.02
-        Temperature of the vote "similarity". There is no "auto": choosing it by leaving rows out
-        would compare all pairs of rows at each deletion.
+        Temperature of the vote "similarity". There is no "auto", because choosing it by
+        leave-one-out would compare all pairs of rows at each deletion.
 
     Attributes
     ----------
@@ -224,7 +224,7 @@ class ForgettingKNN(ForgettingClassifier):
 
     Notes
     -----
-    Rows are scaled to unit norm, which changes no cosine.
+    Rows are scaled to unit norm, which does not change cosines.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The deployed directory of an estimator, which reads and changes it through an `EstimatorPredictor`."""
+"""An estimator's deployed directory, which is read and changed with an `EstimatorPredictor`."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,14 +8,14 @@ from typing import Any
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.predictor import Device
 
-PATIENCE = 10.0  # seconds for another process that writes the directory
+PATIENCE = 10.0  # seconds to wait for another process that writes to the directory
 
 
 class Handle:
-    """A directory that is opened at the first use, and locked only while it is changed.
+    """A directory that is opened at first use, and locked only while it is changed.
 
-    Other processes may change it at any time, so `model` always has the present rows. Pickled, a
-    handle is only the path.
+    Other processes may change it at any time, so `model` always reads the current rows. A pickled
+    handle contains only the path.
     """
 
     def __init__(self, directory: Path, device: Device = "auto") -> None:
@@ -25,7 +25,7 @@ class Handle:
 
     @property
     def model(self) -> EstimatorPredictor:
-        """The model. Reopened if its files were replaced, or this process is a fork."""
+        """The model, which is reopened if its files were replaced or this process is a fork."""
         if self._model is not None and not self._model.in_place:
             self.close()
         if self._model is None:
@@ -35,7 +35,7 @@ class Handle:
 
     @contextmanager
     def lock(self) -> Iterator[EstimatorPredictor]:
-        """Lock the directory against changes by others. Yields the model.
+        """Lock the directory against changes by other processes. Yields the model.
 
         Raises LockedMemoryError if another process is changing it.
         """

@@ -1,4 +1,4 @@
-"""MUNKEY, or a family that deletes exactly, as a scikit-learn classifier of your own pictures."""
+"""A scikit-learn classifier of pictures, with MUNKEY or a family that deletes exactly."""
 
 import atexit
 import os
@@ -61,8 +61,8 @@ from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
 
 # fmt: off
-# The setting of params.yaml that each parameter sets; then all other settings, as in params.yaml, except the
-# temperature of closed-form heads: that of params.yaml was chosen on this project's data sets.
+# The setting in params.yaml for each parameter. FIXED has all other settings, as in params.yaml, except the
+# temperature of closed-form heads, which was chosen on this project's data sets.
 PLACES = {
     "encoder": "keys.encoder", "mirror": "keys.mirror", "key_size": "keys.image_size",
     "image_size": "data.image_size", "width": "model.width",
@@ -90,28 +90,28 @@ FIXED: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
-# Wait until standard input ends, then remove the folder.
+# A program that waits until standard input is closed, and then removes the folder.
 WATCH = "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 
 
 @cache
 def make_watched_folder(process: int) -> str:
-    """Make a private temporary folder for the models of this process, removed when it ends.
+    """Make a temporary folder for this process's models, which is removed when the process ends.
 
-    A second process removes the folder, so that it goes even if this process is killed. It waits
-    for the end of a pipe, which the kernel closes. process: the id of this process, so that a fork
-    gets its own folder.
+    A second process removes the folder, even if this process is killed: it waits for the end of a
+    pipe, which the kernel closes. process: the id of this process, so that a fork gets its own
+    folder.
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", WATCH, folder]
-    # In its own session, the second process does not get Ctrl-C.
+    # In its own session, the second process does not receive Ctrl-C.
     watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
     atexit.register(watcher.communicate)
     return folder
 
 
 class _LabeledPictures(NamedTuple):
-    """Pictures by ascending id. images: (N, H, W, 3) uint8; ids, labels: (N,); file_names: by id."""
+    """Pictures sorted by id. images: (N, H, W, 3) uint8; ids, labels: (N,); file_names: by id."""
 
     images: np.ndarray
     ids: np.ndarray
@@ -133,7 +133,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     encoder : str, default="efficientnet-lite0"
         The frozen network that turns pictures into keys (docs/encoders.md).
     key_size : int or None, default=96
-        Side in pixels of the encoder's input; None for its own size.
+        Side in pixels of the encoder's input; None for the encoder's published size.
     image_size : int, default=32
         Side in pixels of the transformer's input, a multiple of 4.
     width, depth : int, default=64 and 4
@@ -143,24 +143,24 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     p_image, p_token : float, default=0.3
         Probability that training drops the image, or the tokens.
     head : {"none", "lda", "krr"}, default="none"
-        "lda" adds the logits of LDA on the keys, "krr" those of `ForgettingKRR` with `lam` 0.03.
+        Head whose logits are added: LDA on the keys, or `ForgettingKRR` with `lam` 0.03.
     k : int, default=4
         Number of neighbors that MUNKEY retrieves.
     alpha : float or "auto", default=0.2
         Shrinkage of LDA's covariance, as for `ForgettingLDA`; "auto" only if `family` is "lda".
     seed : int, default=0
-        Seed of the training.
+        Random seed of training.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Device to compute on; "auto" takes a GPU if there is one.
+        Device to compute on; "auto" uses a GPU if there is one.
     verbose : bool, default=True
         Whether to print a line per epoch.
     on_bad : {"raise", "skip"}, default="raise"
-        "raise" names all pictures that cannot be read. "skip" leaves them out, together with their
-        labels, and warns of them.
+        "raise" raises an error that lists all pictures that cannot be read. "skip" omits them and
+        their labels, with a warning.
     white : int or None, default=None
         Brightest value of 16-bit gray pictures: 4095 for 12 bits; None for 65535.
     mirror : bool, default=False
-        Whether to average each key with that of the mirrored picture. It doubles the time.
+        Whether to average each key with the mirrored picture's key. This doubles the time.
 
     Attributes
     ----------
@@ -169,12 +169,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ids_ : ndarray of int64 of shape (n_pictures,)
         The ids of the pictures in its memory, in ascending order.
     directory_ : Path
-        The directory of the model, a temporary one before `save`.
+        The model's directory, which is temporary before `save`.
 
     Notes
     -----
-    The parameters are settings of params.yaml. A fitted classifier keeps its model in a directory, so
-    it cannot be pickled. LDA and NCM choose their temperature as `ForgettingLDA` does.
+    The parameters correspond to settings in params.yaml. A fitted classifier keeps its model in a
+    directory, so it cannot be pickled. LDA and NCM choose their temperature as `ForgettingLDA` does.
 
     Examples
     --------
@@ -240,9 +240,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Raises
         ------
         PictureError
-            If pictures cannot be read; the message names them all. Not with ``on_bad="skip"``.
+            If pictures cannot be read, unless ``on_bad="skip"``. The message lists all of them.
         FileExistsError
-            If `save_to` is not empty. No picture is read then.
+            If `save_to` already contains files. No picture is read then.
         ValueError
             If a parameter is invalid, or X, y, ids and units differ in length.
         """
@@ -257,7 +257,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         for name, place in PLACES.items():
             section, _, setting = place.partition(".")
             sections[section][setting] = params[name]
-        # Invalid settings are refused here, before any picture is read.
+        # Invalid settings raise an error here, before any picture is read.
         family = FAMILIES[self.family]
         if isinstance(family, FittedFamily):
             family_settings = family.read_section(sections)
@@ -267,7 +267,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         encoder_settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
-        # Stored at a size from which both the encoder's and the network's input are made.
+        # Pictures are stored at a size that suffices for both the encoder and the network.
         network_side = DataSettings(**sections["data"]).image_size
         side = max(find_largest_side(encoder_settings), network_side)
         device = choose_device(self.device)
@@ -282,7 +282,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             system = family.fit(keys, class_indices, len(classes), family_settings)
         else:
             depth = sections["munkey"]["neighbors"][1]
-            # Each row is its own nearest neighbor, so look up one more and drop the row itself.
+            # Each row is its own nearest neighbor, so look up one more and drop the row.
             neighbors = drop_self(find_nearest(keys, keys, depth + 1), ids, depth)
             samples = ImageSet(images, np.arange(len(ids)), ids, class_indices)
             report_epoch = print if self.verbose else lambda _: None
@@ -307,7 +307,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> _LabeledPictures:
         """Read the pictures, without those to skip, and sort them by id.
 
-        Warns of copies with two labels or units, and of large units.
+        Warns about copies with different labels or units, and about large units.
         """
         pictures = list(iterate_inputs(X))
         labels = column_or_1d(y)
@@ -377,8 +377,10 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         Raises
         ------
-        PictureError, EmptyModelError
-            As `predict_proba`.
+        PictureError
+            If pictures cannot be read.
+        EmptyModelError
+            If every picture was forgotten.
         """
         class_indices = self.predict_proba(X).argmax(axis=1)
         return self.classes_[class_indices]
@@ -393,30 +395,35 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         ignore_missing: bool = False,
         dry_run: bool = False,
     ) -> DeletionReceipt:
-        """Forget pictures, durably: no file of the directory holds their rows afterwards.
+        """Forget pictures durably: afterwards, no file in the directory contains their rows.
 
         Parameters
         ----------
         ids, units, labels, files, ignore_missing, dry_run
-            As for `ForgettingLDA.forget`. `files` names the pictures' own files, folders or patterns.
+            As for `ForgettingLDA.forget`. `files` are the pictures' files, folders or patterns.
 
         Returns
         -------
         receipt : DeletionReceipt
-            A sequence of the ids of the forgotten pictures, in ascending order.
+            A sequence of the forgotten pictures' ids, in ascending order.
 
         Raises
         ------
-        UnknownRowsError, InvalidRequestError, LockedMemoryError
-            As for `ForgettingLDA.forget`.
+        UnknownRowsError
+            If an id, unit, class or file matches no picture. Nothing is forgotten then.
+        InvalidRequestError
+            If no argument is given, a name is a missing value, or an id is not an integer.
+        LockedMemoryError
+            If another process is writing to the directory.
 
         Notes
         -----
-        A class without remaining pictures stays in `classes_`: MUNKEY's network can still predict it.
+        A class without remaining pictures stays in `classes_`, because MUNKEY's network can still
+        predict it.
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A dry run only reads, which needs no lock.
+        # A dry run does not need the lock.
         model_to_change = nullcontext(self._handle.model) if dry_run else self._handle.lock()
         with model_to_change as model:
             matches = match_rows(
@@ -425,8 +432,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 match_files(model, request.files),
                 ignore_missing=ignore_missing,
             )
-            answer = delete_rows(model, matches.ids, dry_run=dry_run)
-        return make_receipt(matches, answer, dry_run=dry_run, stacklevel=2)
+            result = delete_rows(model, matches.ids, dry_run=dry_run)
+        return make_receipt(matches, result, dry_run=dry_run, stacklevel=2)
 
     def add(self, X: Any, y: ArrayLike, *, units: Any = None) -> np.ndarray:
         """Add pictures of known classes to the memory, without training.
@@ -443,18 +450,18 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         ids : ndarray of int64 of shape (n_pictures,)
-            Ids of the new pictures; no id is used twice.
+            Ids of the new pictures. Ids are never reused.
 
         Raises
         ------
         ValueError
-            If a class is not in `classes_`: only `fit` can learn a new class.
+            If a class is not in `classes_`. Only `fit` can learn new classes.
         PictureError
             If pictures cannot be read.
 
         Notes
         -----
-        MUNKEY has learned no token for a new picture, and uses those of its neighbors.
+        MUNKEY has no learned token for a new picture, and uses its neighbors' tokens instead.
         """
         check_is_fitted(self)
         labels = column_or_1d(y)
@@ -479,13 +486,15 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         Raises
         ------
-        FileExistsError, LockedMemoryError
-            As for `ForgettingLDA.save`.
+        FileExistsError
+            If the directory already contains files. Nothing is written then.
+        LockedMemoryError
+            If another process is writing to the current directory.
 
         Warns
         -----
         UserWarning
-            If it was saved before: it no longer changes the earlier directory.
+            If it was saved before, because it no longer changes the earlier directory.
 
         Notes
         -----
@@ -512,7 +521,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         classifier : MunkeyClassifier
-            It uses the directory from then on, as after `save`.
+            The classifier, which uses the directory from then on, as after `save`.
 
         Raises
         ------
@@ -523,7 +532,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if manifest.stored is None:
             what_to_do = f"load it with Forgetting{FAMILIES[manifest.family].title}"
             raise UnreadableModelError(
-                Path(directory), "holds embeddings, not pictures", what_to_do
+                Path(directory), "is a model of embeddings, not pictures", what_to_do
             )
         classifier = cls()
         classifier.set_params(family=manifest.family)
@@ -537,7 +546,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> None:
         """Use the model in a folder from now on.
 
-        An earlier temporary folder is removed, since `forget` no longer reaches it.
+        An earlier temporary folder is removed, because `forget` would no longer change it.
         """
         if hasattr(self, "_handle"):
             self._handle.close()
@@ -559,9 +568,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def classes_(self) -> np.ndarray:
         """The classes that it can predict, in ascending order: (C,)."""
         manifest = self._handle.model.manifest
-        dtype = "<U"
-        if manifest.estimator:
-            dtype = manifest.estimator.dtype
+        dtype = manifest.estimator.dtype if manifest.estimator else "<U"
         return np.array(manifest.classes, dtype=dtype)
 
     @property
@@ -572,7 +579,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def __getstate__(self) -> dict[str, Any]:
         if hasattr(self, "_handle"):
             raise TypeError(
-                "a fitted MunkeyClassifier cannot be pickled, since its model is a directory: use"
+                "a fitted MunkeyClassifier cannot be pickled, because its model is a directory: use"
                 " `save` and `load`"
             )
         return super().__getstate__()

@@ -1,6 +1,6 @@
-"""The names of rows as users pass them: ids, units, classes and files.
+"""Parse the row names that users pass: ids, units, classes and files.
 
-They come as a list, an array, a pandas object or a single value.
+They may be a list, an array, a pandas object or a single value.
 """
 
 import os
@@ -25,7 +25,7 @@ class RowRequest(NamedTuple):
 
 
 def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
-    """Read the request in the arguments of `forget`. Raises InvalidRequestError."""
+    """Parse the arguments of `forget`. Raises InvalidRequestError if they are invalid."""
     if ids is None and units is None and labels is None and files is None:
         raise InvalidRequestError("name the samples to forget, by ids, units, labels or files")
     if units is not None and labels is not None:
@@ -60,7 +60,7 @@ def list_values(values: Any) -> list[Any]:
 
 
 def to_python(value: Any) -> Any:
-    """Turn a NumPy scalar into a Python number; return any other value as it is."""
+    """Convert a NumPy scalar to a Python number; return other values unchanged."""
     if isinstance(value, np.generic):
         return value.item()
     return value
@@ -72,17 +72,16 @@ def _require_no_gaps(what: str, names: list[str | None]) -> list[str]:
     gap_count = len(names) - len(present_names)
     if gap_count:
         raise InvalidRequestError(
-            f"{what}: {gap_count} of {len(names)} are missing values, which stand for no row; drop"
-            " them"
+            f"{what}: {gap_count} of {len(names)} are missing values, which match no row; drop them"
         )
     return present_names
 
 
 def read_ids(ids: Any, what: str) -> np.ndarray:
-    """Read ids as int64 (N,), also from floats such as 7.0, and from strings of digits.
+    """Read ids as int64 (N,), also from floats such as 7.0 and strings of digits, as in tables.
 
-    Tables have such ids. what: the name of the argument, for the message. Raises
-    InvalidRequestError unless all are whole numbers.
+    what: the name of the argument, for the message. Raises InvalidRequestError unless all ids are
+    whole numbers.
     """
     whole_numbers: list[Any] = []
     for value in list_values(ids):
@@ -100,7 +99,7 @@ def read_ids(ids: Any, what: str) -> np.ndarray:
             raise InvalidRequestError(f"{what} must be whole numbers from 0 on, not {value!r}")
         whole_numbers.append(int(value))
     try:
-        # As objects: NumPy would turn numbers beyond int64 into floats.
+        # As objects, because NumPy would convert numbers beyond int64 to floats.
         return check_ids(np.array(whole_numbers, dtype=object))
     except ValueError as error:
         raise InvalidRequestError(str(error).replace("ids", what, 1)) from error
@@ -109,7 +108,7 @@ def read_ids(ids: Any, what: str) -> np.ndarray:
 def resolve_ids(
     ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int
 ) -> np.ndarray:
-    """Return the user's ids; without any, those of an index, or else `start`, `start` + 1, ...
+    """Return the user's ids; by default those of an index, or else `start`, `start` + 1, ...
 
     tables, stacklevel: as for `read_index_ids`.
     """
@@ -122,9 +121,9 @@ def resolve_ids(
 
 
 def read_unit_names(units: Any) -> list[str | None] | None:
-    """Read the name of each row's unit, None for a row without one.
+    """Read the name of each row's unit; None for a row without a unit.
 
-    Returns None if the user gave no units.
+    Returns None if the user passed no units.
     """
     if units is None:
         return None
@@ -135,13 +134,13 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
     """Read ids from the index of a pandas object.
 
     Returns None if no object has an index other than 0, 1, ..., and, with a warning, if an index
-    cannot serve as ids. tables: X, y and units by name. stacklevel: of the user's call.
+    cannot be used as ids. tables: X, y and units by name. stacklevel: that of the user's call.
     """
     ids: np.ndarray | None = None
     fault = ""
     for name, table in tables.items():
         index = getattr(table, "index", None)
-        # A list has an `index`, too, which is a method.
+        # A list also has an attribute `index`, which is a method.
         if not hasattr(index, "dtype") or len(table) != count:
             continue
         values = np.asarray(index)
@@ -151,14 +150,14 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
         if not is_whole or values.min() < 0 or len(np.unique(values)) < count:
             fault = f"the index of {name} does not consist of distinct whole numbers from 0 on"
         elif ids is not None and not np.array_equal(ids, values):
-            fault = f"the index of {name} differs from that of the others"
+            fault = f"the index of {name} differs from the other index"
         else:
             ids = values.astype(np.int64)
     if not fault:
         return ids
     warnings.warn(
-        f"{fault}, so rows are numbered by position: do not pass values of the index to"
-        " `forget(ids=…)`, where they would name other rows; pass ids=… here, or forget by units",
+        f"{fault}, so rows are numbered by position: do not pass index values to `forget(ids=…)`,"
+        " where they would select other rows; pass ids=… here, or forget by units",
         UserWarning,
         stacklevel=stacklevel + 1,
     )

@@ -1,4 +1,4 @@
-"""Keys of pictures, for a pipeline with an estimator that forgets; and the pictures that can be read."""
+"""A transformer of pictures to keys, for pipelines, and a function that finds readable pictures."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -19,37 +19,40 @@ from munkey.encoders.keys import extract
 from munkey.encoders.parts import split_parts
 from munkey.settings import EncoderSettings, OnBad
 
-DEFAULT_SIDE = 224  # pixels: the input of published preprocessing, if `image_size` is None
-MANY_BATCHES = 2  # progress is shown from this many on
-MANY_PICTURES = 100
+DEFAULT_SIDE = 224  # pixels, if `image_size` is None: the input side of published preprocessing
+MANY_BATCHES = 2  # minimum number of batches to show progress
+MANY_PICTURES = 100  # minimum number of pictures to show progress
 
 get_encoder = lru_cache(maxsize=1)(build_encoder)
 
 
 class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """Turn pictures into keys with a frozen encoder, in a pipeline before an estimator (docs/encoders.md).
+    """Transform pictures to keys with a frozen encoder, for pipelines (docs/encoders.md).
 
     Parameters
     ----------
     encoder : str, default="efficientnet-lite0"
-        The frozen network, or several with the sides of their inputs, such as
+        The frozen network, or several with their input sides, such as
         "efficientnet-lite0@160+efficientnet-lite2@224".
     image_size : int or None, default=96
-        Side in pixels to which pictures are resized, without cropping; None for the encoder's own.
+        Side in pixels to which pictures are resized, without cropping; None for the encoder's
+        published size.
     revision : str or None, default=None
-        Revision of the encoder, if it is a model of a hub.
+        Revision of the encoder, if it is a model from a hub.
     batch_size : int, default=64
         Number of pictures per batch.
     on_bad : {"raise", "skip"}, default="raise"
-        "raise" names all pictures that cannot be read. "skip" warns of them, and their keys are NaN.
+        "raise" raises an error that lists all pictures that cannot be read. "skip" warns about
+        them, and sets their keys to NaN.
     white : int or None, default=None
         Brightest value of 16-bit gray pictures: 4095 for 12 bits; None for 65535.
     mirror : bool, default=False
-        Whether to average each key with that of the mirrored picture. It doubles the time.
+        Whether to average each key with the mirrored picture's key. This doubles the time.
 
     Notes
     -----
-    It learns nothing, so it keeps no trace of a forgotten picture. It uses a GPU if there is one.
+    It has nothing to fit, so it keeps no trace of a forgotten picture. It uses a GPU if there is
+    one.
 
     Examples
     --------
@@ -82,7 +85,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         return True
 
     def fit(self, X: Sequence[PictureLike] | np.ndarray, y: object = None) -> Self:
-        """Do nothing: there is nothing to learn."""
+        """Do nothing, because there is nothing to fit."""
         return self
 
     def transform(self, X: Sequence[PictureLike] | np.ndarray) -> np.ndarray:
@@ -101,9 +104,9 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         Raises
         ------
         PictureError
-            If pictures cannot be read; the message names them all. Not with ``on_bad="skip"``.
+            If pictures cannot be read, unless ``on_bad="skip"``. The message lists all of them.
         MissingEncoderError
-            If the weights of the encoder are not on this machine.
+            If the encoder's weights are not on this machine.
         ValueError
             If a key is zero or not finite.
         """
@@ -120,7 +123,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         keys = extract(
             encoder, decoded_pictures.images, settings.batch_size, device, show_key_progress
         )
-        # Pictures that were skipped have keys of NaN, so that the rows stay aligned with y.
+        # Skipped pictures get keys of NaN, so that the rows stay aligned with y.
         all_keys = np.full((len(pictures), keys.shape[1]), np.nan, dtype=keys.dtype)
         all_keys[decoded_pictures.places] = keys
         return all_keys
@@ -134,22 +137,27 @@ def readable_pictures(
     Parameters
     ----------
     files : path, or iterable of paths
-        A folder, which is searched with its subfolders; or files.
+        A folder, which is searched with its subfolders, or files.
 
     Returns
     -------
     list of Path
-        The readable ones. One warning counts files that are not pictures (PDFs, videos, thumbnails
-        of a NAS); another names the pictures that cannot be read, each with the reason.
+        The readable pictures.
 
     Raises
     ------
     NotADirectoryError
-        If there is no such folder.
+        If the folder does not exist.
+
+    Warns
+    -----
+    UserWarning
+        If there are files that are not pictures (PDFs, videos, a NAS's thumbnails), with their
+        number. Also if pictures cannot be read, with the reason for each.
 
     Notes
     -----
-    Every picture is decoded once, so that cross-validation does not fail halfway at a bad one.
+    Every picture is decoded once, so that cross-validation does not fail halfway.
 
     Examples
     --------
@@ -167,7 +175,7 @@ def readable_pictures(
     pictures: list[Path] = []
     other_files: list[Path] = []
     faults: list[str] = []
-    for path in progress(paths, "pictures looked at", "files"):
+    for path in progress(paths, "pictures checked", "files"):
         if path.is_dir():
             continue
         if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
@@ -184,25 +192,25 @@ def readable_pictures(
     if faults:
         fault_lines = "\n".join(f"  - {fault}" for fault in faults)
         warn_user(
-            f"left out {pluralize(len(faults), 'picture')} that cannot be read:\n{fault_lines}"
+            f"skipped {pluralize(len(faults), 'picture')} that cannot be read:\n{fault_lines}"
         )
     return pictures
 
 
 def find_largest_side(settings: EncoderSettings) -> int:
-    """Find the side at which to read pictures, so that no encoder gets fewer pixels than it takes."""
+    """Return the largest input side of the encoders, at which pictures are read."""
     return max(part.image_size or DEFAULT_SIDE for part in split_parts(settings))
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:
-    """Return the batches. Iterating over several of them shows progress."""
+    """Return the batches. Iterating over several batches shows progress."""
     if len(starts) < MANY_BATCHES:
         return starts
     return progress(starts, "keys", "batches")
 
 
 def show_picture_progress(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
-    """Return the pictures. Iterating over many of them shows progress."""
+    """Return the pictures. Iterating over many pictures shows progress."""
     if len(pictures) < MANY_PICTURES:
         return pictures
     return progress(pictures, "pictures", "pictures")
@@ -216,7 +224,7 @@ def require_on_bad(on_bad: str) -> OnBad:
 
 
 def prepare_pictures(X: Any) -> Any:
-    """Turn an array of files into a list, which `read_pixels` takes."""
+    """Convert an array of files to a list, as `read_pixels` expects."""
     if isinstance(X, np.ndarray) and X.ndim == 1:
         return X.tolist()
     return X

@@ -1,4 +1,4 @@
-"""Deletions by estimators: the rows that a request names, and the receipt of the deletion."""
+"""Deletions by estimators: find the requested rows, delete them, and write the receipt."""
 
 import warnings
 from collections import Counter
@@ -22,7 +22,7 @@ from munkey.estimators.names import RowRequest
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DeletionReceipt:
-    """The receipt of a deletion: a sequence of the ids of the forgotten rows.
+    """The receipt of a deletion: a sequence of the forgotten rows' ids.
 
     It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. ``print`` shows a
     summary.
@@ -30,21 +30,21 @@ class DeletionReceipt:
     Attributes
     ----------
     ids : ndarray of int64, shape (n_forgotten,)
-        Ids of the forgotten rows, in ascending order; after ``dry_run=True``, of those that would be
-        forgotten.
+        Ids of the forgotten rows, in ascending order; with ``dry_run=True``, of the rows that would
+        be forgotten.
     left : int
         Number of remaining rows.
     copies : list of dict
-        Remaining rows that are exact copies of forgotten ones, each with its ``id`` and ``unit``.
+        Remaining rows that are exact copies of forgotten rows, each with its ``id`` and ``unit``.
     emptied : tuple of str
-        Classes that have lost their last row.
+        Classes without remaining rows.
     missing : tuple of str
-        Names in the request that no row has, if ``ignore_missing`` allowed them.
+        Requested names that no row has, if ``ignore_missing`` allowed them.
     dry_run : bool
         Whether this was a dry run, which changes nothing.
     answer : dict
-        The answer of ``munkey forget --json``. For a model in memory, which has no chain of deletions,
-        the chain's numbers and heads are None.
+        The result as printed by ``munkey forget --json``. For a model in memory, which has no chain
+        of deletions, the chain's numbers and heads are None.
     """
 
     ids: np.ndarray
@@ -94,7 +94,7 @@ class DeletionReceipt:
 
 
 def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
-    """Write the sentence about exact copies of forgotten rows that remain."""
+    """Describe exact copies of forgotten rows that remain."""
     ids = [copy["id"] for copy in copies]
     units = sorted({copy["unit"] for copy in copies if copy["unit"]})
     unit_clause = ""
@@ -102,7 +102,7 @@ def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
         unit_clause = f", of unit {format_first_ten(units)}"
     return (
         f"exact copies of these stay: ids {format_first_ten(ids)}{unit_clause};"
-        f" forget(ids={ids[:10]}) forgets them too"
+        f" forget(ids={ids[:10]}) also forgets them"
     )
 
 
@@ -120,7 +120,7 @@ class NamedRows(NamedTuple):
 def read_named_rows(model: Predictor) -> NamedRows:
     """Read the names of a deployed model's rows."""
     manifest = model.follow()
-    # Rows have the class as a text, users name it as the value that it was fitted with.
+    # Rows have the class as a string, but users pass the value that the model was fitted with.
     value_of_class: dict[str | None, Any] = dict(zip(manifest.names, manifest.classes, strict=True))
     rows = model.rows()
     ids = np.array([row.id for row in rows], dtype=np.int64)
@@ -130,14 +130,14 @@ def read_named_rows(model: Predictor) -> NamedRows:
 
 
 class RowMatches(NamedTuple):
-    """The rows that names stand for. ids: (N,) int64, ascending; missing: the names that no row has."""
+    """The rows that match names. ids: (N,) int64, ascending; missing: the names without rows."""
 
     ids: np.ndarray
     missing: list[str]
 
 
 def match_files(model: Predictor, files: list[str]) -> RowMatches:
-    """Find the rows of source files. Raises InvalidRequestError for a name that fits two files."""
+    """Find the rows of source files. Raises InvalidRequestError for a name that matches two files."""
     try:
         selection = model.select(files=files, ignore_missing=True)
     except ValueError as error:
@@ -148,16 +148,16 @@ def match_files(model: Predictor, files: list[str]) -> RowMatches:
 def match_rows(
     request: RowRequest, rows: NamedRows, file_matches: RowMatches, *, ignore_missing: bool
 ) -> RowMatches:
-    """Find the rows that any name of a request stands for.
+    """Find the rows that match any name of a request.
 
     Raises UnknownRowsError for names that no row has, unless `ignore_missing`.
     """
-    # Both in one spelling: the request's units have it already.
+    # Normalize the spelling of units, as in the request.
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
     present_units = {unit for unit in units if unit is not None}
     present_labels = set(rows.labels)
     unknown_ids = np.setdiff1d(request.ids, rows.ids).tolist()
-    # `dict.fromkeys` names each of them once, in the order of the request.
+    # `dict.fromkeys` removes repetitions and keeps the request's order.
     missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
     missing_labels = [
         label for label in dict.fromkeys(request.labels) if label not in present_labels
@@ -180,46 +180,46 @@ def match_rows(
 def describe_deletion(
     rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
 ) -> dict[str, Any]:
-    """Return the answer of `munkey forget --json` to a deletion from a model in memory.
+    """Describe a deletion from a model in memory, in the format of `munkey forget --json`.
 
-    keys: (N, d), of `rows`. ids: of the rows to forget.
+    keys: (N, d), the keys of `rows`. ids: the rows to forget.
     """
     is_deleted = np.isin(rows.ids, ids)
-    # Few rows have equal sums, unless they are copies: only these are compared byte by byte.
+    # Rows with equal sums are mostly copies, so only these are compared byte by byte.
     key_sums = keys.sum(axis=1)
     candidates = np.flatnonzero(~is_deleted & np.isin(key_sums, key_sums[is_deleted]))
     deleted_contents = {key.tobytes() for key in keys[is_deleted]}
     copies = [row for row in candidates.tolist() if keys[row].tobytes() in deleted_contents]
     deleted_per_class = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_deleted))
     remaining_classes = {str(rows.labels[row]) for row in np.flatnonzero(~is_deleted)}
-    answer: dict[str, Any] = {
+    result: dict[str, Any] = {
         "request": None,
         "identical": [int(rows.ids[row]) for row in copies],
         "copies": [{"id": int(rows.ids[row]), "unit": rows.units[row]} for row in copies],
         "left": int(np.count_nonzero(~is_deleted)),
     }
     if dry_run:
-        return answer | {"would_delete": ids.tolist(), "classes": dict(deleted_per_class)}
-    # There is no chain of deletions in memory, so its entries are None.
-    answer |= dict.fromkeys(("first", "last", "memory", "before", "head"))
-    answer["deleted"] = len(ids)
-    answer["when"] = datetime.now(UTC).isoformat(timespec="microseconds")
-    answer["repeated"] = False
-    answer["emptied"] = [name for name in deleted_per_class if name not in remaining_classes]
-    answer["purged"] = True
-    return answer
+        return result | {"would_delete": ids.tolist(), "classes": dict(deleted_per_class)}
+    # A model in memory has no chain of deletions, so its entries are None.
+    result |= dict.fromkeys(("first", "last", "memory", "before", "head"))
+    result["deleted"] = len(ids)
+    result["when"] = datetime.now(UTC).isoformat(timespec="microseconds")
+    result["repeated"] = False
+    result["emptied"] = [name for name in deleted_per_class if name not in remaining_classes]
+    result["purged"] = True
+    return result
 
 
 def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
     """Forget rows of a deployed model and purge its files.
 
-    This is the only place where an estimator deletes from a directory. Returns the answer of
-    `munkey forget --json`.
+    This is the only place where an estimator deletes from a directory. Returns the result in the
+    format of `munkey forget --json`.
     """
     request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)  # without a number
     if dry_run:
-        (answer,) = model.preview(model.plan(request))
-        return answer
+        [result] = model.preview(model.plan(request))
+        return result
     results: list[dict[str, Any]] = []
     try:
         model.delete(request, purge=True, results=results)
@@ -231,23 +231,23 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
 
 
 def make_receipt(
-    matches: RowMatches, answer: dict[str, Any], *, dry_run: bool, stacklevel: int
+    matches: RowMatches, result: dict[str, Any], *, dry_run: bool, stacklevel: int
 ) -> DeletionReceipt:
-    """Make the receipt of a deletion. Warns of remaining copies, and of files that were not purged.
+    """Make a deletion's receipt. Warns about remaining copies and files that were not purged.
 
-    stacklevel: of the user's call.
+    stacklevel: that of the user's call.
     """
     receipt = DeletionReceipt(
         ids=matches.ids,
-        left=int(answer["left"]),
-        copies=list(answer["copies"]),
-        emptied=tuple(answer.get("emptied") or ()),
+        left=int(result["left"]),
+        copies=list(result["copies"]),
+        emptied=tuple(result.get("emptied") or ()),
         missing=tuple(matches.missing),
         dry_run=dry_run,
-        answer=answer | {"missing": matches.missing},
+        answer=result | {"missing": matches.missing},
     )
     if receipt.copies and not dry_run:
         warnings.warn(_describe_copies(receipt.copies), UserWarning, stacklevel=stacklevel + 1)
-    if "unpurged" in answer:
-        warnings.warn(answer["unpurged"], UserWarning, stacklevel=stacklevel + 1)
+    if "unpurged" in result:
+        warnings.warn(result["unpurged"], UserWarning, stacklevel=stacklevel + 1)
     return receipt

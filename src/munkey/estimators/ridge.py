@@ -1,4 +1,4 @@
-"""Ridge regression that forgets rows exactly: on random features, or with a kernel."""
+"""Ridge regression that forgets rows exactly, on random features or with a kernel."""
 
 from typing import Literal
 
@@ -6,16 +6,16 @@ from munkey.estimators.classifier import ForgettingClassifier
 
 
 class ForgettingRidge(ForgettingClassifier):
-    """Base class: the penalty and the temperature in use."""
+    """Base class of the ridge regressions."""
 
     @property
     def lam_(self) -> float:
-        """The penalty: `lam`, or the one that "auto" chose from the rows."""
+        """The penalty: `lam`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.constant)
 
     @property
     def temperature_(self) -> float:
-        """The divisor of the logits: `temperature`, or the one that "auto" chose from the rows."""
+        """The divisor of the logits: `temperature`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.temperature)
 
 
@@ -33,7 +33,7 @@ class ForgettingRanPAC(ForgettingRidge):
         Ridge penalty. "auto" minimizes the generalized cross-validation error; each deletion
         recomputes it from the remaining rows.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" minimizes the leave-one-out log loss, again at each deletion.
+        Divisor of the logits. "auto" minimizes the leave-one-out log loss, again at each deletion.
 
     Attributes
     ----------
@@ -72,22 +72,22 @@ class ForgettingRanPAC(ForgettingRidge):
 
 
 class ForgettingKRR(ForgettingRidge):
-    """Kernel ridge regression that forgets rows exactly; at most 10,000 (docs/methods/krr.md).
+    """Kernel ridge regression on up to 10,000 rows, which forgets rows exactly (docs/methods/krr.md).
 
     Parameters
     ----------
     lam : float or "auto", default=0.03
-        Ridge penalty. A number stays fixed: choose it without rows that you may have to forget.
-        "auto" minimizes the leave-one-out log loss; each deletion recomputes it, which takes about
-        seven times as long.
+        Ridge penalty. A number stays fixed, so choose it without rows that you may have to forget.
+        "auto" minimizes the leave-one-out log loss. Each deletion recomputes it, which makes
+        deletions take about seven times as long.
     temperature : float or "auto", default="auto"
-        Divides the logits. "auto" works as in `ForgettingRanPAC`.
+        Divisor of the logits. "auto" works as in `ForgettingRanPAC`.
     pixels : int, default=0
         Number of trailing columns that are pixels and get a Gaussian kernel.
     sigma : float, default=0.4
-        Bandwidth of the Gaussian kernel, which sees the pixels of a row scaled to unit norm.
+        Bandwidth of the Gaussian kernel, which is applied to each row's pixels at unit norm.
     share : float, default=0.5
-        Weight of the arc-cosine kernel, used if there are both pixels and other columns.
+        Weight of the arc-cosine kernel, if there are both pixels and other columns.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The rows of an estimator: in memory or, once it is saved, in a deployed directory."""
+"""An estimator's rows, in memory or, once it is saved, in a deployed directory."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,14 +27,14 @@ from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval
 from munkey.settings import Section
 
-UNREAD: Any = None  # for pictures and their settings, which these families do not read
+UNREAD: Any = None  # placeholder for pictures and their settings, which these families do not read
 
 
 class LabeledRows(NamedTuple):
     """Rows to fit or add.
 
-    ids: (N,) int64; keys: (N, d) float32; labels: (N,) classes, as the user names them; units: (N,)
-    strings or None.
+    ids: (N,) int64; keys: (N, d) float32; labels: (N,) class labels as the user passed them; units:
+    (N,) strings or None.
     """
 
     ids: np.ndarray
@@ -44,16 +44,16 @@ class LabeledRows(NamedTuple):
 
 
 def get_fitted_family(name: str) -> FittedFamily:
-    """Return the fitted family of a name."""
+    """Return the fitted family with this name."""
     family = FAMILIES[name]
     assert isinstance(family, FittedFamily)
     return family
 
 
 def describe_dtype(labels: np.ndarray) -> str:
-    """Return the dtype of classes as a manifest stores it.
+    """Return the dtype of class labels, as a manifest stores it.
 
-    It leaves out the length of strings, which may be that of a deleted name.
+    It omits the length of strings, which may be the length of a deleted name.
     """
     if labels.dtype.kind == "U":
         return "<U"
@@ -61,9 +61,9 @@ def describe_dtype(labels: np.ndarray) -> str:
 
 
 class RowsInMemory:
-    """Rows, and the system that was fitted to them.
+    """Rows in memory, and the system that was fitted to them.
 
-    ids: (N,), ascending; units: (N,), in the order of ids; classes: (C,), those that have rows.
+    ids: (N,), ascending; units: (N,), in the order of ids; classes: (C,), the classes with rows.
     """
 
     directory: Path | None = None
@@ -72,7 +72,7 @@ class RowsInMemory:
     def __init__(
         self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]
     ) -> None:
-        """params: the estimator's parameters that are not settings of the family."""
+        """Fit the family. params: the estimator's parameters that are not family settings."""
         self.family = get_fitted_family(family)
         self.settings = settings
         self.next_id = 0
@@ -97,14 +97,14 @@ class RowsInMemory:
 
     @property
     def _class_indices(self) -> np.ndarray:
-        """The position (N,) of each row's class in `classes`."""
+        """The index of each row's class in `classes`: (N,)."""
         return self._memory.tokens.numpy()[:, 0].astype(np.int64)
 
     def read_named_rows(self) -> NamedRows:
         return NamedRows(self.ids, self.classes[self._class_indices].tolist(), self.units.tolist())
 
     def match_files(self, files: list[str]) -> RowMatches:
-        """Match no row, since those in memory have no source files."""
+        """Match no rows, because rows in memory have no source files."""
         return RowMatches(self.ids[:0], files)
 
     def _get_rows(self) -> LabeledRows:
@@ -115,11 +115,11 @@ class RowsInMemory:
 
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """Yield these rows for a change. Nothing is locked in memory."""
+        """Yield these rows to change them. Rows in memory need no lock."""
         yield self
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. has_user_ids: whether the user gave their ids."""
+        """Add rows. has_user_ids: whether the user passed their ids."""
         rows = self._get_rows()
         self._fit(
             LabeledRows(
@@ -131,12 +131,12 @@ class RowsInMemory:
         )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows. Returns the answer of `munkey forget --json`."""
-        answer = describe_deletion(
+        """Forget rows. Returns the result in the format of `munkey forget --json`."""
+        result = describe_deletion(
             self.read_named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
         )
         if dry_run or not len(ids):
-            return answer
+            return result
         self.has_forgotten = True
         is_remaining = ~np.isin(self.ids, ids)
         self.ids = self.ids[is_remaining]
@@ -144,14 +144,14 @@ class RowsInMemory:
         self.system = self.family.forget(self.system, ids)
         if len(np.unique(self._class_indices)) < len(self.classes):
             self._fit(self._get_rows())  # drops classes without rows
-        return answer
+        return result
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the classes (C,), and the logits (N, C) of keys (N, d)."""
         if self.family.needs_query_keys:
             retrieval = Retrieval(None, keys=keys)
         else:
-            (depth,) = self.family.count_neighbors(self.settings).values()  # KNN has one number
+            [depth] = self.family.count_neighbors(self.settings).values()  # KNN has one number
             queries = Keys(np.full(len(keys), NOBODY), keys)  # queries are not rows of the memory
             members = Keys(self.ids, self._memory.keys.numpy())
             retrieval = Retrieval(find_nearest(queries, members, depth))
@@ -174,7 +174,7 @@ class RowsInMemory:
             ids=self.ids,
             keys=self._memory.keys.numpy(),
             labels=self._class_indices,
-            # A directory needs a class. None stands for one without rows.
+            # A manifest needs at least one class. None represents a class without rows.
             classes=self.classes.tolist() or [None],
             units=self.units.tolist(),
             next_id=self.next_id,
@@ -186,7 +186,7 @@ class RowsInMemory:
 
 
 class RowsInDirectory:
-    """Rows of a deployed directory. Other processes may change them, so none are kept here."""
+    """Rows in a deployed directory. They are not cached, because other processes may change them."""
 
     def __init__(self, directory: Path) -> None:
         self._handle = Handle(directory, device="cpu")
@@ -201,7 +201,7 @@ class RowsInDirectory:
 
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """Lock the directory, so that only this process changes the rows. Yields them.
+        """Lock the directory, so that only this process can change the rows, and yield them.
 
         Raises LockedMemoryError if another process is changing them.
         """
@@ -231,7 +231,7 @@ class RowsInDirectory:
 
     @property
     def assigns_ids(self) -> bool:
-        """Whether the user may not give ids: those of an export are the training samples'."""
+        """Whether users may not pass ids, because an exported model has the training samples' ids."""
         return self.model.manifest.encoder is not None
 
     def read_named_rows(self) -> NamedRows:
@@ -254,13 +254,13 @@ class RowsInDirectory:
             return np.array(classes, dtype=self._dtype)
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. has_user_ids: whether the user gave their ids; else the model numbers them."""
+        """Add rows. has_user_ids: whether the user passed their ids; else the model numbers them."""
         ids = None
         if has_user_ids:
             ids = new_rows.ids
         dtype = self._dtype
         if new_rows.labels.dtype.kind != "U":
-            # A dtype that holds old and new classes, such as float64 for int64 and float32.
+            # A dtype for both old and new classes, such as float64 for int64 and float32.
             dtype = np.result_type(np.dtype(dtype), new_rows.labels.dtype).str
         self.model.add_keys(
             new_rows.keys,
@@ -271,7 +271,7 @@ class RowsInDirectory:
         )
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows. Returns the answer of `munkey forget --json`."""
+        """Forget rows. Returns the result in the format of `munkey forget --json`."""
         return delete_rows(self.model, ids, dry_run=dry_run)
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -285,7 +285,7 @@ class RowsInDirectory:
         return self.model.solve_head().head
 
     def save(self, folder: Path, features: list[str] | None) -> None:
-        """Copy the present model, with its log of deletions, into an empty folder."""
+        """Copy the current model, with its log of deletions, into an empty folder."""
         with self._handle.lock() as model:
             model.copy(folder)
 
