@@ -538,7 +538,7 @@ def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_
         (["certificate", "MODEL", "receipt.html"], 2, "give the name of the JSON file"),
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
         (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
-        (["export", "nothing/here", "MODEL"], 2, "is not empty"),
+        (["export", "nothing/here", "MODEL"], 2, "already contains files"),
         (
             ["serve", "MODEL", "--token-file", "text.png"],
             2,

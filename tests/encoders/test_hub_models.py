@@ -13,8 +13,8 @@ from munkey.data.image_set import to_unit_range
 from munkey.encoders import hub_models
 from munkey.encoders.hub_models import (
     load_transformers_encoder,
-    require_repository,
     make_preprocess,
+    require_repository,
 )
 from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.conftest import ROOT
