@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from munkey.core.ids import NOBODY
 from munkey.memory.exemplars import (
     ExemplarMemory,
+    compute_rank_weights,
+    compute_similarity_weights,
     count_passes,
     draw_weights,
     fuse,
-    rank_weights,
-    similarity_weights,
 )
 from tests.conftest import memory_of
 
@@ -94,7 +94,7 @@ def test_ids_keys_and_tokens_must_be_equal_in_number(counts):
 
 
 def test_similarity_weights_are_a_softmax_of_cosines_over_the_temperature():
-    weights = similarity_weights(
+    weights = compute_similarity_weights(
         torch.tensor([[0.9, 0.8, -1.0]]), torch.ones(1, 3, dtype=torch.bool), 0.1
     )
     scores = np.exp([9.0, 8.0, -10.0])
@@ -102,7 +102,7 @@ def test_similarity_weights_are_a_softmax_of_cosines_over_the_temperature():
 
 
 def test_rank_weights_fall_as_one_over_two_plus_rank():
-    weights = rank_weights(torch.ones(1, 4, dtype=torch.bool))
+    weights = compute_rank_weights(torch.ones(1, 4, dtype=torch.bool))
     np.testing.assert_allclose(weights[0], np.array([30, 20, 15, 12]) / 77, rtol=1e-6)
 
 
@@ -111,18 +111,21 @@ def test_absent_neighbors_weigh_nothing_and_the_others_as_if_these_had_not_been_
         torch.tensor([[0.9, 0.7, 0.0, 0.0]]),
         torch.tensor([[True, True, False, False]]),
     )
-    by_similarity, by_rank = similarity_weights(cosines, present, 0.07), rank_weights(present)
+    by_similarity, by_rank = (
+        compute_similarity_weights(cosines, present, 0.07),
+        compute_rank_weights(present),
+    )
     assert by_similarity[0, 2:].tolist() == by_rank[0, 2:].tolist() == [0, 0]
     torch.testing.assert_close(
-        by_similarity[:, :2], similarity_weights(cosines[:, :2], present[:, :2], 0.07)
+        by_similarity[:, :2], compute_similarity_weights(cosines[:, :2], present[:, :2], 0.07)
     )
     np.testing.assert_allclose(by_rank[0, :2], [3 / 5, 2 / 5], rtol=1e-6)
 
 
 def test_with_nobody_there_all_weights_are_zero():
     nobody = torch.zeros(1, 4, dtype=torch.bool)
-    assert not similarity_weights(torch.zeros(1, 4), nobody, 0.07).any()
-    assert not rank_weights(nobody).any()
+    assert not compute_similarity_weights(torch.zeros(1, 4), nobody, 0.07).any()
+    assert not compute_rank_weights(nobody).any()
     assert not draw_weights(torch.zeros(1, 4), torch.zeros(1)).any()
 
 

@@ -65,11 +65,11 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
         asked.append(labels)
         return predict_left_out_nearest_mean(sums, keys, labels)
 
-    monkeypatch.setattr(calibration, "LEFT_OUT", 25)
+    monkeypatch.setattr(calibration, "MAX_LEFT_OUT", 25)
     calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
-    monkeypatch.setattr(calibration, "LEFT_OUT", 4096)
-    monkeypatch.setattr(calibration, "FEWEST", 10)
-    monkeypatch.setattr(calibration, "LOGITS", 30 * CLASSES)
+    monkeypatch.setattr(calibration, "MAX_LEFT_OUT", 4096)
+    monkeypatch.setattr(calibration, "MIN_LEFT_OUT", 10)
+    monkeypatch.setattr(calibration, "MAX_LOGITS", 30 * CLASSES)
     calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
     assert [one.tolist() for one in asked] == [LABELS[::3].tolist(), LABELS[::2].tolist()]
 
@@ -79,5 +79,5 @@ def test_without_two_classes_or_two_rows_of_one_nothing_is_known(labels):
     rows = KEYS[:3], np.array(labels)
     assert (
         calibrate_temperature(sums_of(*rows), *rows, predict_left_out_nearest_mean)
-        == calibration.NOT_KNOWN
+        == calibration.DEFAULT_TEMPERATURE
     )

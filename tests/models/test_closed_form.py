@@ -89,8 +89,8 @@ def test_constants_that_follow_the_rows_are_those_of_a_fit_on_the_rest(
     """To the bit, also where only some of the rows are left out."""
     cuts = sorted({0, *ends})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(calibration, "LEFT_OUT", most)
-        patched.setattr(kernel_ridge, "LEFT_OUT", most)
+        patched.setattr(calibration, "MAX_LEFT_OUT", most)
+        patched.setattr(kernel_ridge, "MAX_LEFT_OUT", most)
         remaining = system(family, **constants)
         for start, end in pairwise(cuts):
             remaining = forget_samples(remaining, IDS[order[start:end]])
@@ -426,10 +426,8 @@ def test_lda_with_both_constants_auto_has_the_temperature_of_its_alpha():
 
 
 def test_krr_refuses_more_rows_than_it_can_be_fitted_to(monkeypatch):
-    monkeypatch.setattr(type(FAMILIES["krr"]), "most_rows", 39)
-    with pytest.raises(
-        ValueError, match="at most 39 samples, and these are 40: take lda or ranpac"
-    ):
+    monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 39)
+    with pytest.raises(ValueError, match="at most 39 samples, but there are 40: use lda or ranpac"):
         system("krr")
     assert len(system("krr", slice(1, None)).require_memory()) == 39
 

@@ -27,10 +27,10 @@ def test_weights_and_tokens_that_are_not_finite_are_found(bad):
     system = System("vit", Architecture(3), model, memory)
     assert systems.require_finite(system) is system
     memory.tokens[1, 3] = bad
-    with pytest.raises(DivergedError, match=r"1 of 3 weights are not finite, tokens among them"):
+    with pytest.raises(DivergedError, match=r"1 of 3 weights are not finite, e.g. tokens"):
         systems.require_finite(system)
     model.bias.data[0] = bad
-    with pytest.raises(DivergedError, match=r"2 of 3 weights are not finite, bias among them"):
+    with pytest.raises(DivergedError, match=r"2 of 3 weights are not finite, e.g. bias"):
         systems.require_finite(system)
 
 

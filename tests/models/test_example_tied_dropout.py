@@ -66,7 +66,9 @@ def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_an
     expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
     for index in (torch.arange(7), torch.tensor([5, 0, 3]), torch.arange(7).flip(0)):
         for learner in (fresh, further):
-            torch.testing.assert_close(learner.answer(images[index], index), expected[index])
+            torch.testing.assert_close(
+                learner.compute_logits(images[index], index), expected[index]
+            )
 
 
 def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monkeypatch):

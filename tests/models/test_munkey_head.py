@@ -108,8 +108,8 @@ def test_a_head_whose_shrinkage_would_change_with_a_deletion_is_refused(params, 
 
 
 def test_a_head_for_fewer_samples_is_refused_before_training(training, head, monkeypatch):
-    monkeypatch.setattr(type(FAMILIES[head]), "most_rows", 11)
-    with pytest.raises(ValueError, match="holds at most 11 samples, and these are 12"):
+    monkeypatch.setattr(type(FAMILIES[head]), "max_rows", 11)
+    with pytest.raises(ValueError, match="takes at most 11 samples, but there are 12"):
         MUNKEY.train(training)
 
 
@@ -200,7 +200,9 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     alone = Exemplars(SAMPLES.ids, training.members, settings, training.recipe.stage, "cpu")
     alone.tokens.data.copy_(system.memory.tokens)
     with torch.no_grad():
-        added = learning.answer(images, index) - alone.forward(learning.system.model, images, index)
+        added = learning.compute_logits(images, index) - alone.forward(
+            learning.system.model, images, index
+        )
     expected = left_out(system)[index]
     np.testing.assert_allclose(added, expected, rtol=1e-4, atol=1e-4)
 
@@ -238,7 +240,7 @@ def test_any_deletions_in_any_order_leave_the_bytes_of_a_head_that_never_had_the
     left = System("munkey", replace(ARCHITECTURE, head=constants), None, memory)
     kept = np.sort(order[cuts[-1] :]).astype(int)
     fresh = head_of(left, kept).model
-    for buffer, expected in zip(MUNKEY.head(left).buffers(), fresh.buffers(), strict=True):
+    for buffer, expected in zip(MUNKEY.fit_head(left).buffers(), fresh.buffers(), strict=True):
         assert buffer.numpy().tobytes() == expected.numpy().tobytes()
 
 
@@ -267,5 +269,7 @@ def test_without_a_head_no_labels_are_kept(params):
         )
     ).system
     assert (
-        made.memory.labels is None and made.architecture.head is None and MUNKEY.head(made) is None
+        made.memory.labels is None
+        and made.architecture.head is None
+        and MUNKEY.fit_head(made) is None
     )

@@ -85,7 +85,7 @@ def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(
     munkey_system, tmp_path
 ):
     save(tmp_path / "s.safetensors", munkey_system)
-    with pytest.raises(ValueError, match=r"s\.safetensors holds another architecture") as refused:
+    with pytest.raises(ValueError, match=r"s\.safetensors has another architecture") as refused:
         load(tmp_path / "s.safetensors", replace(MUNKEY, depth=12, token_dim=128))
     assert "depth is 2, expected 12" in str(refused.value)
     assert "token_dim is 5, expected 128" in str(refused.value)
@@ -95,7 +95,8 @@ def test_a_checkpoint_of_another_architecture_is_refused_with_the_difference(
 def test_a_file_of_another_family_is_refused(munkey_system, tmp_path):
     save(tmp_path / "s.safetensors", munkey_system)
     with pytest.raises(
-        ValueError, match=r"s\.safetensors holds a model of the family munkey, not the one expected"
+        ValueError,
+        match=r"s\.safetensors is a model of the family munkey, which is not the expected family",
     ):
         load(tmp_path / "s.safetensors", VIT)
 

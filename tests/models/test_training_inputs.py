@@ -41,8 +41,8 @@ def test_what_the_selection_chose_is_told_as_it_stands(tmp_path):
     write_json(
         tmp_path / "selected.json", {"chosen": {"p_image": 0.4, "p_token": 0.3}, "pairs": []}
     )
-    assert training_inputs.read_selected_knobs(tmp_path / "selected.json") == {
+    assert training_inputs.read_selected_settings(tmp_path / "selected.json") == {
         "p_image": 0.4,
         "p_token": 0.3,
     }
-    assert training_inputs.read_selected_knobs(None) == {}
+    assert training_inputs.read_selected_settings(None) == {}

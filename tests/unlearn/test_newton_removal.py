@@ -15,7 +15,7 @@ from torch.nn.functional import logsigmoid
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import ENCODERS
 from munkey.models.family import System
-from munkey.models.networks.logistic import TOLERANCE, NoisyHead, Objective, norm
+from munkey.models.networks.logistic import TOLERANCE, NoisyHead, Objective, compute_norm
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import unit_rows
@@ -161,7 +161,7 @@ def assert_certified(keys: Keys, labels: np.ndarray, gone: np.ndarray, sigma: fl
         original_noise = torch.full_like(original_weight, seed)
         start = replace(before, model=head_of(before).with_weight(original_weight, original_noise))
         left, asked = removed(start, gone, seed)
-        published.append(head_of(left).published_weight())
+        published.append(head_of(left).compute_published_weight())
         weights.append(head_of(left).weight)
     assert all(torch.equal(weight, weights[0]) for weight in weights)
     draws = torch.stack(published)
@@ -221,8 +221,8 @@ class LinearNoise(Objective):
 
     noise: Tensor
 
-    def gradient(self, weight: Tensor) -> Tensor:
-        return super().gradient(weight) + self.noise
+    def compute_gradient(self, weight: Tensor) -> Tensor:
+        return super().compute_gradient(weight) + self.noise
 
 
 def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float]:
@@ -245,17 +245,17 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     steps = 0
     epsilon = math.inf
     while steps < 3 or epsilon > 1:
-        weight = objective.newton_step(weight)
+        weight = objective.take_newton_step(weight)
         steps += 1
-        epsilon = C * norm(objective.gradient(weight)) / sigma
+        epsilon = C * compute_norm(objective.compute_gradient(weight)) / sigma
 
     def remaining(noise: Tensor) -> Tensor:
         """u(b). The start is differentiated as the optimum that it is: dw/db = -1 / Hessian."""
         moved = start - torch.linalg.solve(hessians, (noise - noise.detach())[..., None])[..., 0]
         other = LinearNoise(keys[18:], labels[18:], 3e-5, noise)
         for _ in range(steps):
-            moved = other.newton_step(moved)
-        return other.gradient(moved)
+            moved = other.take_newton_step(moved)
+        return other.compute_gradient(moved)
 
     u = remaining(noise)
     slope = torch.autograd.functional.jacobian(remaining, noise).reshape(18, 18)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.audits.margins import count_below, normal_scores
+from munkey.audits.margins import compute_normal_scores, count_below
 
 CUTS_DIFFER = 20  # pool size from which two cuts are never equal by chance
 
@@ -142,7 +142,7 @@ class Pairs:
     @cached_property
     def scores(self) -> np.ndarray:
         """(S, n): normal scores of the pool's margins among each model's own test samples."""
-        return normal_scores(self.pool_counts, int(self.halves.test.sum()))
+        return compute_normal_scores(self.pool_counts, int(self.halves.test.sum()))
 
     @cached_property
     def differences(self) -> np.ndarray:

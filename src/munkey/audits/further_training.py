@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from munkey.audits.margins import compute_margins, count_below, normal_scores
+from munkey.audits.margins import compute_margins, compute_normal_scores, count_below
 from munkey.models.family import FAMILIES, Retrieval, System, Training
 from munkey.settings import DataSettings, RelearnSettings
 
@@ -53,7 +53,7 @@ class EvaluationSamples:
         is_test = ~forget
         margins = compute_margins(logits, labels)[None]  # (1, S) for one model
         counts = count_below(margins, is_test)
-        scores = normal_scores(counts, int(is_test.sum()))[0]
+        scores = compute_normal_scores(counts, int(is_test.sum()))[0]
         return {
             "FA": accuracy(logits[forget], labels[forget]),
             "TA": accuracy(logits[is_test], labels[is_test]),
@@ -101,7 +101,7 @@ def train_further(
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        logits = learner.answer(augment(batch.images, crops), batch.index)
+        logits = learner.compute_logits(augment(batch.images, crops), batch.index)
         return classification_outcome(logits, batch.labels)
 
     def measure(number: int) -> Row:

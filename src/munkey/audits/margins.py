@@ -52,7 +52,7 @@ def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     return counts
 
 
-def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
+def compute_normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
     """Convert counts of `count_below`, out of `test` samples, to quantiles of a standard normal.
 
     A margin is measured by its rank among the model's own test margins, so the unit depends neither

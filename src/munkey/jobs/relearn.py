@@ -69,7 +69,7 @@ def relearn(
     split = forget_sets.split(data, files.forget)
     stage = Stage(seed, dataset, "relearn", family.name)
     recipe = family.make_recipe(
-        settings, stage, training_inputs.read_selected_knobs(files.selected)
+        settings, stage, training_inputs.read_selected_settings(files.selected)
     )
     samples = move_to_gpu_if_it_fits(image_set(data, split.retain), device, around.resident_share)
     members = training_inputs.read_member_keys(
@@ -118,7 +118,7 @@ def trace(
         seed, dataset, "full"
     )  # as for the original, so the same weights
     recipe = model_family.make_recipe(
-        settings, stage, training_inputs.read_selected_knobs(files.selected)
+        settings, stage, training_inputs.read_selected_settings(files.selected)
     )
     members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors

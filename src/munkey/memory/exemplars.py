@@ -1,4 +1,4 @@
-"""The exemplar memory M = {(k_i, v_i)} (sec. 3.2), with a row for each training sample.
+"""The exemplar memory M = {(k_i, v_i)} (sec. 3.2), with one row per training sample.
 
 To forget a sample, delete its row.
 """
@@ -26,14 +26,14 @@ class ExemplarMemory:
     keys : Tensor of float32, shape (N, d)
         The keys k_i, of unit norm, on the device. They never change.
     tokens : Tensor of float32, shape (N, m)
-        The exemplar tokens v_i, on the device. Training learns them.
+        The learned exemplar tokens v_i, on the device.
     labels : Tensor of int64, shape (N,), optional
         Class of each row, on the host, if the model has a head that needs them.
 
     Raises
     ------
     ValueError
-        If the lengths differ, or if the ids do not ascend.
+        If the lengths differ, or if the ids are not in ascending order.
     """
 
     ids: Tensor
@@ -51,13 +51,13 @@ class ExemplarMemory:
                 " tokens"
             )
         if (self.ids[1:] <= self.ids[:-1]).any():
-            raise ValueError("the memory's ids must ascend, each once")
+            raise ValueError("the memory's ids must be unique and in ascending order")
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def forget(self, ids: np.ndarray) -> "ExemplarMemory":
-        """Return M_u, a copy of M without the rows of `ids` (sec. 3.2, Unlearning).
+        """Return M_u, a copy of M without the rows with these ids (sec. 3.2, Unlearning).
 
         Raises KeyError for an id that is not in the memory.
         """
@@ -81,7 +81,7 @@ class ExemplarMemory:
     ) -> "ExemplarMemory":
         """Return a copy of this memory with new rows, sorted by id.
 
-        Raises ValueError for an id that it already has.
+        Raises ValueError for an id that is already in the memory.
         """
         device = self.tokens.device.type
         all_ids = torch.cat([self.ids, torch.from_numpy(ids)])
@@ -100,7 +100,7 @@ class ExemplarMemory:
         )
 
     def find_rows(self, ids: np.ndarray) -> Tensor:
-        """Return the row numbers of neighbor ids (any shape), NOBODY for NOBODY.
+        """Return the row numbers of neighbor ids (any shape); NOBODY where the id is NOBODY.
 
         Raises KeyError for an id that is not in the memory.
         """
@@ -121,29 +121,29 @@ class FusedTokens(NamedTuple):
     weights: Tensor
 
 
-def similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
-    """Return w_j = softmax(cos / tau) over present neighbors (..., K), 0 if absent (sec. 3.2)."""
+def compute_similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
+    """Compute w_j = softmax(cos / tau) over present neighbors (..., K), 0 if absent (sec. 3.2)."""
     scores = (cosines / temperature).masked_fill(~present, -torch.inf)
-    return torch.nan_to_num(scores.softmax(dim=-1))  # NaN: a query without any neighbor
+    return torch.nan_to_num(scores.softmax(dim=-1))  # NaN for a query without neighbors
 
 
-def rank_weights(present: Tensor) -> Tensor:
-    """Return weights (..., K) in proportion to 1 / (2 + rank), rank from 0 (app. D.1).
+def compute_rank_weights(present: Tensor) -> Tensor:
+    """Compute weights (..., K) in proportion to 1 / (2 + rank), with ranks from 0 (app. D.1).
 
-    The paper gives no formula for them; this one is ours.
+    The paper gives no formula; this one is ours.
     """
     weights = present / (2.0 + torch.arange(present.shape[-1], device=present.device))
     total = weights.sum(dim=-1, keepdim=True)
-    return weights / total.clamp(min=1e-12)  # 0 / 0: a query without any neighbor
+    return weights / total.clamp(min=1e-12)  # avoids 0 / 0 for a query without neighbors
 
 
 def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
-    """Draw one neighbor per query with probabilities `weights`; return one-hot weights (B, K).
+    """Draw one neighbor per query with probabilities `weights`. Returns one-hot weights (B, K).
 
-    quantile: (B,) uniform in [0, 1). A query whose weights are all 0 gets weights of 0.
+    quantile: (B,), uniform in [0, 1). A query whose weights are all 0 gets weights of 0.
     """
     # Inverse transform sampling: the first neighbor whose cumulative weight exceeds the quantile.
-    # The last cumulative weight is the total, which need not be exactly 1.
+    # The last cumulative weight is the total, which may differ slightly from 1.
     cumulative = weights.cumsum(dim=1)
     exceeds = cumulative > quantile[:, None] * cumulative[:, -1:]
     first = exceeds.int().argmax(dim=1, keepdim=True)  # argmax returns the first True
@@ -151,11 +151,13 @@ def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
     return one_hot * (weights > 0)  # without neighbors, argmax still returns 0
 
 
-def fusion_weights(cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float) -> Tensor:
-    """Return the weight of each neighbor (..., K). `rank` does not use the temperature."""
+def compute_fusion_weights(
+    cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float
+) -> Tensor:
+    """Compute the weight of each neighbor (..., K). `rank` does not use the temperature."""
     if fusion == "rank":
-        return rank_weights(present)
-    return similarity_weights(cosines, present, temperature)
+        return compute_rank_weights(present)
+    return compute_similarity_weights(cosines, present, temperature)
 
 
 def fuse(
@@ -163,10 +165,10 @@ def fuse(
 ) -> FusedTokens:
     """Fuse the tokens (B, K, m) of the nearest neighbors. cosines, present: (B, K).
 
-    `ensemble`: K passes, one for each token, whose logits are averaged by weight (sec. 3.2,
-    Inference). `softmax` and `rank`: one pass with the weighted average token (app. D.1).
+    `ensemble` takes K passes, one for each token, and averages their logits by weight (sec. 3.2,
+    Inference). `softmax` and `rank` take one pass with the weighted average token (app. D.1).
     """
-    weights = fusion_weights(cosines, present, settings.fusion, settings.temperature)
+    weights = compute_fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
         return FusedTokens(tokens, weights)
     average_token = (weights[:, :, None] * tokens).sum(dim=1, keepdim=True)  # (B, 1, m)
@@ -174,5 +176,5 @@ def fuse(
 
 
 def count_passes(settings: InferenceSettings) -> int:
-    """Return the number of forward passes that one query takes."""
+    """Return the number of forward passes per query."""
     return settings.k if settings.fusion == "ensemble" else 1

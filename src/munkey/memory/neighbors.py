@@ -1,9 +1,9 @@
-"""Exact search for nearest neighbors by cosine, and the files of neighbors on disk.
+"""Exact search for nearest neighbors by cosine, and neighbor files on disk.
 
-faiss selects candidates by their products in float32, and float64 sorts them. A float32 product of
-d terms, summed in any order, differs from q.k by at most d * 2^-23 * |q| |k| (Higham, Accuracy and
-Stability of Numerical Algorithms, sec. 3.1, with a factor of 2 to spare). If another row could be as near as a
-candidate within that bound, the search compares all rows.
+faiss selects candidates by their float32 products, which are then sorted in float64. A float32
+product of d terms, summed in any order, differs from q.k by at most d * 2^-23 * |q| |k| (Higham,
+Accuracy and Stability of Numerical Algorithms, sec. 3.1, with a safety factor of 2). If another row
+could be as near as a candidate within that bound, the search compares all rows.
 """
 
 from dataclasses import dataclass
@@ -16,10 +16,10 @@ from munkey.core.files import DamagedFileError, read_npz, write_npz
 from munkey.core.ids import NOBODY, find_rows
 from munkey.encoders.keys import Keys
 
-QUERY_BLOCK = 256  # queries per block: bounds the memory of candidates
-SMALL_QUERY_BLOCK = 16  # queries per block of products with all rows: bounds the memory of products
+QUERY_BLOCK = 256  # queries per block, which limits the memory for candidates
+SMALL_QUERY_BLOCK = 16  # queries per block of products with all rows, which limits their memory
 ROWS_PER_PRODUCT = 16_384  # see _Search.search_candidates
-FLOAT64_BLOCK = 16_384  # rows per block: bounds the memory of float64 copies
+FLOAT64_BLOCK = 16_384  # rows per block, which limits the memory for float64 copies
 UNDERFLOW_ERROR = 1e-30  # far above the error of a product that underflows in float32
 
 
@@ -38,7 +38,7 @@ class Neighbors(NamedTuple):
         return Neighbors(self.ids[rows], self.cosines[rows])
 
     def truncate(self, count: int) -> "Neighbors":
-        """Return the `count` nearest of each query."""
+        """Return the `count` nearest neighbors of each query."""
         return Neighbors(self.ids[:, :count], self.cosines[:, :count])
 
 
@@ -46,8 +46,8 @@ class SearchedRows(NamedTuple):
     """The rows to search, in arrays or memory maps.
 
     keys: (N, d) float32; ids: (N,) int64; live: (N,) bool, false for deleted rows. Another thread
-    or process may clear it during the search, before it overwrites the key. max_length: no key is
-    longer.
+    or process may clear `live` during the search, before it overwrites the key. max_length: an
+    upper bound of the keys' norms.
     """
 
     keys: np.ndarray
@@ -71,8 +71,8 @@ class NearestRows(NamedTuple):
 def find_nearest(queries: Keys, members: Keys, depth: int) -> Neighbors:
     """Find the `depth` nearest rows to each query, by descending cosine, then ascending id.
 
-    A query that is itself in the memory comes first. Cosines are compared in float64, so that
-    neither threads nor the blocking of a product can change the order.
+    If a query is itself in the memory, its own row comes first. Cosines are compared in float64, so
+    that neither threads nor blocking can change the order.
     """
     keys = np.ascontiguousarray(members.keys)
     live = np.ones(len(keys), dtype=bool)
@@ -91,7 +91,7 @@ def find_nearest_rows(
 
     They are sorted by descending cosine, then by ascending id.
 
-    query_ids: (Q,); the row with a query's own id, whose key is the query, comes first.
+    query_ids: (Q,), the ids of the queries; a query's own row comes first.
     """
     shape = (len(queries), depth)
     result = NearestRows(
@@ -104,7 +104,7 @@ def find_nearest_rows(
     search = _Search(np.ascontiguousarray(queries), query_ids, searched, depth, result)
     for start in range(0, len(queries), QUERY_BLOCK):
         places = np.arange(start, min(start + QUERY_BLOCK, len(queries)))
-        # faiss is slower for few queries, and of no use if all rows are candidates.
+        # faiss is slower for few queries, and useless if all rows are candidates.
         if len(places) > SMALL_QUERY_BLOCK and search.candidates < len(searched.keys):
             places = search.search_candidates(places)
         for small_start in range(0, len(places), SMALL_QUERY_BLOCK):
@@ -124,20 +124,20 @@ class _Search:
 
     @property
     def candidates(self) -> int:
-        """Number of candidates per query: more than `depth`, so that few ties need all rows."""
+        """Number of candidates per query, more than `depth` so that ties rarely need all rows."""
         return 2 * self.depth + 16
 
     def search_candidates(self, places: np.ndarray) -> np.ndarray:
-        """Keep the best of faiss's candidates; return the queries that need `search_all_rows`.
+        """Keep the best of faiss's candidates. Returns the queries that need `search_all_rows`.
 
-        Deleted rows take up candidates, too: faiss does not know which they are.
+        Deleted rows also take up candidates, because faiss does not know which rows are deleted.
         """
         import faiss
 
-        # By default faiss uses BLAS from 128,000 / d queries on; at d = 768, 64 queries took 7
+        # By default, faiss uses BLAS from 128,000 / d queries on; at d = 768, 64 queries took 7
         # times as long without it. faiss multiplies 1,024 rows at a time, and its threads wait for
-        # each other after each product: on two busy cores, fewer and larger products took a
-        # quarter of the time, on one core the same.
+        # each other after each product. Fewer and larger products took a quarter of the time on two
+        # busy cores, and the same time on one core.
         faiss.cvar.distance_compute_blas_threshold = 1
         faiss.cvar.distance_compute_blas_database_bs = ROWS_PER_PRODUCT
         products, rows = faiss.knn(
@@ -147,18 +147,18 @@ class _Search:
             faiss.METRIC_INNER_PRODUCT,
         )
         last_cosines = self.keep_best_candidates(places, rows)
-        # No other row has a larger product than the last candidate, nor a cosine above this limit.
+        # No other row has a larger product than the last candidate, so none exceeds this cosine.
         limits = products[:, -1].astype(np.float64) + self.bound_errors(places)
         is_decided = limits < last_cosines  # False for NaN, so these queries are searched again
         return places[~is_decided]
 
     def search_all_rows(self, places: np.ndarray) -> None:
-        """Keep the nearest of all rows; search again if one of them was deleted meanwhile."""
+        """Keep the nearest of all rows. Repeats the search if one of them is deleted meanwhile."""
         keys = np.asarray(self.searched.keys)
         while len(places):
             with np.errstate(over="ignore", invalid="ignore"):
                 if len(places) == 1:
-                    # Here reading the keys takes the time, and threads of a BLAS slow it down.
+                    # Here, reading the keys takes most time, and a BLAS's threads slow it down.
                     products = np.einsum("qd,nd->qn", self.queries[places], keys)
                 else:
                     products = self.queries[places] @ keys.T
@@ -172,14 +172,14 @@ class _Search:
                 )
                 rows = rows[live[rows]]
                 self.keep_best_candidates(places[index : index + 1], rows[None])
-                # `live` is a copy, `self.searched.live` changes when another thread deletes a row.
+                # `live` is a copy; `self.searched.live` changes when another thread deletes a row.
                 must_repeat[index] = not self.searched.live[rows].all()
             places = places[must_repeat]
 
     def find_near_rows(self, products: np.ndarray, margin: float, query_id: int) -> np.ndarray:
         """Return the rows, ascending, that may be among the nearest to a query.
 
-        products: (N,) of its key with all keys; margin: their largest error.
+        products: (N,), the products of its key with all keys; margin: their largest error.
         """
         depth = min(self.depth, len(products))
         # With p the depth-th largest product, `depth` rows have cosines of at least p - margin,
@@ -193,13 +193,13 @@ class _Search:
         return np.flatnonzero(may_be_near)
 
     def keep_best_candidates(self, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Write the `depth` best of the candidates `rows` (Q, C) into the result.
+        """Write the best `depth` candidates of `rows` (Q, C) to the result.
 
-        Returns the cosine of the last one (Q,), -inf for a query with fewer than `depth`.
+        Returns the cosine of each query's last row (Q,); -inf if it has fewer than `depth` rows.
         """
         cosines = self.compute_cosines(places, rows)
         ids = self.searched.ids[rows]
-        # Read after the keys: the key of a row that is live now had not been overwritten then.
+        # Read after the keys: if a row is live now, its key had not been overwritten when read.
         is_live = self.searched.live[rows] & (rows != NOBODY)
         is_query = ids == self.query_ids[places, None]
         score = cosines + 10.0 * is_query  # 10 is above any cosine: the query itself comes first
@@ -222,7 +222,7 @@ class _Search:
         """Return the cosines (Q, C) of candidates, in float64."""
         queries = self.queries[places].astype(np.float64)
         step = max(1, FLOAT64_BLOCK // len(places))
-        parts = [np.zeros((len(places), 0))]  # so that there is a part without candidates, too
+        parts = [np.zeros((len(places), 0))]  # so that `concatenate` also works without candidates
         for start in range(0, rows.shape[1], step):
             keys = self.searched.keys[rows[:, start : start + step]].astype(np.float64)
             parts.append(np.einsum("qd,qcd->qc", queries, keys))
@@ -235,26 +235,25 @@ class _Search:
         """
         lengths = np.linalg.norm(self.queries[places].astype(np.float64), axis=1)
         largest_product = lengths * self.searched.max_length
-        margin = (
-            self.queries.shape[1] * 2.0**-23 * largest_product + UNDERFLOW_ERROR
-        )  # Higham, see above
+        # Higham's bound, see above
+        margin = self.queries.shape[1] * 2.0**-23 * largest_product + UNDERFLOW_ERROR
         return np.where(largest_product < np.finfo(np.float32).max / 2, margin, np.inf)
 
 
 def bound_length(keys: np.ndarray) -> float:
-    """Return a length that no key exceeds."""
+    """Return an upper bound of the keys' norms."""
     if not len(keys):
         return 0.0
     with np.errstate(over="ignore"):
         squares = np.einsum("nd,nd->n", keys, keys)
-    # Computed in float32: 1 % covers its rounding, 1e-17 keys whose squares underflow to zero.
+    # Computed in float32: 1 % covers rounding, and 1e-17 covers keys whose squares underflow.
     return 1.01 * float(np.sqrt(squares.max())) + 1e-17
 
 
 def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:
-    """Return the `count` nearest others of each member of the memory, (M, count)."""
+    """Return the `count` nearest other members for each member of the memory, (M, count)."""
     is_other = neighbors.ids != member_ids[:, None]
-    # A stable sort of False and True moves the member itself to the end and keeps all others' order.
+    # A stable sort moves the member itself to the end, and keeps the order of the others.
     order = np.argsort(~is_other, axis=1, kind="stable")[:, :count]
     ids = np.take_along_axis(np.where(is_other, neighbors.ids, NOBODY), order, axis=1)
     cosines = np.take_along_axis(np.where(is_other, neighbors.cosines, 0.0), order, axis=1)
@@ -262,14 +261,14 @@ def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neigh
 
 
 def write(path: str | Path, ids: np.ndarray, neighbors: Neighbors) -> None:
-    """Write the neighbors of the samples `ids` (Q,)."""
+    """Write the neighbors of the samples with these ids (Q,)."""
     write_npz(path, {"ids": ids, "neighbor_ids": neighbors.ids, "cosines": neighbors.cosines})
 
 
 def read(path: str | Path, ids: np.ndarray) -> Neighbors:
-    """Read the neighbors of the samples `ids`, in their order.
+    """Read the neighbors of samples, in the order of `ids`.
 
-    Raises DamagedFileError, or KeyError for an unknown id.
+    Raises DamagedFileError for a damaged file, and KeyError for an unknown id.
     """
     arrays = read_npz(path, "ids", "neighbor_ids", "cosines")
     if not len(arrays["ids"]) == len(arrays["neighbor_ids"]) == len(arrays["cosines"]):
@@ -279,5 +278,5 @@ def read(path: str | Path, ids: np.ndarray) -> Neighbors:
 
 
 def read_other_neighbors(path: str | Path, ids: np.ndarray, count: int) -> Neighbors:
-    """Read the `count` nearest others of each member of the memory, for training."""
+    """Read the `count` nearest other members for each member of the memory, for training."""
     return drop_self(read(path, ids), ids, count)

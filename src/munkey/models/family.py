@@ -1,4 +1,4 @@
-"""The interface of a family of models: its names, its training and its answers.
+"""The interface of a family of models: its names, its training and its predictions.
 
 Each file in `models/families` adds a family.
 """
@@ -32,21 +32,21 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.training.checkpoint import CheckpointFile, History
 
-# A family's own section of params.yaml. In place of one, a family without a section has None.
+# The type of a family's section of params.yaml; None for a family without one.
 Settings = TypeVar("Settings", bound=Section, default=Any)
 
 
 @dataclass(frozen=True)
 class Architecture:
-    """The sizes that build a model, stored with its weights. A family adds its own fields."""
+    """The hyperparameters that determine a model's shape, stored with its weights.
+
+    Families add their own fields.
+    """
 
     classes: int
 
     def list_differences(self, other: Architecture) -> list[str]:
-        """Return the fields in which `other` differs.
-
-        A field that is None here matches any value.
-        """
+        """List the fields in which `other` differs. A field that is None here matches any value."""
         differences = []
         for name in sorted(field.name for field in fields(self)):
             expected = getattr(self, name)
@@ -117,8 +117,8 @@ class Recipe(Generic[Settings]):
     Attributes
     ----------
     head
-        The constants of a head whose logits are added, without its temperature, as
-        `read_added_head` reads them; None for no such head.
+        The constants, without temperature, of a head whose logits are added, as `read_added_head`
+        reads them; None without such a head.
     """
 
     data: DataSettings
@@ -131,7 +131,7 @@ class Recipe(Generic[Settings]):
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """Keys (N, d) of the training samples, and the neighbors of each sample, without itself."""
+    """Keys (N, d) of the training samples, and each sample's neighbors, excluding itself."""
 
     keys: np.ndarray
     neighbors: Neighbors
@@ -142,7 +142,7 @@ Watch = Callable[[int, System], None]
 
 @dataclass(frozen=True)
 class Training(Generic[Settings]):
-    """A training to run.
+    """A training run.
 
     Attributes
     ----------
@@ -151,11 +151,12 @@ class Training(Generic[Settings]):
     members
         Their keys and neighbors, for a family with a memory.
     watch
-        A function that is called before the first epoch, with 0, and after each epoch, with its
-        number. It must change nothing, and is not called again for epochs before a checkpoint.
+        A function that is called with 0 before the first epoch, and with the number of each epoch
+        after it. It must not change anything. It is not called again for epochs before a
+        checkpoint.
     checkpoint
-        The file from which a killed training resumes. The caller removes it once the result is
-        safe.
+        The file from which an interrupted run resumes. The caller removes it once the result is
+        saved.
     """
 
     samples: ImageSet
@@ -169,7 +170,7 @@ class Training(Generic[Settings]):
 
 
 class TrainingResult(NamedTuple):
-    """The result of a training: the system, and its curves by epoch."""
+    """The result of a training run: the system, and a record of each epoch."""
 
     system: System
     history: History
@@ -177,42 +178,42 @@ class TrainingResult(NamedTuple):
 
 @dataclass(frozen=True)
 class Learner:
-    """A system in training, whose weights and tokens change in place.
+    """A system during training, whose weights and tokens change in place.
 
     Attributes
     ----------
-    answer
-        A function (images, index) that returns the logits of a batch of crops (B, 3, S, S) of the
-        samples at positions `index` (B,).
+    compute_logits
+        A function (images, index) -> logits, for a batch of crops (B, 3, S, S) of the samples at
+        positions `index` (B,).
     generators
-        The sources of its random numbers.
+        Its random generators.
     """
 
     system: System
-    answer: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+    compute_logits: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
     generators: Sequence[torch.Generator] = ()
 
     def parameters(self) -> list[nn.Parameter]:
         """Return the weights, then the tokens."""
         parameters = list(self.system.require_model().parameters())
         if self.system.memory is not None:
-            # A memory holds any tensor, but in training its tokens are a parameter.
+            # A memory's tokens may be any tensor, but during training they are a parameter.
             parameters.append(cast("nn.Parameter", self.system.memory.tokens))
         return parameters
 
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The input of a memory for S queries.
+    """What a memory needs for S queries.
 
     Attributes
     ----------
     neighbors
-        The neighbors of each query, (S, K) or more.
+        Each query's neighbors, (S, K) or more.
     settings
         The section `inference`, for a family that reads it.
     keys
-        The keys of the queries, (S, d), for a family or a head that reads them.
+        The queries' keys (S, d), for a family or a head that reads them.
     """
 
     neighbors: Neighbors | None
@@ -224,22 +225,22 @@ class Family(ABC, Generic[Settings]):
     """A kind of model: how to build, train and query it.
 
     Subclass it, set the class attributes, implement the abstract methods, and decorate the class
-    with ``family`` (docs/extending.md). A family whose model follows from keys and labels is a
+    with ``family`` (docs/extending.md). A family whose model is a function of keys and labels is a
     ``FittedFamily``.
 
     Parameters
     ----------
     Settings : subclass of Section, optional
         Type parameter, as in ``Family[MySettings]``: the family's section of params.yaml. All
-        other parameters are class attributes, which a subclass sets.
+        other parameters are class attributes that a subclass sets.
     name : str
         Name of the family, and of its section in params.yaml.
     title : str
         Name in tables and figures.
     letter : str
-        Names the original, ``original-LETTER``, and the oracle, ``retrain-LETTER``.
+        Letter in the names ``original-LETTER`` and ``retrain-LETTER`` of original and oracle.
     settings : type of Section, optional
-        Class of the family's section. None for a family without a section.
+        Class of the family's section; None for a family without a section.
     learns : bool, default True
         Whether it is trained in epochs, from images.
     exact : bool, default False
@@ -247,39 +248,39 @@ class Family(ABC, Generic[Settings]):
     has_memory : bool, default False
         Whether a system has an exemplar memory.
     needs_query_keys : bool, default False
-        Whether it answers from a sample's key and needs no neighbors.
+        Whether it predicts from a sample's key, without neighbors.
     has_pathways : bool, default False
         Whether the image and the token can each be dropped. Ablations and the selection of
         p_image and p_token apply to such a family.
     in_every_run : bool, default False
         Whether a run trains it even if no method starts from it.
     is_network : bool, default False
-        Whether ``network`` in params.yaml may name it. Post-hoc methods then start from it.
+        Whether it is a valid ``network`` in params.yaml, from which post-hoc methods start.
     place : int, default 9
         Position of its rows in the tables.
     reads_inference : bool, default False
-        Whether its answers depend on the section ``inference`` of params.yaml.
+        Whether its predictions depend on the section ``inference`` of params.yaml.
     holds : str, default "weights"
-        What a system stores, in words, for the tables.
+        Description of what a system stores, for the tables.
 
     Raises
     ------
     ValueError
-        By the decorator ``family``, if another family already uses its letter.
+        If another family already uses the letter (raised by the decorator ``family``).
 
     Notes
     -----
     ``train`` must draw all random numbers from ``training.recipe.stage``, so that the same settings
-    give the same weights. ``predict_logits`` returns float32 of shape (S, C), for S samples and C classes;
-    images arrive as float32 of shape (B, 3, H, W) in [0, 1]. ``estimate_epoch_seconds`` is in seconds.
-    Planning imports the module of each family, so methods import torch inside.
+    give the same weights. ``predict_logits`` returns float32 of shape (S, C), for S samples and C classes.
+    Images are float32 of shape (B, 3, H, W) in [0, 1]. ``estimate_epoch_seconds`` returns seconds.
+    Planning imports each family's module, so methods import torch inside.
 
     MUNKEY's family, ``munkey.models.families.munkey``, implements sec. 3.2 of the paper; the plain
     ViT of app. B.3, ``munkey.models.families.vit``, is the shortest example.
 
     Examples
     --------
-    A family that answers every sample with the most frequent label of its training set:
+    A family that always predicts the most frequent label of its training set:
 
     >>> import numpy as np
     >>> class Majority(Family):
@@ -347,7 +348,7 @@ class Family(ABC, Generic[Settings]):
 
     @property
     def oracle(self) -> str:
-        """The name of the system that is trained on D_r alone."""
+        """The name of the system that is trained only on D_r."""
         return f"retrain-{self.letter}"
 
     @property
@@ -392,7 +393,7 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         selected
-            Settings that the selection chose. They replace those of the family's section.
+            Settings from the selection, which replace those of the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
@@ -410,45 +411,45 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train` as this family uses it, by its own section."""
+        """Return the section `train`, modified by the family's own section."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """Return an identifier of the pretrained weights that training starts from, or None."""
+        """Return an identifier of the pretrained weights, or None without such weights."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """Return the root of a training's random numbers.
+        """Return the stage from which a training run derives all random numbers.
 
         Parameters
         ----------
         subset
-            `full`, or the rate that is left out, as `rate0.1`.
+            `full`, or the rate that is excluded, such as `rate0.1`.
         """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Return how many neighbors of each sample training reads, by the setting that says so."""
+        """Return how many neighbors per sample training reads, by the name of the setting."""
         return {}
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
-        """Return the sections of other families that its training depends on.
+        """List the sections of other families that its training depends on.
 
-        If there are any, its answers need keys.
+        If there are any, its predictions need keys.
         """
         return ()
 
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """Return the input of its memory. Only some families read the section `inference`."""
+        """Make the memory's input. Only some families read the section `inference`."""
         settings = None
         if self.reads_inference:
             settings = InferenceSettings.parse(inference)
         return Retrieval(neighbors, settings, keys)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[Settings]) -> float:
-        """Return the wall time of a typical epoch."""
+        """Estimate the wall time of a typical epoch."""
         return median(epoch["seconds"] for epoch in history)
 
     @abstractmethod
@@ -495,7 +496,7 @@ class Family(ABC, Generic[Settings]):
         architecture : Architecture
             As ``make_architecture`` or ``restore_architecture`` returned it.
         generator : torch.Generator or None
-            Source of the fresh weights. None if stored weights will replace them.
+            Random generator of the initial weights; None if stored weights will replace them.
 
         Returns
         -------
@@ -504,7 +505,7 @@ class Family(ABC, Generic[Settings]):
 
     @abstractmethod
     def train(self, training: Training[Settings]) -> TrainingResult:
-        """Train a model from fresh weights.
+        """Train a model from scratch.
 
         Parameters
         ----------
@@ -514,11 +515,11 @@ class Family(ABC, Generic[Settings]):
         Returns
         -------
         TrainingResult
-            The system, and one record for each epoch.
+            The system, and one record per epoch.
         """
 
     def resume(self, system: System, training: Training[Settings]) -> Learner:
-        """Return a copy of a system, to train it further.
+        """Make a learner that trains a copy of a system further.
 
         Its memory has only the rows of `training.samples`.
         """
@@ -534,7 +535,7 @@ class Family(ABC, Generic[Settings]):
     ) -> System:
         """Return the system with new samples in its memory, without training.
 
-        A family without a memory returns the system as it is.
+        A family without a memory returns the system unchanged.
 
         Parameters
         ----------
@@ -556,14 +557,14 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Answer samples.
+        """Predict the logits of samples.
 
         Parameters
         ----------
         system : System
             A system of this family.
         samples : ImageSet
-            The S samples to answer.
+            The S samples to classify.
         data : DataSettings
             The section ``data``: image size and normalization.
         device : str
@@ -580,9 +581,9 @@ class Family(ABC, Generic[Settings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Return logits (N, C) of the memory's samples, from the image, the token, and both.
+        """Compute logits (N, C) of the memory's samples from the image, the token, and both.
 
-        Families without pathways return nothing.
+        Empty for families without pathways.
         """
         return {}
 
@@ -594,22 +595,20 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) on the paths that are not deployed, by path.
+        """Compute logits (S, C) on the paths that are not deployed, by path.
 
-        Families without pathways return nothing.
+        Empty for families without pathways.
         """
         return {}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """Return [CLS] before the head, (N, width), of the memory's samples.
+        """Extract [CLS] before the head, (N, width), for the memory's samples.
 
         Raises TypeError for a family without pathways.
         """
-        raise TypeError(
-            f"a model of the family {self.name} has no memory whose members could be read"
-        )
+        raise TypeError(f"a model of the family {self.name} has no memory to extract features from")
 
 
 class FittedRows(NamedTuple):
@@ -618,11 +617,11 @@ class FittedRows(NamedTuple):
     Attributes
     ----------
     ids
-        (N,) ascending.
+        Ids (N,), ascending.
     keys
-        (N, d) float32.
+        Keys (N, d), float32.
     labels
-        (N,).
+        Class indices (N,).
     """
 
     ids: np.ndarray
@@ -631,21 +630,20 @@ class FittedRows(NamedTuple):
 
 
 class FittedFamily(Family[Settings]):
-    """A family whose model is a function of keys, labels and settings: it has no epochs.
+    """A family whose model is a function of keys, labels and settings, without epochs.
 
-    If it is exact, it has no seed either. Its memory holds the keys, and the labels as tokens (N,
-    1).
+    If it is exact, it also has no seed. Its memory stores the keys, and the labels as tokens (N, 1).
 
     Attributes
     ----------
     tried
         The values of its settings that `munkey search-fitted` combines.
-    most_rows
-        The most rows that it can be fitted to.
-    most_rows_instead
-        The families to use for more rows, in words.
+    max_rows
+        Maximum number of rows that it can be fitted to.
+    families_for_more_rows
+        The families to use for more rows, for error messages.
     tuned
-        The settings that are chosen on data.
+        The settings that may be chosen from data ("auto").
     """
 
     learns = False
@@ -653,8 +651,8 @@ class FittedFamily(Family[Settings]):
     has_memory = True
     holds = "keys, labels"
     tried: Sequence[tuple[str, Sequence[object]]] = ()
-    most_rows: int | None = None
-    most_rows_instead = ""
+    max_rows: int | None = None
+    families_for_more_rows = ""
     tuned: Sequence[str] = ()
 
     def fit(
@@ -670,7 +668,7 @@ class FittedFamily(Family[Settings]):
         Parameters
         ----------
         stage
-            The source of random numbers, for a family that draws any.
+            The random stage, for a family that draws random numbers.
         """
         import torch
 
@@ -680,7 +678,7 @@ class FittedFamily(Family[Settings]):
         keys = torch.from_numpy(self.prepare_keys(members.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = ExemplarMemory(torch.from_numpy(members.ids), keys, tokens)
-        return System(self.name, architecture, self.head(architecture, memory), memory)
+        return System(self.name, architecture, self.fit_head(architecture, memory), memory)
 
     def forget(self, system: System, ids: np.ndarray) -> System:
         """Return the system without these samples. Raises KeyError for an unknown id."""
@@ -690,8 +688,8 @@ class FittedFamily(Family[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return the weights of a fit to the remaining rows, after the rows `ids` were deleted."""
-        return self.head(self.get_architecture(system), remaining)
+        """Compute the head for the remaining rows, after the rows with these ids were deleted."""
+        return self.fit_head(self.get_architecture(system), remaining)
 
     def add_samples(
         self,
@@ -700,13 +698,13 @@ class FittedFamily(Family[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return the system of a fit to all rows, old and new."""
+        """Return the system fitted to all rows, old and new."""
         import torch
 
         keys = torch.from_numpy(self.prepare_keys(new_keys.keys))
         tokens = torch.from_numpy(labels).float()[:, None]
         memory = system.require_memory().add(new_keys.ids, keys, tokens)
-        head = self.head(self.get_architecture(system), memory)
+        head = self.fit_head(self.get_architecture(system), memory)
         return replace(system, memory=memory, model=head)
 
     def predict_logits(
@@ -717,7 +715,7 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) from keys. A family that reads neighbors overrides this."""
+        """Compute logits (S, C) from keys. A family that reads neighbors overrides this."""
         import torch
 
         assert retrieval is not None and retrieval.keys is not None
@@ -729,18 +727,20 @@ class FittedFamily(Family[Settings]):
         """Return keys (N, d) float32 as its memory stores them."""
         return keys
 
-    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module | None:
-        """Return the weights of a fit to a memory; None for a family without weights."""
+    def fit_head(
+        self, architecture: FittedArchitecture, memory: ExemplarMemory
+    ) -> nn.Module | None:
+        """Fit the head to a memory's rows; None for a family without weights."""
         return None
 
     def make_sums(self, architecture: FittedArchitecture) -> Sums | None:
-        """Return empty sums, for a head that is fitted to sums; None for other families."""
+        """Make empty sums, for a head that is fitted to sums; None for other families."""
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
-        """Return the settings in `tuned` that are not "auto", which no deletion changes.
+        """List the settings in `tuned` that are not "auto", which deletions do not change.
 
-        Without any, deletion is exact; otherwise, it is exact given these constants.
+        If there are none, deletion is exact; otherwise, it is exact given these constants.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
@@ -749,30 +749,30 @@ class FittedFamily(Family[Settings]):
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """Return the weights of a fit to sums and, if it `reads_rows`, to these rows."""
+        """Compute the head from sums and, if the family `reads_rows`, from these rows."""
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:
-        """Raise ValueError if the shrinkage is "auto", which a head inside a network may not have."""
+        """Raise ValueError if the shrinkage is "auto", which a network's added head may not use."""
         shrinkage = self.tuned[0]  # alpha or lam
         if getattr(settings, shrinkage) == "auto":
             raise ValueError(
-                f"munkey.head: {self.name} needs a number for {self.name}.{shrinkage}: with auto it would"
-                " change at each deletion, and the network was trained on the head's logits with another"
+                f"munkey.head: {self.name} needs a number for {self.name}.{shrinkage}: with auto, it would"
+                " change at each deletion, but the network is trained with a fixed one"
             )
 
     def require_few_rows(self, rows: int) -> None:
-        """Raise ValueError for more rows than it can be fitted to."""
-        if self.most_rows is not None and rows > self.most_rows:
+        """Raise ValueError if there are more rows than the family can be fitted to."""
+        if self.max_rows is not None and rows > self.max_rows:
             raise ValueError(
-                f"{self.title} holds at most {self.most_rows:,} samples, and these are {rows:,}: take"
-                f" {self.most_rows_instead} for more"
+                f"{self.title} takes at most {self.max_rows:,} samples, but there are {rows:,}: use"
+                f" {self.families_for_more_rows} instead"
             )
 
     def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """Return the weight of each neighbor (B, K); by default, all present ones count the same."""
+        """Compute the weight of each neighbor (B, K); by default, 1 for all present neighbors."""
         return present.float()
 
     def get_settings(self, system: System) -> Settings:
@@ -780,7 +780,7 @@ class FittedFamily(Family[Settings]):
         return self.validate_section(self.get_architecture(system).settings)
 
     def get_architecture(self, system: System) -> FittedArchitecture:
-        """Return a system's architecture, with its type."""
+        """Return a system's architecture with its type."""
         return cast(FittedArchitecture, system.architecture)
 
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
@@ -789,13 +789,13 @@ class FittedFamily(Family[Settings]):
     def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> NoReturn:
-        raise TypeError(f"{self.title} has no recipe: it is fitted")
+        raise TypeError(f"{self.title} has no recipe, because it is fitted to keys")
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         raise TypeError(f"{self.title} has no weights to build")
 
     def train(self, training: Training[Settings]) -> TrainingResult:
-        raise TypeError(f"{self.title} is not trained: it is fitted to keys")
+        raise TypeError(f"{self.title} is not trained, but fitted to keys")
 
 
 FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
@@ -804,12 +804,12 @@ FAMILIES: Registry[Family] = Registry("family", "munkey.models.families")
 def read_added_head(
     constants: Mapping[str, float | int | str],
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
-    """Return the family of a head that MUNKEY adds, and the settings of that family.
+    """Return the family of MUNKEY's added head, and the family's settings.
 
     Parameters
     ----------
     constants
-        The constants in MUNKEY's architecture: the settings, and `family`, by default LDA.
+        The head's constants in MUNKEY's architecture: settings, and `family`, by default LDA.
     """
     settings = dict(constants)
     name = str(settings.pop("family", "lda"))

@@ -1,4 +1,4 @@
-"""Supervised training of a network, and its answers to a set of samples: common to families."""
+"""Supervised training of a network, and batched prediction, shared by all families."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -26,13 +26,13 @@ from munkey.training.loop import (
 )
 from munkey.training.precision import Precision
 
-PASSES = 256  # forward passes per batch; not a setting, so that results do not depend on it
+PASSES = 256  # forward passes per batch; a constant, so that results do not depend on a setting
 
 
 def supervise(learner: Learner, training: Training) -> TrainingResult:
-    """Minimize the cross-entropy of random crops (sec. 3.2, eq. 2; app. B.3).
+    """Minimize the cross-entropy on random crops (sec. 3.2, eq. 2; app. B.3).
 
-    All random numbers derive from the recipe's stage.
+    All random numbers are derived from the recipe's stage.
     """
     recipe = training.recipe
     samples = training.samples
@@ -47,7 +47,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         return Loader(samples, positions, training.device)
 
     def step(batch: Batch) -> Outcome:
-        logits = learner.answer(augment(batch.images, crops), batch.index)
+        logits = learner.compute_logits(augment(batch.images, crops), batch.index)
         return classification_outcome(logits, batch.labels)
 
     def watch(epoch: int) -> dict[str, float]:
@@ -75,8 +75,8 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         if settings.compile:
             from torch._inductor.utils import fresh_cache
 
-            # A compilation that is killed while it links leaves an empty library in its cache.
-            # It has its own cache, so no other training finds it.
+            # A compilation that is killed while linking leaves an empty library in its cache. So
+            # each training run has its own cache.
             contexts.enter_context(fresh_cache())
         history = fit.run()
     model.eval()
@@ -84,7 +84,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
 
 
 def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., Tensor]:
-    """Return the model's forward pass, compiled if the settings say so."""
+    """Return the model's forward pass, compiled if `settings.compile` is set."""
     forward: Callable[..., Tensor] = torch.compile(model) if settings.compile else model
     return forward
 
@@ -111,7 +111,8 @@ def iterate_blocks(
 
     Parameters
     ----------
-        The number of forward passes for each sample.
+    passes
+        The number of forward passes per sample.
     """
     start = 0
     positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
@@ -123,17 +124,17 @@ def iterate_blocks(
 
 
 def predict_blocks(
-    blocks: Iterator[ImageBlock], answer: Callable[[ImageBlock], Tensor]
+    blocks: Iterator[ImageBlock], predict_block: Callable[[ImageBlock], Tensor]
 ) -> np.ndarray:
-    """Return the answers to all blocks as one float32 array on the host."""
+    """Predict all blocks. Returns one float32 array on the host."""
     with torch.inference_mode():
-        answers = [answer(block).float() for block in blocks]
-        return to_host(torch.cat(answers)).numpy()
+        outputs = [predict_block(block).float() for block in blocks]
+        return to_host(torch.cat(outputs)).numpy()
 
 
 def predict_from_images(
     system: System, samples: ImageSet, data: DataSettings, device: str
 ) -> np.ndarray:
-    """Return logits (S, C) float32 of a system whose only input is the image."""
+    """Compute logits (S, C) float32 with a system whose only input is the image."""
     model = system.require_model()
     return predict_blocks(iterate_blocks(samples, data, device), lambda block: model(block.images))

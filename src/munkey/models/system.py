@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def save(path: str | Path, system: System) -> None:
-    """Write a system. The same system gives the same bytes."""
+    """Write a system. Equal systems give equal bytes."""
     tensors: dict[str, torch.Tensor] = {}
     if system.model is not None:
         for name, tensor in system.model.state_dict().items():
@@ -33,7 +33,7 @@ def save(path: str | Path, system: System) -> None:
         if memory.labels is not None:
             tensors["memory.labels"] = memory.labels
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
-    # A single entry of metadata, since safetensors writes several in any order.
+    # A single metadata entry, because safetensors writes several in arbitrary order.
     description = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
@@ -41,7 +41,7 @@ def save(path: str | Path, system: System) -> None:
 
 
 def save_diverged(path: str | Path, why: str) -> None:
-    """Write a system without weights, for a job that diverged.
+    """Write a placeholder for the system of a job that diverged.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ def require_finite(system: System) -> System:
     not_finite = [name for name, value in values.items() if not value.isfinite().all()]
     if not_finite:
         raise DivergedError(
-            f"{len(not_finite)} of {len(values)} weights are not finite, {not_finite[0]} among them",
+            f"{len(not_finite)} of {len(values)} weights are not finite, e.g. {not_finite[0]}",
         )
     return system
 
 
 def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
-    """Write a ViT in timm's format. `pretrained.model` and `keys.encoder` may name the folder.
+    """Write a ViT in timm's format, for use as `pretrained.model` or `keys.encoder`.
 
     Raises ValueError for another family.
 
@@ -81,7 +81,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 
     if system.family != "vit" or system.model is None:
         raise ValueError(
-            f"holds a system of the family {system.family}; only a plain ViT can be saved for timm",
+            f"is a system of the family {system.family}; only a plain ViT can be saved for timm",
         )
     a = cast("ViTArchitecture", system.architecture)
     arguments: dict[str, Any] = {
@@ -112,12 +112,12 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:
     """Load a system.
 
-    Raises DamagedFileError for a damaged file, ValueError if the architecture is not the `expected`
-    one, and DivergedError for a file of `save_diverged`.
+    Raises DamagedFileError for a damaged file, ValueError if the architecture differs from
+    `expected`, and DivergedError for a file from `save_diverged`.
     """
     content = read_bytes(path)
     tensors = load_tensors(content)
-    # safetensors: 8 bytes with the length of the header, then the header in JSON.
+    # The safetensors format: 8 bytes with the header's length, then the header in JSON.
     header_length = int.from_bytes(content[:8], "little")
     metadata = json.loads(content[8 : 8 + header_length])["__metadata__"]
     if DIVERGED in metadata:
@@ -128,11 +128,11 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     if expected is not None:
         if type(expected) is not type(architecture):
             raise ValueError(
-                f"{path} holds a model of the family {family.name}, not the one expected",
+                f"{path} is a model of the family {family.name}, which is not the expected family",
             )
-        differing = expected.list_differences(architecture)
-        if differing:
-            raise ValueError(f"{path} holds another architecture: {', '.join(differing)}")
+        differences = expected.list_differences(architecture)
+        if differences:
+            raise ValueError(f"{path} has another architecture: {', '.join(differences)}")
     weights = {}
     for name, value in tensors.items():
         if name.startswith("model."):

@@ -1,4 +1,4 @@
-"""The files that jobs read about samples: images, forget sets, keys, neighbors, selected settings."""
+"""The input files of training jobs: images, forget sets, keys, neighbors, selected settings."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from munkey.models.family import Family, MemberKeys, Recipe
 
 @dataclass(frozen=True)
 class SampleFiles:
-    """The files that a job reads about the samples of a data set.
+    """The files about a data set's samples that a job reads.
 
     Attributes
     ----------
@@ -26,7 +26,7 @@ class SampleFiles:
     keyfile, neighbors
         The keys and the neighbors of all samples, for a family with a memory.
     selected
-        The p_image and p_token that the selection chose.
+        The selected p_image and p_token.
     """
 
     images: Path
@@ -37,14 +37,14 @@ class SampleFiles:
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:
-        """Return the files that are given."""
+        """List all given files."""
         return [file for file in astuple(self) if file]
 
 
 def read_member_keys(
     family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
 ) -> MemberKeys | None:
-    """Read keys and neighbors of the training samples `ids`; None for a family without a memory."""
+    """Read keys and neighbors of the training samples; None for a family without a memory."""
     if not family.has_memory or recipe.family is None:
         return None
     assert keyfile and neighbors, f"{family.name} has a memory: it needs keys and neighbors"
@@ -55,8 +55,8 @@ def read_member_keys(
     )
 
 
-def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
-    """Return the p_image and p_token that the selection chose; empty without a selection."""
+def read_selected_settings(file: str | Path | None) -> dict[str, float]:
+    """Read the selected p_image and p_token; empty without a selection."""
     if not file:
         return {}
     return read_json(file)["chosen"]

@@ -171,7 +171,7 @@ def test_a_request_that_is_repeated_takes_nothing_out(family, model, pictures):
 def test_sums_refuse_to_give_what_they_do_not_have():
     sums = Sums.empty(2, 3, seconds=True)
     sums.add(np.eye(3, dtype=np.float32), np.array([0, 0, 1]))
-    with pytest.raises(ValueError, match="that they are not in"):
+    with pytest.raises(ValueError, match="than the sums contain"):
         sums.add(np.eye(3, dtype=np.float32)[:2], np.array([1, 1]), sign=-1)
     assert sums.counts.tolist() == [2, 1] and sums.firsts[1].any()
 
@@ -252,7 +252,7 @@ def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monk
 
 @pytest.mark.parametrize("family", ["krr"])
 def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, monkeypatch):
-    monkeypatch.setattr(type(FAMILIES["krr"]), "most_rows", 25)
+    monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 25)
     with Predictor.load(model, writer=True, device="cpu") as used:
         used.add(pictures[:1], [0])
         with pytest.raises(ValueError, match="KRR holds at most 25 samples, so nothing was added"):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from munkey.audits.evidence import Pairs, split_by_role
-from munkey.audits.margins import coarsen, normal_scores
+from munkey.audits.margins import coarsen, compute_normal_scores
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
@@ -65,7 +65,7 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     reference_counts = reference.pool_counts
     if is_paired and reference is not pairs:
         reference_counts = coarsen(reference_counts, pairs.margins, test)
-    reference_scores = normal_scores(reference_counts, int(test.sum()))
+    reference_scores = compute_normal_scores(reference_counts, int(test.sum()))
     after_differences = compute_differences(pairs.scores, first)
     nothing_differences = compute_differences(reference_scores, reference_first)
     after = compute_contrasts(after_differences, first)

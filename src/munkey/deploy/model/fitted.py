@@ -208,8 +208,8 @@ class FittedModel:
         if self.sums is None:
             return
         max_rows = MAX_ROWS  # the limit of exact sums
-        if self.family.most_rows:
-            max_rows = min(max_rows, self.family.most_rows)
+        if self.family.max_rows:
+            max_rows = min(max_rows, self.family.max_rows)
         live_count = int(np.count_nonzero(self.store.view.live))
         if live_count + added_count > max_rows:
             raise ValueError(

@@ -16,7 +16,7 @@ from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import MIN_BATCH, extract
 from munkey.encoders.parts import build, find_part_entries
 from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError
-from munkey.memory.exemplars import ExemplarMemory, fusion_weights
+from munkey.memory.exemplars import ExemplarMemory, compute_fusion_weights
 from munkey.memory.neighbors import Neighbors
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.networks.munkey import NETWORKS
@@ -170,4 +170,6 @@ class LoadedNetwork:
         assert inference
         present = torch.from_numpy(neighbors.ids >= 0)
         cosines = torch.from_numpy(neighbors.cosines)
-        return fusion_weights(cosines, present, inference.fusion, inference.temperature).numpy()
+        return compute_fusion_weights(
+            cosines, present, inference.fusion, inference.temperature
+        ).numpy()

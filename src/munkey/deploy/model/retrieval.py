@@ -10,7 +10,7 @@ from munkey.core.device import to_device
 from munkey.core.ids import NOBODY
 from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.store import Store
-from munkey.memory.exemplars import ExemplarMemory, fusion_weights
+from munkey.memory.exemplars import ExemplarMemory, compute_fusion_weights
 from munkey.memory.neighbors import NearestRows, Neighbors, SearchedRows, find_nearest_rows
 from munkey.settings import InferenceSettings
 
@@ -131,7 +131,7 @@ class Retriever:
         lenders = view.copy_rows(nearest.rows[is_present])
         tokens = np.zeros((*nearest.rows.shape, width), dtype=np.float32)
         tokens[is_present] = lenders.tokens
-        weights = fusion_weights(
+        weights = compute_fusion_weights(
             torch.from_numpy(nearest.cosines.astype(np.float32)),
             torch.from_numpy(is_present),
             self.inference.fusion,

@@ -108,8 +108,8 @@ class DatasetParams(Section):
                 continue
             for name in family.list_borrowed_sections(section):
                 head = FAMILIES[name]
-                if isinstance(head, FittedFamily) and head.most_rows is not None:
-                    return head.most_rows
+                if isinstance(head, FittedFamily) and head.max_rows is not None:
+                    return head.max_rows
         return None
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Example-tied dropout (Maini et al. 2023): a ViT in which some channels belong to samples."""
+"""Example-tied dropout (Maini et al. 2023): a ViT with channels that belong to single samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ExampleTiedSettings(Section):
     p_fixed
         The share of channels that all samples use.
     p_mem
-        The probability that a sample uses one of the others.
+        The probability that a sample uses each of the other channels.
     """
 
     p_fixed: Rate
@@ -60,10 +60,10 @@ class ExampleTiedFamily(ViTFamily[ExampleTiedSettings]):
         drawn_channels = system.architecture.draw_channels(training.samples.ids)
         channels = torch.from_numpy(drawn_channels).to(training.device)  # (N, n)
 
-        def answer(images: Tensor, index: Tensor) -> Tensor:
+        def compute_logits(images: Tensor, index: Tensor) -> Tensor:
             return forward(images, channels[to_device(index, images.device.type)])
 
-        return Learner(system, answer)
+        return Learner(system, compute_logits)
 
     def resume(self, system: System, training: Training[ExampleTiedSettings]) -> Learner:
         model = system.copy_model()

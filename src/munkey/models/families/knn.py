@@ -30,6 +30,8 @@ class KnnSettings(Section):
     vote
         The weights of the votes: `equal`; `similarity`, softmax(cosine / temperature); or `rank`,
         1 / (2 + rank) with ranks from 0.
+    temperature
+        The temperature of the vote `similarity`.
     """
 
     k: Annotated[int, Field(ge=1, le=100)]
@@ -55,13 +57,13 @@ class KnnFamily(FittedFamily[KnnSettings]):
         return {"knn.k": settings.k}
 
     def weigh_votes(self, settings: KnnSettings, present: Tensor, cosines: Tensor) -> Tensor:
-        from munkey.memory.exemplars import rank_weights, similarity_weights
+        from munkey.memory.exemplars import compute_rank_weights, compute_similarity_weights
 
         if settings.vote == "equal":
             return present.float()
         if settings.vote == "rank":
-            return rank_weights(present)
-        return similarity_weights(cosines, present, settings.temperature)
+            return compute_rank_weights(present)
+        return compute_similarity_weights(cosines, present, settings.temperature)
 
     def predict_logits(
         self,
@@ -71,9 +73,9 @@ class KnnFamily(FittedFamily[KnnSettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits of the vote.
+        """Compute logits of the vote.
 
-        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can vote.
         """
         import torch
 
@@ -86,7 +88,7 @@ class KnnFamily(FittedFamily[KnnSettings]):
         cosines = to_device(torch.from_numpy(near.cosines), device)
         weights = self.weigh_votes(settings, is_present, cosines)
         labels = memory.tokens  # (N, 1)
-        if not len(memory):  # any label will do: all weights are 0
+        if not len(memory):  # use any label, because all weights are 0
             labels = labels.new_zeros(1, 1)
         classes = torch.arange(system.architecture.classes, device=device)
         votes = (labels[rows.clamp(min=0)] == classes).float()  # (B, K, C)
@@ -95,14 +97,14 @@ class KnnFamily(FittedFamily[KnnSettings]):
 
 
 def compute_vote_logits(votes: Tensor) -> Tensor:
-    """Return logits (B, C): the log of each class's share of the votes, at least log FLOOR.
+    """Compute logits (B, C): the log of each class's share of the votes, at least log FLOOR.
 
-    A tie goes to the class of the nearer neighbor, whose probability is raised by FLOOR.
+    A tie goes to the nearer neighbor's class, whose probability is raised by FLOOR.
 
     Parameters
     ----------
     votes
-        The weighted votes (B, K, C), those of the nearest neighbor first.
+        The weighted votes (B, K, C), nearest neighbor first.
     """
     import torch
 
@@ -110,8 +112,8 @@ def compute_vote_logits(votes: Tensor) -> Tensor:
     total = counts.sum(dim=1, keepdim=True).clamp(min=FLOOR)
     probabilities = (counts / total).clamp(min=FLOOR)
     is_highest = counts == counts.amax(dim=1, keepdim=True)
-    # Positive for neighbors that voted for a class with the highest count. argmax takes the first
-    # of equal weights, which is the nearest; weights never increase with the distance.
+    # Positive for neighbors that voted for a class with the highest count. argmax returns the first
+    # of equal weights, which is the nearest, since weights never increase with distance.
     votes_for_highest = (votes * is_highest[:, None]).sum(dim=2)
     nearest = votes_for_highest.argmax(dim=1)
     rows = torch.arange(len(votes), device=votes.device)

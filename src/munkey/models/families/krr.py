@@ -1,4 +1,4 @@
-"""Kernel ridge regression on the key, in the dual: a weight for each row and class, in closed form."""
+"""Kernel ridge regression on keys, in the dual form, which has a weight for each row and class."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.models.networks.kernel_ridge import Kernel, KernelHead
 
-# what `lam: auto` chooses from
+# Candidates for `lam: auto`.
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """auto: chosen by leave-one-out log loss, and again after each deletion.
+    """The family's section of params.yaml. "auto" minimizes the leave-one-out log loss.
 
     Attributes
     ----------
@@ -53,8 +53,8 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     settings = KrrSettings
     tuned = ("lam", "temperature")
     place = 6
-    most_rows = 10_000
-    most_rows_instead = "lda or ranpac"
+    max_rows = 10_000
+    families_for_more_rows = "lda or ranpac"
 
     def reads_rows(self, settings: KrrSettings) -> bool:
         return True
@@ -67,16 +67,16 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         self.require_pixels(settings, rows.keys.shape[1])
         penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)
         temperature = None if settings.temperature == "auto" else settings.temperature
-        return fit_kernel_ridge(self.kernel(settings), rows, sums, penalties, temperature)
+        return fit_kernel_ridge(self.make_kernel(settings), rows, sums, penalties, temperature)
 
     def require_pixels(self, settings: KrrSettings, key_dim: int) -> None:
-        """Raise ValueError if a key is shorter than the pixels at its end."""
+        """Raise ValueError if keys have fewer entries than `pixels`."""
         if settings.pixels > key_dim:
             raise ValueError(
                 f"krr.pixels = {settings.pixels}: must be at most {key_dim}, the length of a key"
             )
 
-    def kernel(self, settings: KrrSettings) -> Kernel:
+    def make_kernel(self, settings: KrrSettings) -> Kernel:
         from munkey.models.networks.kernel_ridge import Kernel
 
         return Kernel(settings.share, settings.pixels, settings.sigma)
@@ -84,25 +84,25 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
-        """Return the logits (N, C) of each row from all others at temperature 1, and the temperature for them."""
+        """Predict each row's logits (N, C) from all others, at temperature 1; find their temperature."""
         from munkey.models.networks.calibration import measure_loss
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 
         self.require_pixels(settings, keys.shape[1])
         penalty = cast(float, settings.lam)
-        logits = predict_leave_one_out(self.kernel(settings), keys, labels, classes, penalty)
+        logits = predict_leave_one_out(self.make_kernel(settings), keys, labels, classes, penalty)
         return logits, measure_loss(logits, labels)[1]
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """Return a head whose weights will be loaded."""
+        """Return an empty head, whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.kernel_ridge import KernelHead
 
         return KernelHead(
-            self.kernel(self.validate_section(architecture.settings)),
+            self.make_kernel(self.validate_section(architecture.settings)),
             np.zeros((0, architecture.key_dim), dtype=np.float32),
             np.zeros((0, architecture.classes)),
             np.zeros(architecture.classes),

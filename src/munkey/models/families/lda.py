@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 
 Temperature: TypeAlias = Positive | Literal["auto"]
-# candidates for `alpha: auto`, and for `munkey search-fitted`
+# Candidates for `alpha: auto`, and for `munkey search-fitted`.
 ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """alpha: shrinkage of the covariance; temperature: divides the logits.
+    """LDA's section of params.yaml. "auto" minimizes the leave-one-out log loss.
 
-    auto: chosen by leave-one-out log loss, and again after each deletion.
+    alpha: shrinkage of the covariance; temperature: divisor of the logits.
     """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
@@ -47,15 +47,15 @@ class LdaSettings(Section):
 
 
 class NcmSettings(Section):
-    """temperature: divides the logits; auto: as for LDA."""
+    """NCM's section of params.yaml. temperature: divisor of the logits, "auto" as for LDA."""
 
     temperature: Temperature
 
 
 class ClosedFormFamily(FittedFamily[Settings]):
-    """A head on keys in closed form: a function of sums over rows and, if it `reads_rows`, of rows.
+    """A closed-form head on keys, computed from sums over rows and, if it `reads_rows`, from rows.
 
-    seconds: whether its sums include outer products of keys.
+    seconds: whether the sums include outer products of keys.
     """
 
     needs_query_keys = True
@@ -72,7 +72,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
 
         return Sums.empty(architecture.classes, architecture.key_dim, self.seconds)
 
-    def head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
+    def fit_head(self, architecture: FittedArchitecture, memory: ExemplarMemory) -> nn.Module:
         sums = self.make_sums(architecture)
         rows = read_labeled_rows(memory)
         self.require_few_rows(len(rows.ids))
@@ -82,7 +82,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def build_head(
         self, sums: Sums, architecture: FittedArchitecture, memory: ExemplarMemory
     ) -> nn.Module:
-        """The head of these sums, which it keeps for the next deletion."""
+        """Compute the head from sums, which it keeps for the next deletion."""
         settings = self.validate_section(architecture.settings)
         rows = read_labeled_rows(memory) if self.reads_rows(settings) else None
         head = cast("Head", self.solve(sums, settings, rows).to(memory.keys.device))
@@ -92,7 +92,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """The head of a fit to the remaining rows, bit for bit.
+        """Compute the head of a fit to the remaining rows, bit for bit.
 
         If the sums are known, the deleted rows are subtracted from them.
         """
@@ -122,15 +122,15 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """The settings with numbers instead of each "auto" that sums alone decide."""
+        """Replace each "auto" that depends only on sums by a number."""
         return settings
 
     @abstractmethod
     def solve_linear(self, sums: Sums, settings: Settings) -> Head:
-        """The head of these sums. settings: numbers; `calibrate` replaced any "auto"."""
+        """Compute the head from sums. settings: without "auto", which `calibrate` has replaced."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """The settings with numbers instead of "auto", by leave-one-out log loss."""
+        """Replace "auto" by the numbers with the smallest leave-one-out log loss."""
         from munkey.models.networks.calibration import calibrate_temperature
 
         def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -143,12 +143,12 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        """Logits (N, C) at temperature 1 of some of the rows in the sums, each from all others."""
+        """Predict logits (N, C) at temperature 1 for some rows of the sums, each from all others."""
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """A head whose weights will be loaded."""
+        """Return an empty head, whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.closed_form import Head
@@ -158,7 +158,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
 
 def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
-    """The rows of a memory, on the host."""
+    """Read a memory's rows to the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
     return FittedRows(memory.ids.numpy(), to_host(memory.keys).numpy(), labels)
 
@@ -214,7 +214,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: LdaSettings
     ) -> tuple[np.ndarray, float]:
-        """Logits (N, C) at temperature 1 of each row from all others, and the temperature that suits them."""
+        """Predict each row's logits (N, C) from all others, at temperature 1; find their temperature."""
         from munkey.models.networks.closed_form import (
             find_best_temperature,
             predict_leave_one_out,

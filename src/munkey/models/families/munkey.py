@@ -1,4 +1,4 @@
-"""MUNKEY (sec. 3.2): a ViT that reads the image together with tokens of its nearest keys."""
+"""MUNKEY (sec. 3.2): a ViT that reads the image together with its nearest neighbors' tokens."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class MunkeySettings(Section):
     token_dim
         The length m of a token.
     p_image, p_token, p_retrieve
-        The probabilities to drop the image, to drop the token, and to retrieve neighbors.
+        The probabilities of dropping the image, dropping the token, and retrieving neighbors.
     neighbors
         The range of K'.
     aggregation
-        Agg of eq. 1, over the tokens of K' neighbors.
+        Agg in eq. 1, over the tokens of K' neighbors.
     head
-        A model of the memory's keys that adds its logits to the network's.
+        A head on the memory's keys, whose logits are added to the network's.
     """
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
@@ -124,13 +124,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return replace(recipe, head=_read_head_constants(recipe.family.head, sections))
 
     def get_architecture(self, system: System) -> MunkeyArchitecture:
-        """Return a system's architecture, as the type that all of this family have."""
+        """Return a system's architecture with its type."""
         return cast("MunkeyArchitecture", system.architecture)
 
-    def head(self, system: System) -> nn.Module | None:
-        """Return the head of the memory's present rows, on the CPU.
+    def fit_head(self, system: System) -> nn.Module | None:
+        """Fit the head to the memory's current rows, on the CPU.
 
-        It depends on these and its constants alone.
+        It depends only on these rows and its constants. Returns None without a head.
         """
         from munkey.memory.exemplars import ExemplarMemory
 
@@ -142,19 +142,19 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
         head_family, settings = read_added_head(constants)
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], settings)
-        return head_family.head(architecture, rows)
+        return head_family.fit_head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """Add the logits of the head, if there is one, to those of the network (..., S, C).
+        """Add the head's logits, if there is a head, to the network's logits (..., S, C).
 
         Parameters
         ----------
         keys
-            The keys (S, d) of the samples.
+            The samples' keys (S, d).
         """
         import torch
 
-        head = self.head(system)
+        head = self.fit_head(system)
         if head is None:
             return logits
         assert keys is not None
@@ -194,7 +194,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         members = training.members
         if members is None:
             raise ValueError(
-                "MUNKEY trains on the keys and neighbors of its samples: Training.members"
+                "MUNKEY needs its samples' keys and neighbors for training: Training.members"
             )
         architecture = self.make_architecture(recipe, training.classes, members.keys.shape[1])
         if recipe.head is not None:
@@ -211,7 +211,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def resume(self, system: System, training: Training[MunkeySettings]) -> Learner:
         model = system.copy_model()
         learner = _make_learner(replace(system, model=model), model, training)
-        # Its tokens are fresh ones: put those of the system in their place.
+        # Replace its newly initialized tokens by those of the system.
         tokens = system.require_memory().find_tokens(training.samples.ids)
         learner.system.require_memory().tokens.data.copy_(tokens)
         return learner
@@ -230,7 +230,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         import torch
 
         from munkey.encoders.keys import Keys
-        from munkey.memory.exemplars import fusion_weights
+        from munkey.memory.exemplars import compute_fusion_weights
         from munkey.memory.neighbors import find_nearest
 
         assert inference is not None
@@ -242,7 +242,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             near = find_nearest(new_keys, memory_keys, inference.k)
             is_present = torch.from_numpy(near.ids != NOBODY)  # (S, K)
             cosines = torch.from_numpy(near.cosines)
-            weights = fusion_weights(cosines, is_present, inference.fusion, inference.temperature)
+            weights = compute_fusion_weights(
+                cosines, is_present, inference.fusion, inference.temperature
+            )
             neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
         all_rows = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
@@ -256,14 +258,14 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) from images and the tokens of their neighbors.
+        """Compute logits (S, C) from images and their neighbors' tokens.
 
-        Raises KeyError if a neighbor is not a row of the memory, so no deleted row can answer.
+        Raises KeyError if a neighbor is not a row of the memory, so no deleted row is used.
         """
         assert retrieval is not None
-        return self._answer(system, samples, data, device, retrieval)
+        return self._predict(system, samples, data, device, retrieval)
 
-    def _answer(
+    def _predict(
         self,
         system: System,
         samples: ImageSet,
@@ -272,7 +274,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         cut: Cut = None,
     ) -> np.ndarray:
-        """Return logits (S, C) of the samples.
+        """Compute the samples' logits (S, C).
 
         Parameters
         ----------
@@ -293,12 +295,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         rows = memory.find_rows(neighbors.ids)
         cosines = torch.from_numpy(neighbors.cosines).to(device)
 
-        def answer(block: ImageBlock) -> Tensor:
+        def predict_block(block: ImageBlock) -> Tensor:
             near = Nearest(rows[block.where], cosines[block.where])
             return predict_queries(model, block.images, memory, near, settings, cut)
 
         blocks = iterate_blocks(samples, data, device, count_passes(settings))
-        logits = predict_blocks(blocks, answer)
+        logits = predict_blocks(blocks, predict_block)
         return self._add_head(system, retrieval.keys, logits)
 
     def predict_path_logits(
@@ -309,7 +311,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) with both pathways, and with one of them cut.
+        """Compute logits (S, C) with both pathways, and with one of them cut.
 
         On the path `softmax`, one pass reads the image and the neighbors' average token. On
         `image`, the null token replaces that token; on `token`, the null image replaces the image.
@@ -319,20 +321,20 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval
             The neighbors, with the settings of the path `softmax`.
         """
-        # A path is named for the pathway that remains, `cut` for the other one.
+        # A path is named after the pathway that remains, and `cut` names the other pathway.
         return {
-            "softmax": self._answer(system, samples, data, device, retrieval),
-            "image": self._answer(system, samples, data, device, retrieval, "token"),
-            "token": self._answer(system, samples, data, device, retrieval, "image"),
+            "softmax": self._predict(system, samples, data, device, retrieval),
+            "image": self._predict(system, samples, data, device, retrieval, "token"),
+            "token": self._predict(system, samples, data, device, retrieval, "image"),
         }
 
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Return logits (N, C) of members of the memory, for the pathway sensitivity P_s (eq. 3).
+        """Compute logits (N, C) of the memory's samples, for the pathway sensitivity P_s (eq. 3).
 
-        They are from a sample's image and the null token (`image`), from the null image and its own
-        token (`token`), and from its image and its own token (`both`). Nothing is retrieved.
+        They are computed from a sample's image and the null token (`image`), the null image and its
+        own token (`token`), and its image and its own token (`both`), without retrieval.
         """
         import torch
 
@@ -345,8 +347,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         if self.get_architecture(system).head:
             keys = to_host(memory.keys[memory.find_rows(samples.ids)]).numpy()
 
-        def answer(block: ImageBlock) -> Tensor:
-            """Return logits (B, 3, C)."""
+        def predict_block(block: ImageBlock) -> Tensor:
+            """Compute logits (B, 3, C)."""
             drop = torch.full((len(block.images),), True, device=device)
             keep = torch.full((len(block.images),), False, device=device)
             own_tokens = tokens[block.where]
@@ -355,7 +357,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             both = model(block.images, own_tokens, keep, keep)
             return torch.stack([image, token, both], dim=1)
 
-        network_logits = predict_blocks(iterate_blocks(samples, data, device), answer)  # (N, 3, C)
+        blocks = iterate_blocks(samples, data, device)
+        network_logits = predict_blocks(blocks, predict_block)  # (N, 3, C)
         logits = self._add_head(system, keys, network_logits.swapaxes(0, 1))  # (3, N, C)
         image, token, both = np.ascontiguousarray(logits)
         return {"image": image, "token": token, "both": both}
@@ -363,8 +366,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """Return [CLS] before the head, from each sample's image and its own token."""
-
+        """Extract [CLS] before the head, from each sample's image and its own token."""
         from munkey.models.forward import iterate_blocks, predict_blocks
 
         tokens = system.require_memory().find_tokens(samples.ids)
@@ -388,12 +390,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 def _make_learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """Return a system in training, with fresh exemplars.
+    """Make a learner with newly initialized exemplars.
 
     Parameters
     ----------
     forward
-        The forward pass of its model, which may be compiled.
+        The model's forward pass, which may be compiled.
     """
     import torch
 
@@ -407,7 +409,7 @@ def _make_learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        # Each sample is answered by the head of all others, as a query will be.
+        # Each sample gets the logits of a head fitted to all others, as a query would.
         logits, _ = _predict_leave_one_out(constants, training)
         offsets = (logits / float(constants["temperature"])).astype(np.float32)
         exemplars.offsets = to_device(torch.from_numpy(offsets), training.device)
@@ -419,7 +421,7 @@ def _make_learner(
 
 
 def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
-    """Return the constants of a head, without its temperature: those of its family's section."""
+    """Read a head's constants, except its temperature, from its family's section."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
@@ -432,7 +434,7 @@ def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[s
 def _predict_leave_one_out(
     constants: Mapping[str, float | str], training: Training
 ) -> tuple[np.ndarray, float]:
-    """Return the head's logits (N, C) of each training sample from all others, and their temperature."""
+    """Predict each training sample's logits (N, C) with a head on all others; find their temperature."""
     head_family, settings = read_added_head(constants)
     members = training.members
     assert members is not None
@@ -450,13 +452,13 @@ class Draw(NamedTuple):
     Attributes
     ----------
     image_dropped, token_dropped
-        Whether the null image or the null token replaces that of the sample.
+        Whether the null image or the null token replaces the sample's own.
     retrieved
         Whether neighbors' tokens are aggregated instead of the sample's own token.
     neighbors
-        K', how many neighbors a retrieved token aggregates.
+        K', the number of neighbors to aggregate.
     quantile
-        A number in [0, 1) that picks one of them if they are not averaged, and is 0 otherwise.
+        A number in [0, 1) that selects one of them if they are not averaged; 0 otherwise.
     """
 
     image_dropped: Tensor
@@ -467,9 +469,9 @@ class Draw(NamedTuple):
 
 
 class Exemplars:
-    """The memory in training, with its learnable tokens, and the random draws of each sample.
+    """The memory during training, with learnable tokens, and the random draws for each sample.
 
-    All randomness is derived from `stage`.
+    All random numbers are derived from `stage`.
 
     Parameters
     ----------
@@ -502,11 +504,11 @@ class Exemplars:
         self.neighbors = self.memory.find_rows(members.neighbors.ids)
         self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
         self.settings = settings
-        self.offsets: Tensor | None = None  # (N, C), added by a head to the logits of each
+        self.offsets: Tensor | None = None  # (N, C), a head's logits, which are added
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Return logits of a batch: looks up exemplar tokens and drops pathways at random (eq. 1).
+        """Compute a batch's logits, with exemplar tokens and randomly dropped pathways (eq. 1).
 
         Parameters
         ----------
@@ -514,7 +516,7 @@ class Exemplars:
             The positions (B,) of the samples.
         """
         device = images.device.type
-        # Drawn on the host, so that the draws do not depend on the device.
+        # Drawn on the host, so that random numbers do not depend on the device.
         draw = Draw(*(to_device(values, device) for values in self.draw(len(index))))
         index = to_device(index, device)
         tokens = self.choose_tokens(index, draw)
@@ -543,19 +545,19 @@ class Exemplars:
         return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
 
     def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """Return the tokens of a batch, (1 - r) v_i + r v_n (eq. 1): (B, m).
+        """Return a batch's tokens (B, m): (1 - r) v_i + r v_n (eq. 1).
 
-        No gradient reaches the neighbors' tokens.
+        Gradients do not reach the neighbors' tokens.
         """
         import torch
 
-        from munkey.memory.exemplars import draw_weights, fusion_weights
+        from munkey.memory.exemplars import compute_fusion_weights, draw_weights
 
         settings = self.settings
         rows = self.neighbors[index]  # (B, K)
         is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         is_present = is_drawn & (rows != NOBODY)
-        weights = fusion_weights(  # (B, K)
+        weights = compute_fusion_weights(  # (B, K)
             self.cosines[index], is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":

@@ -1,4 +1,4 @@
-"""One-vs-rest logistic regression of the keys with noise on its weights, for certified removal."""
+"""One-vs-rest logistic regression on keys, with noise on the weights, for certified removal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class NewtonFamilySettings(Section):
     Attributes
     ----------
     lam
-        The strength of the L2 penalty per sample.
+        The L2 penalty per sample.
     sigma
         The standard deviation of the noise on each weight.
     """
@@ -35,9 +35,9 @@ class NewtonFamilySettings(Section):
 
 @family
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
-    """A logistic regression with a convex loss, which answers by weights + noise.
+    """A logistic regression with a convex loss, which predicts with weights + noise.
 
-    Each of the two alone must stay as secret as the rows.
+    The weights and the noise must each be kept as secret as the rows; only their sum is published.
     """
 
     name = "newton"
@@ -57,7 +57,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         settings: NewtonFamilySettings,
         stage: Stage | None = None,
     ) -> System:
-        """Fit the weights to optimality, and draw the noise from `stage`; an oracle has other noise.
+        """Fit the weights to optimality, and draw the noise from `stage`. Oracles get other noise.
 
         Raises ValueError without a stage.
         """
@@ -66,7 +66,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         from munkey.models.networks.logistic import NoisyHead
 
         if stage is None:
-            raise ValueError(f"{self.title} draws noise: it needs a stage")
+            raise ValueError(f"{self.title} needs a stage, because it draws noise")
         system = super().fit(members, labels, classes, settings)
         shape = (classes, members.keys.shape[1])
         noise = settings.sigma * (stage / "noise").numpy_generator().normal(size=shape)
@@ -85,7 +85,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         return self._solve(system, memory)
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
-        """Return the system at the optimum of these rows."""
+        """Return the system with optimal weights for these rows."""
         from munkey.models.networks.logistic import NoisyHead, Objective
 
         head = system.require_model()
@@ -96,13 +96,13 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:
         raise TypeError(
-            f"{self.title} is not exact: its weights remember dropped rows; the method `newton` removes them"
+            f"{self.title} is not exact: its weights remember deleted rows; use the method `newton`"
         )
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
     ) -> nn.Module:
-        """Return a head whose weights will be loaded."""
+        """Return an empty head, whose weights will be loaded."""
         import numpy as np
 
         from munkey.models.networks.logistic import NoisyHead

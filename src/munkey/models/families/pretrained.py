@@ -1,4 +1,4 @@
-"""Any model of timm with its pretrained weights and a fresh head, fine-tuned on the data set."""
+"""Any pretrained timm model with a new head, fine-tuned on the data set."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class PretrainedSettings(Section):
     Attributes
     ----------
     model
-        timm:NAME, or a folder with a model that timm saved.
+        timm:NAME, or a folder with a model saved by timm.
     image_size
-        The side of its input in pixels; None for that of `data`.
+        The side of its input in pixels; None for `data.image_size`.
     frozen
-        The number of layers, from the input, that do not train.
+        The number of layers, from the input, that are not trained.
     epochs, lr
-        The settings that replace those of `train`.
+        Settings that replace those of `train`.
     """
 
     model: UserPath
@@ -73,7 +73,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def identify_weights(self, section: PretrainedSettings) -> str | None:
         from munkey.encoders.registry import find
 
-        # The same model may serve as an encoder, whose entry knows how to identify weights.
+        # The same model can be an encoder, whose registry entry identifies its weights.
         settings = EncoderSettings(
             encoder=section.model, revision=None, image_size=None, batch_size=1
         )
@@ -82,7 +82,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def make_architecture(
         self, recipe: Recipe[PretrainedSettings], classes: int, key_dim: int | None = None
     ) -> BackboneArchitecture:
-        """Return the architecture of the model that the settings name, from timm or a folder."""
+        """Return the architecture of the configured model, from timm or a folder."""
         from timm.data.config import resolve_data_config
         from timm.models import get_pretrained_cfg
 
@@ -116,7 +116,7 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
-        """Load the pretrained weights. The head stays fresh."""
+        """Load the pretrained weights, except for the new head."""
         from munkey.encoders.timm_models import load_timm
         from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 

@@ -1,4 +1,4 @@
-"""RanPAC (McDonnell et al. 2023): ridge regression on random ReLU features of the key, in closed form."""
+"""RanPAC (McDonnell et al. 2023): closed-form ridge regression on random ReLU features of keys."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from munkey.memory.sums import Sums
     from munkey.models.networks.closed_form import Head
 
-# candidates for `lam: auto`
+# Candidates for `lam: auto`.
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 Penalty: TypeAlias = Positive | Literal["auto"]
 
@@ -29,12 +29,12 @@ class RanpacSettings(Section):
     features
         The number M of random features.
     seed
-        The seed of their random projections.
+        The seed of the random projections.
     temperature
         The divisor of the logits, as for LDA.
     lam
-        The ridge penalty, in units of the number of rows times the mean variance of a feature;
-        auto: chosen by generalized cross-validation, and again after each deletion.
+        The ridge penalty, in units of the number of rows times the mean variance of a feature.
+        "auto" minimizes the generalized cross-validation error, again after each deletion.
     """
 
     features: Annotated[int, Field(ge=1, le=20_000)]

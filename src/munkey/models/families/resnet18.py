@@ -1,4 +1,4 @@
-"""ResNet-18 (He et al. 2016) from scratch, the network of most of the literature."""
+"""ResNet-18 (He et al. 2016) from scratch, the most common network in the literature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from munkey.models.networks.backbone import BackboneArchitecture
 
-SMALL = 64  # largest side [px] of images that get the stem for small images
+SMALL = 64  # largest side [px] of images that use the stem for small images
 
 
 class ResNet18Settings(Section):
@@ -24,14 +24,14 @@ class ResNet18Settings(Section):
     Attributes
     ----------
     width
-        The channels of the first stage. Each of the other three has twice as many as the last.
+        The number of channels in the first stage. Each later stage doubles it.
     """
 
     width: Width
 
 
 class BackboneFamily(ViTFamily[Settings]):
-    """A network of timm, from fresh or from pretrained weights."""
+    """A timm network with random or pretrained weights."""
 
     @property
     def sections(self) -> list[str]:
@@ -40,7 +40,7 @@ class BackboneFamily(ViTFamily[Settings]):
     def describe_backbone(
         self, classes: int, name: str, arguments: Mapping[str, object], size: int, **more: object
     ) -> BackboneArchitecture:
-        """Return an architecture. By default, it does not rescale pixels, and trains all layers."""
+        """Make an architecture. By default, pixels are not rescaled, and all layers are trained."""
         fields = {
             "classes": classes,
             "name": name,

@@ -1,9 +1,9 @@
-"""SISA (Bourtoule et al. 2021): models that are sharded, isolated, sliced and aggregated, so that few are retrained.
+"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated models, few of which are retrained.
 
-Every sample belongs to one shard and one slice for good, by a hash of its id: deleting others never moves it. A shard's
-model trains on its first slice, then on its first two, and so on; the weights after each slice are kept. Each (shard,
-slice) draws from its own generators and starts with a fresh optimizer. So retraining from a checkpoint gives exactly
-the weights of a training that never saw the deleted samples.
+Each sample belongs permanently to one shard and one slice, by a hash of its id, so deleting other samples never moves
+it. A shard's model is trained on its first slice, then on its first two, and so on, and the weights after each slice
+are kept. Each (shard, slice) has its own random generators and starts with a new optimizer. So retraining from a
+checkpoint gives exactly the weights of a training run that never saw the deleted samples.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class SisaSettings(Section):
     Attributes
     ----------
     shards
-        The number of models, which divide the training set among themselves.
+        The number of models, among which the training set is divided.
     slices
-        The number of checkpoints of each model.
+        The number of checkpoints per model.
     """
 
     shards: SmallCount
@@ -59,11 +59,11 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """Return the same stage for every subset: a shard must draw as if others had no samples."""
+        """Return the same stage for all subsets, so that a shard does not depend on other shards."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
-        """Return the seconds of all shards and slices, per epoch over the whole training set."""
+        """Estimate the seconds of all shards and slices per epoch over the whole training set."""
         return sum(epoch["seconds"] for epoch in history) / recipe.train.epochs
 
     def get_network(self) -> tuple[type[SisaArchitecture], Callable[..., nn.Module]]:
@@ -72,9 +72,10 @@ class SisaFamily(ViTFamily[SisaSettings]):
         return SisaArchitecture, Sisa
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        """Build the networks with unset weights. Raises ValueError for a generator.
+        """Build the networks without initializing their weights.
 
-        Each (shard, slice) draws its weights when its training begins.
+        Each (shard, slice) initializes its weights when its training begins. Raises ValueError if a
+        generator is given.
         """
         if generator is not None:
             raise ValueError("SISA's models are initialized when their training begins, not before")
@@ -92,7 +93,7 @@ class SisaFamily(ViTFamily[SisaSettings]):
 
 
 def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cells:
-    """Return the shard and the slice of each sample id."""
+    """Assign each sample id to a shard and a slice."""
     cells = np.empty(len(ids), dtype=np.int64)
     for row, sample_id in enumerate(ids.tolist()):
         cells[row] = (stage / "cell" / sample_id).seed() % (shards * slices)
@@ -100,9 +101,9 @@ def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cel
 
 
 def count_epochs_per_slice(epochs: int, slices: int) -> int:
-    """Return the epochs for each slice, at least one (Bourtoule et al., IV-B).
+    """Return the number of epochs per slice, at least one (Bourtoule et al., IV-B).
 
-    All slices together see as many samples as `epochs` over the whole shard would.
+    Over all slices, as many samples are seen as in `epochs` epochs over the whole shard.
     """
     return max(1, round(2 * epochs / (slices + 1)))
 
@@ -110,10 +111,7 @@ def count_epochs_per_slice(epochs: int, slices: int) -> int:
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place, each from the slice first[shard] on.
-
-    A shard starts with its weights before that slice.
-    """
+    """Train shards in place, each from slice first[shard] on, starting from its previous weights."""
     from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage
@@ -140,7 +138,7 @@ def train_slice(
 ) -> History:
     """Train a slice on the samples at positions `members`.
 
-    The learning rate falls once, over all slices of a shard.
+    The learning-rate schedule spans all slices of a shard.
     """
     import torch
 
@@ -199,7 +197,7 @@ def train_slice(
 def find_first_affected_slices(
     deleted: np.ndarray, shards: int, slices: int, stage: Stage
 ) -> dict[int, int]:
-    """Return, for each shard with deleted samples, its first slice with one."""
+    """Find the first slice with a deleted sample, for each shard that has any."""
     cells = assign_cells(deleted, shards, slices, stage)
     first: dict[int, int] = {}
     for shard in np.unique(cells.shards).tolist():

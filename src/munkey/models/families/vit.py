@@ -37,7 +37,7 @@ class ViTFamily(Family[Settings]):
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """Return the classes of its architecture and its network."""
+        """Return the architecture class and the function that creates the network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
@@ -77,12 +77,12 @@ class ViTFamily(Family[Settings]):
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]
     ) -> None:
-        """Change fresh weights before training, for example to pretrained ones."""
+        """Replace initial weights before training, for example by pretrained weights."""
 
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]
     ) -> Learner:
-        """Return the system in training. `forward` is its forward pass, which may be compiled."""
+        """Make the learner. forward: the model's forward pass, which may be compiled."""
         return Learner(system, lambda images, _: forward(images))
 
     def predict_logits(

@@ -1,4 +1,4 @@
-"""A network of timm with a new head: ResNet-18, or any model, pretrained or not."""
+"""A timm network with a new head: ResNet-18, or any other model, pretrained or not."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class BackboneArchitecture(Architecture):
     image_size
         The side to which images are resized first [px].
     scale, shift
-        The factor and the offset of each channel after that.
+        The factor and offset then applied to each channel.
     frozen
-        The number of layers, from the input, that do not train.
+        The number of layers, from the input, that are not trained.
     """
 
     name: str
@@ -44,7 +44,7 @@ class BackboneArchitecture(Architecture):
 class Backbone(nn.Module):
     """A timm model with a new linear head: (B, 3, S, S) -> (B, classes) logits.
 
-    Frozen batch norms keep their statistics in training, too.
+    Frozen batch norms also keep their statistics during training.
     """
 
     scale: Tensor
@@ -95,7 +95,7 @@ def create_backbone(
 ) -> Backbone:
     """Build a network on the CPU.
 
-    Its weights are drawn from `generator`; without one, they are to be loaded.
+    Its weights are drawn from `generator`; without one, stored weights must be loaded.
     """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         seed = 0

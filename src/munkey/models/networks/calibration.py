@@ -1,4 +1,4 @@
-"""The constants of a closed-form head, by leave-one-out answers to its own rows."""
+"""Choose the constants of a closed-form head by leave-one-out prediction of its own rows."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -7,34 +7,37 @@ import numpy as np
 from munkey.memory.sums import Sums
 from munkey.models.networks.closed_form import NO_ROWS, compute_class_means, find_best_temperature
 
-LEFT_OUT = 4096  # most rows to answer: more would change little, and a deletion would take seconds
-LOGITS = 2**22  # most logits of these rows: with many classes, fewer rows, but at least FEWEST
-FEWEST = 256
-NOT_KNOWN = 1.0  # the temperature if there is a single class, or no class has two rows
+# Maximum number of rows to leave out. More would change little, and slow deletions to seconds.
+MAX_LEFT_OUT = 4096
+# With many classes, fewer rows are left out, so that they have at most this many logits.
+MAX_LOGITS = 2**22
+MIN_LEFT_OUT = 256  # but not fewer rows than this
+DEFAULT_TEMPERATURE = 1.0  # if there is a single class, or no class has two rows
 BOUNDS = (1e-6, 1e3)  # of the temperature
-DIGITS = 3  # of the temperature: further digits would only be rounding of the search
+DIGITS = 3  # of the temperature; further digits would only be rounding errors of the search
 
 LeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 
 
 def calibrate_temperature(
-    sums: Sums, keys: np.ndarray, labels: np.ndarray, left_out: LeftOut
+    sums: Sums, keys: np.ndarray, labels: np.ndarray, predict_left_out: LeftOut
 ) -> float:
-    """The temperature with the smallest leave-one-out log loss.
+    """Find the temperature with the smallest leave-one-out log loss.
 
-    sums: of all rows; keys: (N, d) and labels: (N,) of the rows, by ascending id; left_out: their
-    logits at temperature 1, each from all other rows. Skips rows that are alone in their class. Of
-    more than LEFT_OUT rows (fewer with more than 1,024 classes), it answers every n-th.
+    sums: sums of all rows. keys, labels: (N, d) and (N,), the rows by ascending id.
+    predict_left_out: predicts their logits at temperature 1, each from all other rows. Classes with
+    a single row are skipped. Of more than MAX_LEFT_OUT rows (fewer with more than 1,024 classes),
+    every n-th is used.
 
-    If all answers are right, the loss has its minimum at temperature 0. So one more row is assumed:
-    a copy of the row with the smallest margin, labeled as the runner-up. If some answers are wrong,
-    that margin is about 0, and the copy changes nothing.
+    If all predictions are correct, the loss is smallest at temperature 0. So one row is added: a
+    copy of the row with the smallest margin, labeled as the runner-up. If some predictions are
+    wrong, that margin is about 0, and the copy has almost no effect.
     """
-    rows = _rows_to_answer(sums, labels)
+    rows = _select_left_out_rows(sums, labels)
     if not len(rows):
-        return NOT_KNOWN
+        return DEFAULT_TEMPERATURE
     classes = labels[rows]
-    return measure_loss(left_out(sums, keys[rows], classes), classes)[1]
+    return measure_loss(predict_left_out(sums, keys[rows], classes), classes)[1]
 
 
 def calibrate_constant(
@@ -42,22 +45,22 @@ def calibrate_constant(
     keys: np.ndarray,
     labels: np.ndarray,
     candidates: Sequence[float],
-    left_out: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
+    predict_left_out: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
     temperature: float | None,
 ) -> tuple[float, float]:
-    """The candidate with the smallest log loss of rows that are left out, and its temperature.
+    """Find the candidate with the smallest leave-one-out log loss, and its temperature.
 
-    If several tie, it is the first. Rows are answered as for `calibrate_temperature`. left_out:
-    yields their logits at temperature 1, candidate by candidate. temperature: the temperature of
-    the compared losses; None: for each candidate, the one with the smallest loss. If there are no
-    rows to answer, the result is the last candidate.
+    Ties go to the first candidate. Rows are left out as in `calibrate_temperature`; if there are
+    none, the last candidate is returned. predict_left_out: yields their logits at temperature 1 for
+    each candidate. temperature: the temperature of the compared losses; by default, each
+    candidate's best.
     """
-    rows = _rows_to_answer(sums, labels)
+    rows = _select_left_out_rows(sums, labels)
     if not len(rows):
-        return candidates[-1], temperature or NOT_KNOWN
+        return candidates[-1], temperature or DEFAULT_TEMPERATURE
     losses = []
     temperatures = []
-    for logits in left_out(keys[rows], labels[rows]):
+    for logits in predict_left_out(keys[rows], labels[rows]):
         loss, divisor = measure_loss(logits, labels[rows], temperature)
         losses.append(loss)
         temperatures.append(divisor)
@@ -65,21 +68,22 @@ def calibrate_constant(
     return candidates[best], temperatures[best]
 
 
-def _rows_to_answer(sums: Sums, labels: np.ndarray) -> np.ndarray:
-    """The rows to leave out and answer; none if no class has two rows, or there is a single class."""
-    together = np.flatnonzero(sums.counts[labels] > 1)
-    if not len(together) or np.count_nonzero(sums.counts) < 2:
-        return together[:0]
-    most = min(LEFT_OUT, max(FEWEST, LOGITS // len(sums.counts)))
-    return together[:: -(-len(together) // most)]
+def _select_left_out_rows(sums: Sums, labels: np.ndarray) -> np.ndarray:
+    """Select the rows to leave out; none if no class has two rows, or there is a single class."""
+    candidates = np.flatnonzero(sums.counts[labels] > 1)
+    if not len(candidates) or np.count_nonzero(sums.counts) < 2:
+        return candidates[:0]
+    max_count = min(MAX_LEFT_OUT, max(MIN_LEFT_OUT, MAX_LOGITS // len(sums.counts)))
+    step = -(-len(candidates) // max_count)  # rounded up
+    return candidates[::step]
 
 
 def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> tuple[float, float]:
-    """The log loss of leave-one-out logits (N, C), and the temperature at which it is measured.
+    """Compute the log loss of leave-one-out logits (N, C), and return it with its temperature.
 
-    temperature: None: the one with the smallest loss.
+    temperature: by default, the one with the smallest loss.
     """
     from scipy.special import log_softmax
 
@@ -87,9 +91,9 @@ def measure_loss(
     others = logits.copy()
     others[positions, classes] = -np.inf
     margins = logits[positions, classes] - others.max(axis=1)
-    right = np.flatnonzero(margins > 0)
-    if len(right):
-        nearest = right[margins[right].argmin()]
+    correct = np.flatnonzero(margins > 0)
+    if len(correct):
+        nearest = correct[margins[correct].argmin()]
         logits = np.vstack([logits, logits[nearest]])
         classes = np.append(classes, others[nearest].argmax())
     if temperature is None:
@@ -99,7 +103,7 @@ def measure_loss(
 
 
 def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Logits (N, C) of `fit_nearest_mean` at temperature 1 of rows, each from all others."""
+    """Predict rows' logits (N, C) with `fit_nearest_mean` on all others, at temperature 1."""
     present, means = compute_class_means(sums)
     place = np.cumsum(present) - 1
     classes = place[labels]
@@ -107,7 +111,7 @@ def predict_left_out_nearest_mean(sums: Sums, keys: np.ndarray, labels: np.ndarr
     positions = np.arange(len(z))
     counts = sums.counts[labels][:, None]
     own_means = (counts * means[classes] - z) / (counts - 1)  # mu_y without row z of class y
-    # -|z - mu_c|^2 / 2 up to z's own term, which is the same for all classes
+    # -|z - mu_c|^2 / 2, up to |z|^2 / 2, which is the same for all classes
     class_scores = z @ means.T - 0.5 * (means**2).sum(axis=1)
     class_scores[positions, classes] = (z * own_means).sum(axis=1) - 0.5 * (own_means**2).sum(
         axis=1

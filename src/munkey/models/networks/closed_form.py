@@ -1,6 +1,6 @@
-"""Linear heads in closed form: functions of exact sums over rows, so deletion leaves no trace.
+"""Closed-form linear heads, which are functions of exact sums over rows, so deletion leaves no trace.
 
-Centering, scaling and shrinkage are computed from these sums, too; the settings are constants.
+Centering, scaling and shrinkage are also computed from these sums; the settings are constants.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,16 +13,16 @@ from torch import Tensor, nn
 from munkey.core.device import to_host
 from munkey.memory.sums import BLOCK, UNIT, RandomFeatures, Sums
 
-NO_ROWS = -1e4  # logit of a class without rows: finite, since losses and audits need that
-SPREAD = 1e-10  # scatter within classes / squared length of the rows, below which it is rounding
+NO_ROWS = -1e4  # logit of a class without rows; finite, as losses and audits require
+SPREAD = 1e-10  # scatter within classes, relative to squared norms, below which it is rounding
 
 
 class Head(nn.Module):
     """A linear head in float64. weight: (C, d); bias: (C,).
 
-    features: of keys, which it reads in place of the keys; sums: those that it was solved from;
-    temperature: the divisor of its logits; constant: the share or penalty that shrinks it. The last
-    three are None if it was read from a file.
+    features: random features of keys, which replace the keys. sums: the sums that it was computed
+    from. temperature: the divisor of its logits. constant: its shrinkage or penalty. The last three
+    are None if it was read from a file.
     """
 
     weight: Tensor
@@ -41,7 +41,7 @@ class Head(nn.Module):
         self.eval()
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Keys (B, d) to logits (B, C), both float32."""
+        """Compute logits (B, C) of keys (B, d), both float32."""
         if self.features is not None:
             vectors = self.features.transform(to_host(keys).numpy())
             keys = torch.from_numpy(vectors).to(self.weight.device)
@@ -49,12 +49,12 @@ class Head(nn.Module):
 
 
 def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
-    """Linear discriminant analysis with a shrunk covariance (Friedman 1989).
+    """Fit linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
     Logits are log posteriors / temperature, up to a constant, of normal classes with means mu_c and
     a shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I, where S is pooled within classes:
     w_c = Sigma^-1 mu_c and b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, so
-    that the nearest mean wins.
+    the nearest mean is predicted.
     """
     normal = _estimate_normal(sums, alpha)
     means = normal.pooled.means
@@ -66,11 +66,12 @@ def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
 def predict_leave_one_out(
     keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float
 ) -> np.ndarray:
-    """Logits (N, C) of each row from a `fit_discriminant` of all other rows, at temperature 1.
+    """Predict each row's logits (N, C) with `fit_discriminant` on all other rows, at temperature 1.
 
-    In closed form. Priors, tr(S) and the divisor N - C of the covariance are those of all rows.
+    Computed in closed form. Priors, tr(S) and the divisor N - C of the covariance are those of all
+    rows.
 
-    keys: (N, d); labels: (N,). Raises ValueError for a class with a single row, since it would be
+    keys: (N, d); labels: (N,). Raises ValueError for a class with a single row, which would be
     empty without it.
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=True)
@@ -84,9 +85,9 @@ def predict_leave_one_out(
 
 
 def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """As `predict_leave_one_out`, for some of the rows in the sums: keys (N, d) and labels (N,).
+    """Do the same as `predict_leave_one_out` for some rows of the sums, keys (N, d) and labels (N,).
 
-    Their classes must have two rows or more.
+    Their classes must have two or more rows.
     """
     normal = _estimate_normal(sums, alpha)
     return _predict_left_out(normal, sums, sums.compute_vectors(keys), labels)
@@ -104,8 +105,8 @@ def predict_left_out_by_alpha(
     vectors = sums.compute_vectors(keys)
     width = vectors.shape[1]
     if sums.counts.sum() == len(vectors) < width:
-        # Fewer rows than dimensions. They span all vectors that count: in an orthonormal basis of
-        # them, all products stay the same, and the matrices are (N, N).
+        # Fewer rows than dimensions. In an orthonormal basis of their span, all products stay the
+        # same, and the matrices are only (N, N).
         basis, coordinates = map(np.asarray, torch.linalg.qr(torch.from_numpy(vectors.T.copy())))
         vectors = coordinates.T
         within = basis.T @ pooled.within @ basis
@@ -121,18 +122,18 @@ def predict_left_out_by_alpha(
 def _predict_left_out(
     normal: "_Normal", sums: Sums, vectors: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Logits (N, C) of some of the rows in the sums. vectors: (N, d), in the basis of `normal`."""
+    """Predict logits (N, C) of some rows of the sums. vectors: (N, d), in the basis of `normal`."""
     means = normal.pooled.means
     weight = normal.solve(means)
     squared_lengths = (means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
     counts = sums.counts[normal.pooled.present]
-    position = np.cumsum(normal.pooled.present) - 1  # of a class among those with rows
+    position = np.cumsum(normal.pooled.present) - 1  # index of a class among those with rows
     logits = np.full((len(labels), len(sums.counts)), NO_ROWS)
     for start in range(0, len(labels), BLOCK):
         # Without row z of class y, of which n rows exist, with e = z - mu_y:
         #   mu_y' = mu_y - e / (n - 1)   and   Sigma' = Sigma - s e e^T,
         #   s = (1 - alpha) / (N - C) * n / (n - 1).
-        # With a = Sigma^-1 e and q = e^T a, the formula of Sherman and Morrison gives
+        # With a = Sigma^-1 e and q = e^T a, the Sherman-Morrison formula gives
         #   Sigma'^-1 = Sigma^-1 + u a a^T,   u = s / (1 - s q).
         z = vectors[start : start + BLOCK]
         y = position[labels[start : start + BLOCK]]
@@ -162,32 +163,32 @@ def find_best_temperature(
     labels: np.ndarray,
     bounds: tuple[float, float] = (0.1, 1000),
 ) -> float:
-    """The temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
+    """Find the temperature within bounds at which logits (N, C) have the smallest cross-entropy."""
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
     rows = np.arange(len(labels))
 
-    def loss(log_temperature: float) -> float:
+    def compute_loss(log_temperature: float) -> float:
         log_probabilities = log_softmax(logits / np.exp(log_temperature), axis=1)
         return -float(log_probabilities[rows, labels].mean())
 
-    minimum = minimize_scalar(loss, bounds=np.log(bounds), method="bounded")
+    minimum = minimize_scalar(compute_loss, bounds=np.log(bounds), method="bounded")
     return float(np.exp(minimum.x))
 
 
 def fit_nearest_mean(sums: Sums, temperature: float) -> Head:
-    """Logits -|z - mu_c|^2 / (2 temperature), up to a constant: the nearest class mean wins."""
+    """Fit the nearest class mean: logits -|z - mu_c|^2 / (2 temperature), up to a constant."""
     _, means = compute_class_means(sums)
     return _build_head(sums, means, -0.5 * (means**2).sum(axis=1), temperature)
 
 
 def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
-    """Ridge regression on one-hot classes, with an intercept that is not shrunk.
+    """Fit ridge regression to one-hot labels, with an unpenalized intercept.
 
-    With vectors z and targets y centered by the means of the rows, S = sum z z^T and
-    Q = sum z y^T: W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If
-    S is 0, shares are the classes' own.
+    With vectors z and targets y centered over all rows, S = sum z z^T and Q = sum z y^T, the weights
+    are W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If S is 0, the
+    predicted shares are the class frequencies.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
@@ -198,9 +199,9 @@ def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
 def predict_left_out_ridge(
     sums: Sums, keys: np.ndarray, labels: np.ndarray, penalty: float
 ) -> np.ndarray:
-    """Predicted shares (N, C) of some of the rows in the sums, each from a `fit_ridge` of all others.
+    """Predict shares (N, C) for some rows of the sums, each with `fit_ridge` on all others.
 
-    In closed form; tr(S) is that of all rows. A class without other rows keeps its column.
+    Computed in closed form; tr(S) is that of all rows. A class without other rows keeps its column.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
@@ -223,10 +224,11 @@ def predict_left_out_ridge(
 
 
 def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
-    """The penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
+    """Find the penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
 
-    n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions: from sums alone, by the
-    eigenvectors of S. If several tie, it is the first; if all rows are equal, the last.
+    The error is n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions. It is computed
+    only from sums, with the eigenvectors of S. Ties go to the first penalty; if all rows are equal,
+    the last is returned.
     """
     centered = _center(sums)
     rows = float(sums.counts.sum())
@@ -234,7 +236,7 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
         return penalties[-1]
     values, vectors = torch.linalg.eigh(torch.from_numpy(centered.scatter))
     spectrum = np.maximum(values.numpy(), 0)
-    # squared lengths of the targets' correlations with each eigenvector, over all classes
+    # Squared norm of the targets' correlations with each eigenvector, over all classes.
     energy = ((centered.cross @ vectors.numpy()) ** 2).sum(axis=0)
     squared_targets = rows - float((centered.shares**2).sum()) * rows
     errors = []
@@ -251,8 +253,8 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
 class _Centered(NamedTuple):
     """Sums about the mean of all rows.
 
-    present: (C,) bool, whether a class has rows; shares: (C',) of the rows; mean: (w,); scatter:
-    (w, w), S; cross: (C', w), Q^T; scale: tr(S) / w, or 1 where that is 0.
+    present: (C,) bool, whether a class has rows. shares: (C',), its share of the rows. mean: (w,).
+    scatter: S, (w, w). cross: Q^T, (C', w). scale: tr(S) / w, or 1 if that is 0.
     """
 
     present: np.ndarray
@@ -292,17 +294,17 @@ def _factor_ridge(centered: _Centered, penalty: float) -> Tensor:
 
 
 def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
-    """(C', w)."""
+    """Compute the weights (C', w)."""
     factor = _factor_ridge(centered, penalty)
     return torch.cholesky_solve(torch.from_numpy(centered.cross.T.copy()), factor).T.numpy()
 
 
 class _Pooled(NamedTuple):
-    """What the rows say about normal classes with a shared covariance.
+    """Estimates for normal classes with a shared covariance.
 
-    present: (C,) bool, whether a class has rows; means, log_priors: (C', d) and (C',), of those
-    that do; within: (d, d), S, the covariance within classes, I if it is 0; total_variance: tr(S);
-    degrees_of_freedom: N - C', the divisor of S, infinite if S is 0.
+    present: (C,) bool, whether a class has rows. means, log_priors: (C', d) and (C',), for the
+    classes with rows. within: S, (d, d), the covariance within classes, or I if it is 0.
+    total_variance: tr(S). degrees_of_freedom: N - C', the divisor of S; infinite if S is 0.
     """
 
     present: np.ndarray
@@ -335,8 +337,8 @@ def _pool(sums: Sums) -> _Pooled:
 class _Normal:
     """Normal classes with the shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I.
 
-    covariance: Sigma (d, d), or its diagonal (d,) in a basis in which it is diagonal.
-    row_share: weight in Sigma of one row's e e^T.
+    covariance: Sigma (d, d), or its diagonal (d,) in a basis that diagonalizes it. row_share: the
+    weight of one row's e e^T in Sigma.
     """
 
     def __init__(self, pooled: _Pooled, alpha: float, covariance: np.ndarray) -> None:
@@ -347,7 +349,7 @@ class _Normal:
             self._factor = torch.linalg.cholesky(torch.from_numpy(covariance))
 
     def solve(self, rows: np.ndarray) -> np.ndarray:
-        """Rows (N, d) times Sigma^-1."""
+        """Multiply rows (N, d) by Sigma^-1."""
         if self._variances is not None:
             return rows / self._variances
         return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), self._factor).T.numpy()
@@ -361,14 +363,14 @@ def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
 
 
 def compute_class_means(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each class has rows (C,), and the means (C', d) of those that do."""
+    """Return whether each class has rows (C,), and the means (C', d) of the classes with rows."""
     present = sums.counts > 0
     means = UNIT * sums.firsts[present] / sums.counts[present, None]
     return present, np.asarray(means)
 
 
 def _build_head(sums: Sums, weight: np.ndarray, bias: np.ndarray, temperature: float) -> Head:
-    """A head for all classes, from the weights and biases of those with rows."""
+    """Build a head for all classes, from the weights and biases of the classes with rows."""
     present = sums.counts > 0
     weights = np.zeros((len(present), weight.shape[1]))
     weights[present] = weight / temperature

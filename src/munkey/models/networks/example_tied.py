@@ -1,4 +1,4 @@
-"""The network of example-tied dropout: channels belong to samples (Maini et al. 2023)."""
+"""The network of example-tied dropout, whose channels belong to samples (Maini et al. 2023)."""
 
 import math
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
     p_fixed
         The share of channels, the first ones, that all samples use.
     p_mem
-        The probability that any of the others belongs to a sample.
+        The probability that each of the other channels belongs to a sample.
     """
 
     p_fixed: float
@@ -32,7 +32,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
-        """Draw which of the n other channels belong to each sample: (N, n) bool, by its id alone."""
+        """Draw which of the n other channels belong to each sample: (N, n) bool, seeded by its id."""
         n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
         for row, sample_id in enumerate(ids.tolist()):
@@ -61,12 +61,12 @@ class ExampleTied(ViT):
         self.register_buffer("on", torch.empty(n, dtype=torch.bool))
 
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
-        """Return logits (B, classes) of images (B, 3, S, S).
+        """Compute logits (B, classes) of images (B, 3, S, S).
 
         Parameters
         ----------
         sample_channels
-            The channels that belong to each sample, (B, n) bool, in training; else None.
+            The channels that belong to each sample, (B, n) bool, during training; else None.
         """
         gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
         sequence = self.embed_positions(self.patch_embed(images))
@@ -78,10 +78,10 @@ class ExampleTied(ViT):
         return self.forward_head(sequence)
 
     def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
-        """Return the factor of each channel: (B, width) in training, (1, width) in deployment.
+        """Compute each channel's factor: (B, width) in training, (1, width) in deployment.
 
-        In deployment, with all channels on and with none, these are the modes `test` and `drop` of
-        the released code; in between, the factors are in proportion.
+        In deployment, all channels on and all channels off are the modes `test` and `drop` of the
+        released code; in between, the factors are interpolated.
         """
         a = self.architecture
         if sample_channels is None:

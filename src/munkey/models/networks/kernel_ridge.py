@@ -1,8 +1,8 @@
-"""Kernel ridge regression in the dual: exact in its rows, since each entry of the kernel is of two rows alone.
+"""Kernel ridge regression in the dual form. Deletion is exact, as each kernel entry depends on two rows only.
 
-Keys are whole multiples of UNIT, so float64 sums their products exactly, in any order and blocks.
+Keys are integer multiples of UNIT, so float64 sums their products exactly, in any order and blocks.
 The kernel is an elementwise function of these, and equal matrices have equal Cholesky factors (on
-one machine): rows that remain, by ascending id, give the bytes of a fit without the others.
+one machine). So the remaining rows, by ascending id, give the bytes of a fit without the others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,26 +16,27 @@ from torch import Tensor, nn
 from munkey.core.device import to_host
 from munkey.memory.sums import UNIT, Sums, round_keys
 from munkey.models.family import FittedRows
-from munkey.models.networks.calibration import NOT_KNOWN, measure_loss
+from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, measure_loss
 from munkey.models.networks.closed_form import NO_ROWS
 
-BLOCK = 512  # rows per block of the kernel: bounds the memory of the copies
-LEFT_OUT = 512  # rows that are left out, at most: each costs as much as an answer by all rows
+BLOCK = 512  # rows per block of the kernel, which limits the memory for copies
+MAX_LEFT_OUT = 512  # maximum number of left-out rows; each costs as much as a prediction
 
 
 @dataclass(frozen=True)
 class Kernel:
-    """a k(key, key') + (1 - a) exp(-|p - p'|^2 / 2 sigma^2), k the arc-cosine kernel of order 1 (Cho & Saul 2009).
+    """The kernel a k(key, key') + (1 - a) exp(-|p - p'|^2 / 2 sigma^2).
 
-    k = (sin t + (pi - t) cos t) / pi at an angle of t: that of an infinitely wide layer of random
-    ReLU features. Keys and pixels p count at unit length.
+    k = (sin t + (pi - t) cos t) / pi, for an angle t, is the arc-cosine kernel of order 1 (Cho & Saul
+    2009), which corresponds to an infinitely wide layer of random ReLU features. Keys and pixels p
+    are scaled to unit norm.
 
     Attributes
     ----------
     share
         The weight a of the arc-cosine kernel.
     pixels
-        How many of a vector's last entries are p; all others are the key.
+        The number of a vector's last entries that are p; all others are the key.
     sigma
         The width of the Gaussian kernel.
     """
@@ -45,47 +46,47 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel (N, M) of whole multiples of UNIT, float64: queries (N, d) and rows (M, d)."""
+        """Compute the kernel (N, M) of queries (N, d) and rows (M, d), float64 multiples of UNIT."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
-            return _arc_cosine(queries, rows)
-        pixel_kernel = _gaussian(queries[:, split:], rows[:, split:], self.sigma)
+            return _compute_arc_cosine(queries, rows)
+        pixel_kernel = _compute_gaussian(queries[:, split:], rows[:, split:], self.sigma)
         if not split:
             return pixel_kernel
-        key_kernel = _arc_cosine(queries[:, :split], rows[:, :split])
+        key_kernel = _compute_arc_cosine(queries[:, :split], rows[:, :split])
         return self.share * key_kernel + (1 - self.share) * pixel_kernel
 
 
-def _arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
+def _compute_arc_cosine(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     cosines = _compute_cosines(queries, rows)
     sines = np.sqrt(1 - cosines**2)
     return (sines + (np.pi - np.arccos(cosines)) * cosines) / np.pi
 
 
-def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
-    """Return the Gaussian kernel (N, M) of vectors scaled to unit length."""
-    # exp(-|p - p'|^2 / (2 sigma^2)), where |p - p'|^2 = 2 - 2 cos t at unit length
+def _compute_gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray:
+    """Compute the Gaussian kernel (N, M) of vectors scaled to unit norm."""
+    # exp(-|p - p'|^2 / (2 sigma^2)), where |p - p'|^2 = 2 - 2 cos t at unit norm
     return np.exp((_compute_cosines(queries, rows) - 1) / sigma**2)
 
 
 def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the cosine of each query (N, d) and each row (M, d): (N, M).
+    """Compute the cosine of each query (N, d) with each row (M, d): (N, M).
 
-    The vectors hold whole numbers, so products and squared lengths are exact sums, and do not
-    depend on the order of summation.
+    The vectors contain integers, so products and squared norms are exact sums, which do not depend
+    on the order of summation.
     """
-    # einsum: a square of all rows would be another copy of them for each block of queries
+    # einsum avoids a squared copy of all rows for each block of queries.
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
     lengths = np.sqrt(squared_query_lengths)[:, None] * np.sqrt(squared_row_lengths)
-    # a vector of zeros has no angle: as if it were at a right angle to all
+    # A zero vector has no angle; it is treated as orthogonal to all others.
     return np.clip(queries @ rows.T / np.where(lengths > 0, lengths, 1), -1, 1)
 
 
 class KernelHead(nn.Module):
-    """Logits (K(x, .) A + shares) / temperature of classes with rows. In float64.
+    """A head with logits (K(x, .) A + shares) / temperature for classes with rows, in float64.
 
-    The last three are None if it was read from a file.
+    The last three attributes are None if it was read from a file.
 
     Attributes
     ----------
@@ -94,11 +95,11 @@ class KernelHead(nn.Module):
     dual
         (n, C), A / temperature.
     shares
-        (C,), of the classes / temperature.
+        (C,), the class shares / temperature.
     sums
-        Counts of the rows.
+        The number of rows in each class.
     temperature, constant
-        As those of `Head`.
+        As in `Head`.
     """
 
     rows: Tensor
@@ -119,14 +120,14 @@ class KernelHead(nn.Module):
         self.eval()
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Take as many rows as there are in the file."""
+        """Load weights, with as many rows as the file has."""
         for name in ("rows", "dual"):
             if name in state_dict:
                 setattr(self, name, torch.empty_like(state_dict[name]))
         return super().load_state_dict(state_dict, *args, **kwargs)
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Return the logits (B, C) of keys (B, d), both float32."""
+        """Compute logits (B, C) of keys (B, d), both float32."""
         rows = _to_multiples(to_host(self.rows).numpy())
         queries = _to_multiples(round_keys(to_host(keys).numpy()))
         logits = np.empty((len(queries), len(self.shares)))
@@ -145,16 +146,16 @@ def fit_kernel_ridge(
     penalties: Sequence[float],
     temperature: float | None,
 ) -> KernelHead:
-    """Fit kernel ridge regression to one-hot labels, centered by the shares of the classes.
+    """Fit kernel ridge regression to one-hot labels, centered by the class shares.
 
-    It solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel of all rows.
+    Solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel of all rows.
 
     Parameters
     ----------
     penalties
-        Candidates. The one with the smallest log loss of left-out rows is used.
+        Candidates, of which the one with the smallest leave-one-out log loss is used.
     temperature
-        Divisor of the logits; None: the one that minimizes that loss.
+        Divisor of the logits; by default, the one that minimizes that loss.
     """
     present = sums.counts > 0
     keys = round_keys(rows.keys)
@@ -186,16 +187,16 @@ def fit_kernel_ridge(
 def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
-    """Return the logits (N, C) of each row from `fit_kernel_ridge` on all other rows, at temperature 1.
+    """Predict each row's logits (N, C) with `fit_kernel_ridge` on all other rows, at temperature 1.
 
     They are computed in closed form (`_predict_left_out`).
 
     Parameters
     ----------
     keys
-        Keys of the rows, (N, d).
+        Keys (N, d) of the rows.
     labels
-        Their classes, (N,).
+        Class indices (N,) of the rows.
     """
     sums = Sums.empty(classes, keys.shape[1], seconds=False)
     sums.add(keys, labels)
@@ -216,9 +217,9 @@ class _Targets(NamedTuple):
     Attributes
     ----------
     classes
-        (N,) places among the classes with rows.
+        (N,), indices among the classes with rows.
     shares
-        (C',) of these.
+        (C',), the shares of these classes.
     centered
         (N, C'), onehot(y) - n_c / n.
     """
@@ -243,14 +244,15 @@ def _solve_dual(factor: Tensor, targets: _Targets) -> np.ndarray:
 def _measure_left_out_loss(
     factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
 ) -> tuple[float, float]:
-    """Return the log loss of rows that are left out, and the temperature: a given one, or that of the least loss.
+    """Compute the leave-one-out log loss, and return it with its temperature.
 
-    At most LEFT_OUT rows are answered, every n-th.
+    temperature: by default, the one with the smallest loss. At most MAX_LEFT_OUT rows are used,
+    every n-th.
     """
     count = len(targets.classes)
     if count < 2 or len(targets.shares) < 2:
-        return 0.0, temperature or NOT_KNOWN
-    rows = np.arange(0, count, -(-count // LEFT_OUT))
+        return 0.0, temperature or DEFAULT_TEMPERATURE
+    rows = np.arange(0, count, -(-count // MAX_LEFT_OUT))
     predicted = _predict_left_out(factor, dual, targets, rows)
     return measure_loss(predicted, targets.classes[rows], temperature)
 
@@ -258,10 +260,10 @@ def _measure_left_out_loss(
 def _predict_left_out(
     factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
 ) -> np.ndarray:
-    """Return the predicted shares (R, C') of rows, each by a fit to all other rows.
+    """Predict shares (R, C') of rows, each with a fit to all other rows.
 
-    The closed form of the prediction of row i is y_i - A_i / (M^-1)_ii, with M = K + penalty I. The
-    shares of the classes, which center the targets, are still those of all rows.
+    In closed form, the prediction for row i is y_i - A_i / (M^-1)_ii, with M = K + penalty I. The
+    class shares, which center the targets, are still those of all rows.
     """
     unit = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
     unit[torch.from_numpy(rows), torch.arange(len(rows))] = 1
@@ -279,7 +281,7 @@ def _factor_gram(gram: np.ndarray, added: float) -> Tensor:
 
 
 def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
-    """Return the kernel (n, n) of rounded keys, its lower half."""
+    """Compute the lower half of the kernel matrix (n, n) of rounded keys."""
     multiples = _to_multiples(keys)
     gram = np.zeros((len(multiples), len(multiples)))
     for start in range(0, len(multiples), BLOCK):
@@ -289,5 +291,5 @@ def _compute_gram(kernel: Kernel, keys: np.ndarray) -> np.ndarray:
 
 
 def _to_multiples(keys: np.ndarray) -> np.ndarray:
-    """Return keys as whole multiples of UNIT, float64."""
+    """Convert keys to integer multiples of UNIT, as float64."""
     return keys.astype(np.float64) / UNIT

@@ -18,11 +18,11 @@ from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.networks.closed_form import Head
 
 TOLERANCE = 1e-9  # norm of the gradient at which training has converged
-LIMIT = 100  # Newton steps of a training
+LIMIT = 100  # maximum number of Newton steps
 
 
 class NoisyHead(Head):
-    """A linear head without biases that answers with weight + noise, (C, d) each.
+    """A linear head without biases that predicts with weight + noise, (C, d) each.
 
     Only their sum may be published. Neither training nor removal uses the noise
     (docs/methods/newton.md).
@@ -35,15 +35,15 @@ class NoisyHead(Head):
         self.register_buffer("noise", torch.from_numpy(noise))
 
     def forward(self, keys: Tensor) -> Tensor:
-        """Return logits (B, C) of keys (B, d), both float32."""
-        return (keys.double() @ self.published_weight().T).float()
+        """Compute logits (B, C) of keys (B, d), both float32."""
+        return (keys.double() @ self.compute_published_weight().T).float()
 
-    def published_weight(self) -> Tensor:
-        """Return the weights (C, d) that answer, and that a certificate covers."""
+    def compute_published_weight(self) -> Tensor:
+        """Compute the published weights (C, d), which a certificate covers."""
         return self.weight + self.noise
 
     def with_weight(self, weight: Tensor, noise: Tensor | None = None) -> "NoisyHead":
-        """Return a copy with other weights, and with other noise if given."""
+        """Return a copy with other weights, and other noise if given."""
         head = copy.deepcopy(self)
         head.weight = weight
         if noise is not None:
@@ -53,7 +53,7 @@ class NoisyHead(Head):
 
 @dataclass(frozen=True)
 class Objective:
-    """L over rows.
+    """The objective L of a set of rows.
 
     Attributes
     ----------
@@ -76,18 +76,18 @@ class Objective:
 
     @property
     def curvature(self) -> float:
-        """A lower bound on the eigenvalues of the Hessian of L: lam n, those of the L2 term."""
+        """A lower bound on the eigenvalues of L's Hessian: lam n, from the L2 term."""
         return self.lam * len(self.keys)
 
-    def gradient(self, weight: Tensor) -> Tensor:
-        """Return the gradient (C, d) at weights (C, d)."""
+    def compute_gradient(self, weight: Tensor) -> Tensor:
+        """Compute the gradient (C, d) at weights (C, d)."""
         # dL/dw_c = sum_i (sigmoid(<w_c, k_i>) - [i is of class c]) k_i + lam n w_c
         residuals = (self.keys @ weight.T).sigmoid() - one_hot(self.labels, len(weight))
         return residuals.T @ self.keys + self.curvature * weight
 
-    def newton_step(self, weight: Tensor) -> Tensor:
+    def take_newton_step(self, weight: Tensor) -> Tensor:
         """Return the weights after a Newton step."""
-        gradient = self.gradient(weight)
+        gradient = self.compute_gradient(weight)
         probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
         step = torch.zeros_like(weight)
@@ -96,28 +96,29 @@ class Objective:
             hessian = self.keys.T @ ((p * (1 - p))[:, None] * self.keys) + ridge
             factor = torch.linalg.cholesky(hessian)
             step[head] = torch.cholesky_solve(gradient[head, :, None], factor)[:, 0]
-        # Far from the optimum a whole step may overshoot: halve it until the gradient shrinks.
+        # Far from the optimum, a full step may overshoot, so halve it until the gradient shrinks.
         for halvings in range(30):
             candidate = weight - 0.5**halvings * step
-            if norm(self.gradient(candidate)) < norm(gradient):
+            if compute_norm(self.compute_gradient(candidate)) < compute_norm(gradient):
                 return candidate
-        return weight  # no step makes the gradient smaller: only rounding is left
+        return weight  # no step reduces the gradient, so only rounding errors remain
 
     def solve(self, weight: Tensor) -> Tensor:
-        """Make Newton steps from `weight` until the gradient is at most TOLERANCE.
+        """Take Newton steps from `weight` until the gradient's norm is at most TOLERANCE.
 
-        Raises ValueError if that takes more than LIMIT steps.
+        Raises ValueError if this takes more than LIMIT steps.
         """
         for _ in range(LIMIT):
-            if norm(self.gradient(weight)) <= TOLERANCE:
+            if compute_norm(self.compute_gradient(weight)) <= TOLERANCE:
                 return weight
-            weight = self.newton_step(weight)
+            weight = self.take_newton_step(weight)
+        gradient_norm = compute_norm(self.compute_gradient(weight))
         raise ValueError(
-            f"the gradient is still {norm(self.gradient(weight)):.1g} after {LIMIT} Newton steps:"
+            f"the gradient is still {gradient_norm:.1g} after {LIMIT} Newton steps:"
             f" raise newton.lam ({self.lam:g})"
         )
 
 
-def norm(gradient: Tensor) -> float:
-    """Return the norm of a gradient over all heads."""
+def compute_norm(gradient: Tensor) -> float:
+    """Compute the norm of a gradient over all heads."""
     return float(to_host(gradient.norm()))

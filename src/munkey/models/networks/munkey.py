@@ -25,7 +25,7 @@ class MunkeyArchitecture(ViTArchitecture):
         The length m of a token; None before loading.
     head
         The constants of the head on the memory's keys whose logits are added, as `read_added_head`
-        reads them; None for no such head, or before loading.
+        reads them; None without such a head, or before loading.
     """
 
     architecture: str
@@ -49,11 +49,11 @@ class Pathways(NamedTuple):
 
 
 class Munkey(ViT):
-    """A ViT that reads one exemplar token beside the image: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
+    """A ViT that reads an exemplar token along with the image: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
 
-    z_i are the patch embeddings, v is the exemplar token, h_psi the adapter, and P the dropout of a
-    pathway, which puts a learned null token in its place. Also Direct Key (app. D.1): there the
-    memory has each sample's frozen key instead of a learnable token.
+    z_i are the patch embeddings, v is the exemplar token, h_psi the adapter, and P pathway dropout,
+    which replaces a pathway by a learned null token. The variant Direct Key (app. D.1) uses the same
+    network, but its memory has each sample's frozen key instead of a learnable token.
     """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
@@ -70,7 +70,7 @@ class Munkey(ViT):
         image_dropped: Tensor | None = None,
         token_dropped: Tensor | None = None,
     ) -> Tensor:
-        """Return logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
+        """Compute logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
 
         Where `image_dropped` (B,) is true, the null image replaces every patch embedding, before
         the position is added [ours]. Where `token_dropped` (B,) is true, the null token replaces
@@ -86,7 +86,7 @@ class Munkey(ViT):
         image_dropped: Tensor | None,
         token_dropped: Tensor | None,
     ) -> Pathways:
-        """Return the input of the backbone, with pathways dropped as in `forward`."""
+        """Compute the backbone's input, with pathways dropped as in `forward`."""
         patches = self.patch_embed(images)  # z_i: (B, n, width)
         exemplar = self.adapter(tokens)  # v' = h_psi(v): (B, width)
         # P(u, null, gamma) = gamma u + (1 - gamma) null (sec. 3.2), gamma = 0 where dropped.
@@ -110,15 +110,15 @@ class DeepPrompt(Munkey):
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         for block, length in zip(self.blocks, self.output_lengths(), strict=True):
             prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
-            # The exemplar token's own output, the last one, is left out.
+            # The exemplar token's own output, which is the last, is dropped.
             sequence = block(prompted, length or sequence.shape[1])  # (B, 1 + n, width)
         return self.forward_head(sequence)
 
 
 class CrossAttention(nn.Module):
-    """Queries from [CLS] and patches (B, n, width), keys and values from exemplars (B, e, width).
+    """Cross-attention from [CLS] and patches (B, n, width) to exemplars (B, e, width) (app. D.1).
 
-    App. D.1. With a single exemplar token the softmax is 1: every query gets that token's value.
+    With a single exemplar token, the softmax is 1, so every query gets that token's value.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -197,9 +197,9 @@ def predict_queries(
     settings: InferenceSettings,
     cut: Cut = None,
 ) -> Tensor:
-    """Return logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
+    """Compute logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
-    A query without neighbors, as with an empty memory, gets the null token.
+    A query without neighbors, such as with an empty memory, gets the null token.
 
     Parameters
     ----------
@@ -209,14 +209,15 @@ def predict_queries(
     present = nearest.rows != NOBODY  # (B, K)
     has_token = present.any(dim=1) & (cut != "token")  # (B,)
     if len(memory):
-        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m); absent ones get weight 0
+        tokens = memory.tokens[nearest.rows.clamp(min=0)]  # (B, K, m); absent rows get weight 0
     else:
         token_dim = memory.tokens.shape[1]
         tokens = torch.zeros(*nearest.rows.shape, token_dim, device=nearest.rows.device)
     # w_j, softmax over cosines, and v_j; with P = 1 pass, their weighted average (app. D.1).
     tokens, weights = fuse(tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
     passes = tokens.shape[1]
-    # Without a token all P passes read the null token and agree, so any weights that sum to 1 do.
+    # Without a token, all P passes read the null token and agree, so the weights only need to sum
+    # to 1.
     equal_weights = torch.full_like(weights, 1 / passes)
     weights = torch.where(has_token[:, None], weights, equal_weights)
 

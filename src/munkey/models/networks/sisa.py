@@ -1,4 +1,4 @@
-"""SISA's network: an ensemble of ViTs, each with its checkpoints (Bourtoule et al. 2021)."""
+"""SISA's network: an ensemble of ViTs with checkpoints (Bourtoule et al. 2021)."""
 
 import math
 from dataclasses import dataclass, fields
@@ -19,7 +19,7 @@ class SisaArchitecture(ViTArchitecture):
     shards
         The number of ViTs.
     slices
-        The number of checkpoints of each ViT.
+        The number of checkpoints per ViT.
     """
 
     shards: int
@@ -48,7 +48,7 @@ class Sisa(nn.Module):
         return cast(ViT, self.states[shard * self.slices + part])
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return the log of the shards' mean probability, (B, classes), of images (B, 3, S, S)."""
+        """Compute the log of the shards' mean probability (B, classes) for images (B, 3, S, S)."""
         log_probabilities = []
         for shard in range(self.shards):
             model = self.state(shard, self.slices - 1)

@@ -43,7 +43,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 class Attention(nn.Module):
     """Multi-head self-attention over (B, n, width).
 
-    Only the first `length` tokens are queries; None: all of them.
+    Only the first `length` tokens are queries; by default, all tokens.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -61,7 +61,7 @@ class Attention(nn.Module):
 
 
 class MLP(nn.Module):
-    """Two linear layers with GELU between them, token by token."""
+    """Two linear layers with GELU in between, applied to each token."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -75,7 +75,7 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Pre-norm transformer block: (B, n, width) -> (B, length, width).
 
-    It attends to all tokens and returns the first `length`. After the last block only [CLS] counts.
+    It attends to all tokens and returns the first `length`; only [CLS] is used after the last block.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -118,12 +118,12 @@ class ViT(nn.Module):
         self.head = nn.Linear(a.width, a.classes)
 
     def forward(self, images: Tensor) -> Tensor:
-        """Return logits (B, classes) of normalized images (B, 3, S, S)."""
+        """Compute logits (B, classes) of normalized images (B, 3, S, S)."""
         patches = self.patch_embed(images)  # (B, n, width)
         return self.classify(patches)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
-        """Return logits (B, classes) from patch embeddings (B, n, width).
+        """Compute logits (B, classes) from patch embeddings (B, n, width).
 
         Extra tokens (B, e, width) are appended without a position embedding [ours].
         """
@@ -135,7 +135,7 @@ class ViT(nn.Module):
         return self.forward_head(sequence)
 
     def output_lengths(self) -> list[int | None]:
-        """Return how many tokens each block returns: all (None), and only [CLS] for the last one."""
+        """Return how many tokens each block returns: all (None), or only [CLS] for the last block."""
         return [None] * (len(self.blocks) - 1) + [1]
 
     def embed_positions(self, patches: Tensor) -> Tensor:
@@ -144,11 +144,11 @@ class ViT(nn.Module):
         return torch.cat([cls, patches], dim=1) + self.pos_embed
 
     def forward_head(self, sequence: Tensor) -> Tensor:
-        """Return logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
+        """Compute logits (B, classes) from [CLS], the first token of a sequence (B, n, width)."""
         return self.head(self.norm(sequence[:, 0]))
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw all weights: layers by `initialize_layer`, [CLS] and positions as in timm."""
+        """Initialize all weights: layers with `initialize_layer`, [CLS] and positions as in timm."""
         for module in self.modules():
             initialize_layer(module, generator)
         nn.init.normal_(self.cls_token, std=1e-6, generator=generator)
@@ -156,7 +156,7 @@ class ViT(nn.Module):
 
 
 def initialize_layer(module: nn.Module, generator: torch.Generator) -> None:
-    """Draw weights uniformly within 1/sqrt(fan-in), PyTorch's default [ours]; biases 0, norms 1."""
+    """Draw weights uniformly within 1/sqrt(fan-in), PyTorch's default [ours]; set biases to 0."""
     if isinstance(module, nn.Linear | nn.Conv2d):
         bound = module.weight[0].numel() ** -0.5
         nn.init.uniform_(module.weight, -bound, bound, generator=generator)
@@ -173,9 +173,9 @@ NetworkT = TypeVar("NetworkT", bound=nn.Module)
 def build_on_cpu(make: Callable[[], NetworkT], generator: torch.Generator | None) -> NetworkT:
     """Build a network on the CPU.
 
-    Its weights are drawn by its method `initialize`, or left unset without a generator.
+    Its method `initialize` draws the weights; without a generator, they stay uninitialized.
     """
-    # On the meta device layers draw nothing, so torch's global generator stays as it is.
+    # On the meta device, layers draw no random numbers, so torch's global generator is unchanged.
     with torch.device("meta"):
         network = make()
     network = network.to_empty(device="cpu")

@@ -51,7 +51,7 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     """
     import torch
 
-    from munkey.models.networks.logistic import TOLERANCE, Objective, norm
+    from munkey.models.networks.logistic import TOLERANCE, Objective, compute_norm
 
     assert system.memory is not None
     head = cast("NoisyHead", system.copy_model())
@@ -63,8 +63,8 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     objective = Objective.from_memory(memory, float(family_settings["lam"]))
     weight = head.weight
     for steps in range(1, LIMIT + 1):
-        weight = objective.newton_step(weight)
-        residual = norm(objective.gradient(weight))
+        weight = objective.take_newton_step(weight)
+        residual = compute_norm(objective.compute_gradient(weight))
         # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
         # are the retrained ones, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
