@@ -306,7 +306,9 @@ class RelearnSettings(Section):
         return self
 
 
-MOST_APART = 0.4  # of the training set: another pool of this size lies apart and leaves something
+MAX_DRAWN_POOL = (
+    0.4  # of the training set: another pool of this size lies apart and leaves something
+)
 
 
 class AuditSettings(Section):
@@ -339,9 +341,9 @@ class AuditSettings(Section):
 
     @model_validator(mode="after")
     def _apart(self) -> Self:
-        if self.draw and (self.pool_of != "random" or self.pool > MOST_APART):
+        if self.draw and (self.pool_of != "random" or self.pool > MAX_DRAWN_POOL):
             raise ValueError(
-                f"draw = {self.draw} must be 0, but for random pools of at most {MOST_APART}"
+                f"draw = {self.draw} must be 0, but for random pools of at most {MAX_DRAWN_POOL}"
             )
         return self
 

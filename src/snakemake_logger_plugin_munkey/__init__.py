@@ -18,7 +18,7 @@ from snakemake.logging import ColorizingTextHandler
 from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from munkey.core.console import duration, pluralize
+from munkey.core.console import format_duration, pluralize
 from munkey.experiment.run.job import IN_TERMINAL
 from munkey.experiment.run.outcome import SEEN, STOPPED, FailedJob
 
@@ -132,7 +132,9 @@ class LogHandler(LogHandlerBase):
     def end(self, job: Job) -> None:
         seconds = time.monotonic() - job.start
         self.seconds[job.rule].append(seconds)
-        self.say(f"{self.percent:>5}  {self.time_left:20}  {duration(seconds):>9}  {job.message}")
+        self.say(
+            f"{self.percent:>5}  {self.time_left:20}  {format_duration(seconds):>9}  {job.message}"
+        )
 
     @property
     def percent(self) -> str:
@@ -167,7 +169,7 @@ class LogHandler(LogHandlerBase):
         if remaining <= 0 or not busy:
             return ""
         # As many jobs at once as so far will do the rest.
-        return f"about {duration(remaining * (now - self.start) / busy)} left"
+        return f"about {format_duration(remaining * (now - self.start) / busy)} left"
 
     def tick(self) -> None:
         while not self.closed.wait(TICK_S):

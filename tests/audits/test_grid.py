@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from munkey.audits.grid import Setting, make_grid_rows
-from munkey.core.diverged import make_nan_answers
+from munkey.core.diverged import make_nan_logits
 from munkey.core.files import read_npz, write_npz
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.tables.audits import grid_table
@@ -92,7 +92,7 @@ def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(set
     point, forgotten = setting
     write_npz(
         tmp_path / "gone.npz",
-        make_nan_answers(read_npz(point["after"][0], "ids", "labels", "splits"), 2, "why; log: x"),
+        make_nan_logits(read_npz(point["after"][0], "ids", "labels", "splits"), 2, "why; log: x"),
     )
     gone = Setting(
         **{

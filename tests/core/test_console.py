@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from munkey.core.console import duration, pluralize, progress
+from munkey.core.console import format_duration, pluralize, progress
 
 
 @pytest.mark.parametrize("items", [range(3), (i for i in range(3))], ids=["sized", "unsized"])
@@ -65,4 +65,4 @@ def test_a_number_comes_with_its_noun(count, said):
     ],
 )  # fmt: skip
 def test_a_length_of_time_in_words(seconds, expected):
-    assert duration(seconds) == expected
+    assert format_duration(seconds) == expected

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from munkey.core.diverged import make_nan_answers
+from munkey.core.diverged import make_nan_logits
 from munkey.core.files import write_npz
 from munkey.evaluation.paired import COLUMNS, compare_pair, compare_systems
 from munkey.evaluation.records import Evaluation
@@ -63,7 +63,7 @@ def test_every_pair_of_systems_has_a_line_but_for_those_that_diverged(tmp_path):
             logits = np.eye(2, dtype=np.float32)[answers.get(method, labels)]
             predictions = {"ids": np.arange(10), "labels": labels, "splits": splits}
             if method == "gone" and seed == 1:
-                predictions = make_nan_answers(predictions, 2, "the loss is not finite")
+                predictions = make_nan_logits(predictions, 2, "the loss is not finite")
             file = str(tmp_path / f"{method}{seed}.npz")
             write_npz(file, {"logits": logits} | predictions)
             runs.append(Evaluation("digits", "", "0.1", seed, method, file, "", "", ""))

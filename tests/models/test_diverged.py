@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from munkey.core.diverged import DivergedError, explain_divergence, make_nan_answers
+from munkey.core.diverged import DivergedError, explain_divergence, make_nan_logits
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system as systems
 from munkey.models.family import Architecture, System
@@ -42,6 +42,6 @@ def test_the_reason_keeps_the_log_of_the_job_where_it_began():
 
 
 def test_its_answers_are_nan_and_carry_the_reason():
-    arrays = make_nan_answers({"ids": torch.arange(4).numpy()}, 3, WHY)
+    arrays = make_nan_logits({"ids": torch.arange(4).numpy()}, 3, WHY)
     assert arrays["logits"].shape == (4, 3) and explain_divergence(arrays) == WHY
     assert explain_divergence({"logits": arrays["logits"]}) == ""

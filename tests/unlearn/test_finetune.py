@@ -13,7 +13,7 @@ from munkey.models.family import FAMILIES, System
 from munkey.models.networks.vit import ViT
 from munkey.unlearn.contract import Tuning
 from munkey.unlearn.finetune import distillation_loss, endless_batches, mislabel
-from munkey.unlearn.methods.l1_sparse import penalized_weights
+from munkey.unlearn.methods.l1_sparse import select_penalized_weights
 from tests.unlearn.world import (
     ARCHITECTURE,
     STAGE,
@@ -101,11 +101,11 @@ def test_cf_k_starts_from_the_trained_head() -> None:
 
 def test_the_l1_penalty_covers_the_matrices_of_the_blocks_and_nothing_else() -> None:
     model = fresh_copy()
-    assert penalized_weights(model).keys() == MATRICES
+    assert select_penalized_weights(model).keys() == MATRICES
     assert {
         name
         for name, p in model.named_parameters()
-        if any(p is q for q in penalized_weights(model).values())
+        if any(p is q for q in select_penalized_weights(model).values())
     } == MATRICES
 
 

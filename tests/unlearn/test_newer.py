@@ -7,7 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from munkey.unlearn.contract import Tuning
-from munkey.unlearn.methods.sfron import adaptive_mean
+from munkey.unlearn.methods.sfron import compute_adaptive_mean
 from tests.unlearn.world import (
     WHOLE,
     original,
@@ -205,8 +205,8 @@ def test_sfron_may_move_key_biases_which_matter_to_neither_set() -> None:
 
 def test_sfrons_losses_count_less_the_higher_they_are() -> None:
     losses = torch.tensor([1.0, 4.0], requires_grad=True)
-    found = adaptive_mean(losses, 0.5)  # weights 1 and 1/2, scaled to 2/3 and 1/3
+    found = compute_adaptive_mean(losses, 0.5)  # weights 1 and 1/2, scaled to 2/3 and 1/3
     found.backward()
     assert found.item() == pytest.approx(2.0)
     assert losses.grad is not None and losses.grad.tolist() == pytest.approx([2 / 3, 1 / 3])
-    assert adaptive_mean(torch.tensor([1.0, 4.0]), 0.0).item() == pytest.approx(2.5)
+    assert compute_adaptive_mean(torch.tensor([1.0, 4.0]), 0.0).item() == pytest.approx(2.5)

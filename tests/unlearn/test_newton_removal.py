@@ -95,7 +95,7 @@ def test_it_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> Non
         removed(original(), epsilon=epsilon)[1].facts["steps"] for epsilon in (1.0, 1e-3, 1e-5)
     ]
     assert steps == sorted(steps) and steps[0] < steps[2]
-    with pytest.raises(ValueError, match="over the budget of 1e-09: retrain instead"):
+    with pytest.raises(ValueError, match="above the budget of 1e-09: retrain instead"):
         removed(original(), epsilon=1e-9)
     with pytest.raises(ValueError, match="epsilon"):
         removed(original(), epsilon=1.5)  # the proof ends at 1

@@ -161,7 +161,7 @@ def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.Mon
     ("name", "words"),
     [
         ("msg", "Conv2d in this network$"),
-        ("msg-linear", r"Linear in this network, in a part '\.blocks\.'"),
+        ("msg-linear", r"Linear in this network below '\.blocks\.'"),
     ],
 )
 def test_msg_refuses_a_network_without_layers_that_it_could_renew(name: str, words: str) -> None:

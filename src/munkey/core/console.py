@@ -56,7 +56,7 @@ def pluralize(count: int, noun: str) -> str:
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration: 0.4 s, 12 s, 4 min, 2 h 5 min."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"

@@ -24,7 +24,7 @@ class DivergedError(ValueError):
         return f"{message}{LOG}{log}"
 
 
-def make_nan_answers(
+def make_nan_logits(
     arrays: Mapping[str, np.ndarray], classes: int, why: str
 ) -> dict[str, np.ndarray]:
     """Return the answers of a diverged model: NaN.

@@ -77,7 +77,7 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in abandoned_files(path):
+    for leftover in find_abandoned_files(path):
         leftover.unlink(missing_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
     os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
@@ -96,7 +96,7 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
-def abandoned_files(path: Path) -> Iterator[Path]:
+def find_abandoned_files(path: Path) -> Iterator[Path]:
     """Find temporary files that processes left beside `path` when they were killed."""
     candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
     pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"

@@ -21,7 +21,7 @@ def disable_tf32() -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
-def name() -> str:
+def get_name() -> str:
     """Return the model of the GPU."""
     return torch.cuda.get_device_name()
 
@@ -70,7 +70,7 @@ def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)
 
 
-def loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
+def make_loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
     """Make a scaler for the loss of a training in float16."""
     return torch.amp.GradScaler(device, enabled=enabled)
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
-from munkey.core.diverged import DIVERGED, DivergedError, make_nan_answers
+from munkey.core.diverged import DIVERGED, DivergedError, make_nan_logits
 from munkey.core.files import read_json, write_npz
 from munkey.data import forget_sets, prepared
 from munkey.data.prepared import Dataset
@@ -123,4 +123,4 @@ def _answer_nothing(images: Path, logits: Path, pool: list[Path], why: str) -> N
     arrays = {"ids": ids, "labels": dataset.labels[rows], "splits": dataset.splits[rows]}
     if dataset.units:
         arrays["units"] = np.array([dataset.units[row] or "" for row in rows])
-    write_npz(logits, make_nan_answers(arrays, len(dataset.classes), why))
+    write_npz(logits, make_nan_logits(arrays, len(dataset.classes), why))

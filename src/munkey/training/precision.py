@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 import torch
 from torch import Tensor
 
-from munkey.core.gpu import autocast, loss_scaler
+from munkey.core.gpu import autocast, make_loss_scaler
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
@@ -22,7 +22,7 @@ class Precision:
             name = "float32" if device == "cpu" else "bfloat16"  # not every CPU has bfloat16
         self.name = name
         self.device = device
-        self.scaler = loss_scaler(device, enabled=self.name == "float16")
+        self.scaler = make_loss_scaler(device, enabled=self.name == "float16")
 
     def forward(self) -> AbstractContextManager[object]:
         """Return the context for a forward pass."""

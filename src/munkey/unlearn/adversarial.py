@@ -1,4 +1,4 @@
-"""Adversarial images of the smallest radius (AMUN): untargeted L2 PGD in a ball that doubles."""
+"""Adversarial images with the smallest radius (AMUN): untargeted L2 PGD in growing balls."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class AttackResult(NamedTuple):
         (B,) classes.
     radius
         (B,) float64, the radius of the ball in which the attack succeeded: 0 for an image that was
-        misclassified from the start, inf if no ball was large enough.
+        misclassified from the start, and inf if no ball was large enough.
     """
 
     images: Tensor
@@ -36,24 +36,26 @@ def list_doubling_radii(first: float, cap: float) -> list[float]:
 
 
 def untargeted_l2(
-    answer: Callable[[Tensor], Tensor],
+    predict_logits: Callable[[Tensor], Tensor],
     clean: Tensor,
     labels: Tensor,
     radii: Sequence[float],
     steps: int,
     stride: float,
 ) -> AttackResult:
-    """Move each image until `answer` (pixels -> logits) misclassifies it.
+    """Move each image until it is misclassified.
 
-    In a ball of each radius in turn, an image makes `steps` steps of length stride * radius along
-    the L2-normalized gradient of the cross-entropy. After each step it is projected into the ball
-    around the clean image and clamped to [0, 1]. An image leaves the batch at its first error, so
-    one that is misclassified from the start stays clean. The others go on from where they are in
-    the next ball. An image with a zero gradient never succeeds. Reads back, at every step, which
-    images err.
+    In a ball of each radius in turn, each image takes `steps` steps of length stride * radius along
+    the L2-normalized gradient of the cross-entropy. After each step, it is projected into the ball
+    around the clean image and clamped to [0, 1]. An image leaves the batch as soon as it is
+    misclassified, so one that is misclassified from the start stays clean. The others continue in
+    the next ball from where they are. For an image with a zero gradient, the attack fails. Each
+    step waits for the device, to read which images are misclassified.
 
     Parameters
     ----------
+    predict_logits
+        A function from pixels to logits.
     clean
         (B, 3, H, W) in [0, 1].
     labels
@@ -63,14 +65,14 @@ def untargeted_l2(
     predicted = labels.clone()
     radius = torch.full((len(clean),), torch.inf, dtype=torch.float64, device=clean.device)
     active = torch.arange(len(clean), device=clean.device)  # positions still classified correctly
-    # One forward pass at each of these radii. The first looks at the clean images, in a ball of
-    # radius 0; each following one at the result of a step.
+    # There is one forward pass at each of these radii: the first on the clean images, in a ball of
+    # radius 0, and each of the others on the result of a step.
     balls = [0.0]
     for ball in radii:
         balls += [ball] * steps
     next_balls = [*balls[1:], None]  # no step follows the last pass
     for current_ball, next_ball in zip(balls, next_balls, strict=True):
-        classes, directions = _find_steepest_ascent(answer, images[active], labels[active])
+        classes, directions = _find_steepest_ascent(predict_logits, images[active], labels[active])
         is_wrong = classes != labels[active]
         predicted[active[is_wrong]] = classes[is_wrong]
         radius[active[is_wrong]] = current_ball
@@ -84,7 +86,7 @@ def untargeted_l2(
 
 
 def _find_steepest_ascent(
-    answer: Callable[[Tensor], Tensor],
+    predict_logits: Callable[[Tensor], Tensor],
     images: Tensor,
     labels: Tensor,
 ) -> tuple[Tensor, Tensor]:
@@ -93,9 +95,9 @@ def _find_steepest_ascent(
     The loss is the cross-entropy. A direction has an L2 norm of 1, or is 0 where the loss is flat.
     """
     images = images.detach().requires_grad_()
-    logits = answer(images)
+    logits = predict_logits(images)
     # With m = log sum_{j != y} exp z_j - z_y, the cross-entropy is log(1 + exp m). Its gradient has
-    # the direction of that of m, but vanishes in float32 where the model is confident. So use m.
+    # the same direction as m's, but vanishes in float32 where the model is confident. So use m.
     is_true_class = F.one_hot(labels, logits.shape[1]).bool()
     other_logits = logits.masked_fill(is_true_class, -torch.inf)
     true_logits = logits.gather(1, labels[:, None])[:, 0]

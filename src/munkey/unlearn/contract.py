@@ -2,13 +2,13 @@
 
 A method is a function (system, request, settings) -> System. It
 
-- returns a new system that shares no storage with its input, and leaves the input untouched;
+- returns a new system that shares no storage with its input, and leaves the input unchanged;
 - draws random numbers only from `request.generator`;
 - uses only the data that it declares in `needs`;
-- measures accuracy only if it is defined by it, as SCRUB's rewinding is.
+- measures accuracy only if its definition requires this, as SCRUB's rewinding does.
 
-Snakemake imports the module of each method while it plans, so methods import torch inside the
-function. docs/extending.md shows how to add one.
+Snakemake imports every method's module for planning, so methods import torch inside the function.
+docs/extending.md shows how to add a method.
 """
 
 from collections.abc import Callable
@@ -48,7 +48,7 @@ class TuningSettings(Section):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What all methods that fine-tune share (app. B.2).
+    """Fine-tuning settings that all methods share (app. B.2).
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ class Tuning:
     base_lr : float
         `train.lr`, the original's learning rate.
     augment : Augmentation
-        The random crops that the original was trained on.
+        The original's random crops in training.
     precision : str
-        The number format that the original was trained in.
+        The original's number format in training.
     """
 
     settings: FinetuneSettings
@@ -70,18 +70,18 @@ class Tuning:
 
 @dataclass
 class Request:
-    """What a method may use to forget, and where it reports to.
+    """What a method may use to forget, and where it reports.
 
     Parameters
     ----------
     forget_ids : ndarray of int64, shape (n,)
         Ids of the samples to forget, in ascending order.
     generator : torch.Generator
-        The only source of random numbers. It lies on the CPU.
+        The only source of random numbers, on the CPU.
     device : str
-        "cpu" or "cuda": where the system lies, and where the method computes.
+        "cpu" or "cuda": the device of the system, on which the method computes.
     report : callable
-        Prints a line of progress into the job's log.
+        Prints a progress line to the job's log.
     needs : frozenset of str
         The data that the method declares.
     data : dict of str to ImageSet
@@ -89,11 +89,11 @@ class Request:
     recipe : Recipe, optional
         How the original was trained. None for a family that is not trained.
     finetuning : Tuning, optional
-        How to fine-tune. None for a method that declares no needs or `finetunes=False`.
+        How to fine-tune. None for a method without needs or with `finetunes=False`.
     history : list of dict
-        Filled in by the method: its curve, one record for each epoch.
+        Set by the method: one record per epoch.
     facts : dict
-        Filled in by the method: anything else worth recording, as JSON.
+        Set by the method: any other values to record, as JSON.
 
     Raises
     ------
@@ -102,7 +102,7 @@ class Request:
 
     Examples
     --------
-    A method that declares images may not look at their labels:
+    A method that only declares images cannot read their labels:
 
     >>> import torch
     >>> from munkey.data.image_set import ImageSet
@@ -136,7 +136,7 @@ class Request:
 
     @property
     def tuning(self) -> Tuning:
-        """How to fine-tune. Raises PermissionError for a method that does not."""
+        """How to fine-tune. Raises PermissionError for a method that does not fine-tune."""
         if self.finetuning is None:
             raise PermissionError(
                 "this method fine-tunes, but does not declare that it needs any data"
@@ -159,7 +159,7 @@ class Request:
         return self._get_declared("val")
 
     def _get_declared(self, part: str) -> "ImageSet":
-        """Return a part of the data, without images or labels that the method did not declare."""
+        """Return a part of the data, without undeclared images or labels."""
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):
@@ -170,11 +170,11 @@ class Request:
                 f"this method uses the {part} set, but does not declare it:"
                 f" its `needs` lack '{part} images' and '{part} labels'"
             )
-        return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # refuses any use
+        return replace(self.data[part], **withheld)  # type: ignore[arg-type]  # raises if used
 
 
 class WithheldData:
-    """Stands in for undeclared images or labels. Any use raises PermissionError."""
+    """A placeholder for undeclared images or labels. Any use raises PermissionError."""
 
     def __init__(self, part: str, kind: str) -> None:
         self.name = f"{part} {kind}"
@@ -189,7 +189,7 @@ class WithheldData:
 
 
 class Images(NamedTuple):
-    """Sizes of the sets that a method works on, with the epochs and batch size of fine-tuning."""
+    """Sizes of the sets that a method uses, and epochs and batch size of fine-tuning."""
 
     retain: int
     forget: int
@@ -198,8 +198,8 @@ class Images(NamedTuple):
     batch: int
 
 
-# How many forward passes over single images a method makes; a backward pass counts as two, as it
-# takes about twice the operations. An upper bound for a method that may stop early.
+# The number of forward passes over single images that a method takes. A backward pass counts as two,
+# because it takes about twice the operations. An upper bound for a method that may stop early.
 Passes = Callable[[Images, Any], float]  # Any: the method's own settings
 SettingsT = TypeVar("SettingsT", bound=Section)
 Run = Callable[[System, Request, SettingsT], System]
@@ -224,16 +224,13 @@ class Method:
     whole_classes: bool = False
 
     def for_network(self, network: str) -> "Method":
-        """Return the method for this `network` of params.yaml.
-
-        By-design methods keep their family.
-        """
+        """Return the method for a `network` in params.yaml. By-design methods keep their family."""
         if not FAMILIES[self.family].is_network:
             return self
         return replace(self, family=network)
 
     def unlearn(self, system: System, request: Request, settings: Section) -> System:
-        """Run the method. Raises TypeError if its function returns anything but a System."""
+        """Run the method. Raises TypeError if its function does not return a System."""
         unlearned = self.run(system, request, settings)
         if not isinstance(unlearned, System):
             raise TypeError(
@@ -250,20 +247,20 @@ class Method:
 
     @property
     def original(self) -> Family:
-        """The family whose original the method starts from. Raises KeyError for an unknown one."""
+        """The family whose original the method starts from. Raises KeyError if it is unknown."""
         return FAMILIES[self.family]
 
     @property
     def storage(self) -> str:
-        """The data that a deployment must store to answer and to forget, in words."""
+        """A description of the data that a deployment must store to predict and to forget."""
         parts = {need.split()[0] for need in self.needs}
         if {"retain", "forget"} <= parts:  # together, these are the training set
             parts -= {"retain", "forget"}
             parts.add("training")
-        words = [self.original.holds]
+        stored = [self.original.holds]
         for part in sorted(parts):
-            words.append(f"{part} set")
-        return ", ".join(words)
+            stored.append(f"{part} set")
+        return ", ".join(stored)
 
     def count_passes(self, images: Images, settings: Section) -> float:
         """Count forward passes over single images. A backward pass counts as two."""
@@ -280,7 +277,7 @@ class Method:
 METHODS: Registry[Method] = Registry("method", "munkey.unlearn.methods")
 
 
-def method(  # noqa: PLR0913  # each fact of a method by name, which reads better than a record
+def method(  # noqa: PLR0913  # keyword arguments read better than a record of facts
     name: str,
     *,
     title: str,
@@ -300,14 +297,15 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     Parameters
     ----------
     name : str
-        Its name in `methods`, its section `unlearn.NAME` in params.yaml and its file, with _ for -.
+        Its name in `methods`, in its section `unlearn.NAME` in params.yaml, and of its file (with _
+        instead of -).
     title : str
-        Its row in the tables.
+        Its name in the tables.
     description : str
-        One line for docs/methods.md.
+        A short description for docs/methods.md.
     family : str
-        The family whose original it starts from, and whose oracle it is compared with. A post-hoc
-        method names any network, such as "vit"; `network` in params.yaml decides.
+        The family whose original it starts from, and whose oracle it is compared with. For a
+        post-hoc method, any network, such as "vit", which `network` in params.yaml replaces.
     settings : type, default Section
         A subclass of `Section` with its settings, or of `TuningSettings` if it fine-tunes.
     needs : set of str, optional
@@ -318,14 +316,14 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     citation : str, default ""
         Authors, title, venue and year.
     in_paper : bool, default False
-        Whether the paper's tables have it.
+        Whether it is in the paper's tables.
     passes : callable, optional
         (Images, settings) -> number of forward passes over single images, for `munkey plan`. By
-        default, that of fine-tuning on all images that it needs.
+        default, the number for fine-tuning on all images that it needs.
     networks : set of str, optional
-        The families that a post-hoc method works on. By default, all networks.
+        The families that a post-hoc method supports. By default, all networks.
     whole_classes : bool, default False
-        Whether it can forget nothing but whole classes.
+        Whether it can only forget whole classes.
 
     Returns
     -------
@@ -337,7 +335,7 @@ def method(  # noqa: PLR0913  # each fact of a method by name, which reads bette
     TypeError
         If `settings` is not a subclass of `Section`.
     ValueError
-        If `needs` names unknown data, or if the name is taken or cannot be part of a path.
+        If `needs` contains unknown data, or if the name is taken or cannot be part of a path.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What methods that fine-tune have in common (app. B.2), on top of the training loop."""
+"""Shared functions of methods that fine-tune (app. B.2), on top of the training loop."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -21,7 +21,7 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
-    """Return a batch (B, 3, S, S) with labels (B,), resized without cropping as at test time."""
+    """Return a batch (B, 3, S, S) with labels (B,), resized without cropping as in evaluation."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
@@ -29,7 +29,7 @@ def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> Labeled
 def endless_batches(
     samples: LabeledSet, batch_size: int, request: Request
 ) -> Iterator[LabeledImages]:
-    """Yield augmented batches without end. Each pass has new crops and a new order."""
+    """Yield augmented batches endlessly. Each pass has new crops and a new order."""
     while True:
         for index in shuffled_batches(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)
@@ -37,41 +37,41 @@ def endless_batches(
 
 
 def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
-    """Return the mean cross-entropy of a batch, and the number of correct predictions."""
+    """Compute a batch's mean cross-entropy and number of correct predictions."""
     return classification_outcome(model(images), labels)
 
 
 def uniformity_outcome(scores: Tensor) -> Outcome:
-    """Return KL(uniform || softmax) of scores (B, n), averaged over rows, up to a constant (FCS)."""
-    none_correct = scores.new_zeros(())  # the scores are not predictions
+    """Compute KL(uniform || softmax) of scores (B, n), averaged over rows, up to a constant (FCS)."""
+    none_correct = scores.new_zeros(())  # because the scores are not predictions
     return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Return the distillation loss of logits (B, C), averaged over the batch (Hinton et al. 2015).
+    """Compute the distillation loss of logits (B, C), averaged over the batch (Hinton et al. 2015).
 
-    It is T^2 KL(softmax(teacher / T) || softmax(student / T)), with no gradient for the teacher.
+    It is T^2 KL(softmax(teacher / T) || softmax(student / T)), without gradient for the teacher.
     """
     student = student / temperature
     teacher = teacher.detach() / temperature
     log_p = teacher - teacher.logsumexp(dim=1, keepdim=True)
     p = log_p.exp()
-    # Written out, its gradient softmax(student) - p is exactly 0 where the student equals the
-    # teacher. That of F.kl_div is rounding noise there, which AdamW would turn into full steps.
+    # In this form, the gradient softmax(student) - p is exactly 0 where the student equals the
+    # teacher. With F.kl_div, it is rounding noise there, which AdamW would amplify to full steps.
     divergence = student.logsumexp(dim=1) - (p * student).sum(dim=1) + (p * log_p).sum(dim=1)
     return temperature**2 * divergence.mean()
 
 
 def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
-    """Return the images with wrong labels, drawn once and uniformly over the other classes."""
-    # A shift of 1 to C - 1, modulo C, leads to every other class with the same probability.
+    """Replace the labels by wrong ones, drawn once and uniformly over the other classes."""
+    # A shift of 1 to C - 1, modulo C, gives every other class with the same probability.
     shift = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
     labels = (np.asarray(samples.labels) + shift) % classes
     return replace(samples, labels=labels)
 
 
 def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
-    """Return the samples at the positions `index`, with `mark` instead of their labels."""
+    """Select the samples at the positions `index`, with `mark` instead of their labels."""
     rows = index.numpy()
     return replace(
         samples,
@@ -82,7 +82,7 @@ def mark_samples(samples: ImageSet, index: Tensor, mark: bool) -> ImageSet:
 
 
 def select(samples: ImageSet, rows: np.ndarray) -> ImageSet:
-    """Return the samples at the positions `rows`."""
+    """Select the samples at the positions `rows`."""
     return replace(
         samples,
         rows=samples.rows[rows],
@@ -92,7 +92,7 @@ def select(samples: ImageSet, rows: np.ndarray) -> ImageSet:
 
 
 def split_by_loss(system: System, request: Request, parts: int) -> list[ImageSet]:
-    """Return the forget set in equal parts, lowest loss of the system first.
+    """Split the forget set into equal parts by the system's loss, lowest first.
 
     Each part is sorted by id.
     """
@@ -114,14 +114,14 @@ def make_repelling_noise(
     steps: int,
     request: Request,
 ) -> TensorSet:
-    """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
+    """Make a batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    The result is in their pixels, but not clipped to [0, 1]. The model's weights do not change.
+    Pixels are not clipped to [0, 1]. The model's weights do not change.
 
     Parameters
     ----------
     side
-        The height and width of the stored images.
+        Height and width of the stored images.
     """
     augment = request.tuning.augment
     batch_size = request.tuning.settings.batch_size
@@ -129,25 +129,25 @@ def make_repelling_noise(
     noise = to_device(noise, request.device).requires_grad_()
     labels = torch.full((batch_size,), label)
     targets = to_device(labels, request.device)
-    optimizer = torch.optim.Adam([noise], lr=0.1)  # 0.1 here and below as in UNSIR's code
+    optimizer = torch.optim.Adam([noise], lr=0.1)  # 0.1, here and below, is from UNSIR's code
     for _ in range(steps):
         inputs = augment.eval_transform(augment.mean + augment.std * noise)
         penalty = 0.1 * inputs.square().sum(dim=(1, 2, 3)).mean()
         loss = penalty - F.cross_entropy(model(inputs), targets)
-        (noise.grad,) = torch.autograd.grad(loss, noise)  # spares the weights' gradients
+        (noise.grad,) = torch.autograd.grad(loss, noise)  # does not compute the weights' gradients
         optimizer.step()
     return TensorSet(to_host(augment.mean + augment.std * noise.detach()), labels)
 
 
 def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
-    """Return a function that multiplies, by the factors, how far weights moved since its last call.
+    """Make a function that scales how far weights have moved since its last call.
 
-    Factors of the gradients would do nothing, since AdamW divides each gradient by its own size.
+    Scaling gradients would have no effect, because AdamW divides each gradient by its magnitude.
 
     Parameters
     ----------
     factors
-        The factors by parameter name, each of the parameter's shape.
+        Factors by parameter name, in the parameters' shapes.
     """
     previous: dict[str, Tensor] = {}
 
@@ -163,7 +163,7 @@ def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], Non
 
 
 def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
-    """Return a factor by epochs done that rises to 1 in the middle, then falls (MSG).
+    """Make a learning-rate factor that rises to 1 in the middle epoch, then falls (MSG).
 
     It is constant within an epoch.
     """
@@ -179,9 +179,9 @@ def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
 
 
 def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
-    """Return the top-1 accuracy in percent, without augmentation.
+    """Measure the top-1 accuracy in percent, without augmentation.
 
-    Only for methods that are defined by it, such as SCRUB.
+    Only for methods whose definition requires it, such as SCRUB.
     """
     is_correct = []
     with torch.no_grad():
@@ -192,7 +192,7 @@ def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) ->
     return 100 * correct_count / len(samples)
 
 
-def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
+def finetune(  # noqa: PLR0913  # methods differ in all of these
     system: System,
     request: Request,
     lr_factor: float,
@@ -203,7 +203,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
 ) -> System:
     """Train a copy of `system` on `samples`, with the section `finetune`.
 
-    Writes the curve into `request.history`.
+    Sets `request.history`.
 
     Parameters
     ----------
@@ -214,13 +214,13 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     lr_factor : float
         The learning rate as a multiple of `train.lr`, constant by default (app. B.2).
     samples : ImageSet, TensorSet or JoinedSet
-        Training samples. Each epoch crops their images again, at random.
+        Training samples. Each epoch draws new random crops.
     objective : callable, default cross_entropy
         (model, images, labels) -> Outcome: the loss and the number of correct predictions.
     only : str, default ""
-        Train only parameters whose names start with it.
+        Train only parameters whose names start with this prefix.
     schedule : callable, default constant
-        A factor of the learning rate by epochs done.
+        Epochs done -> factor of the learning rate.
 
     Returns
     -------
@@ -229,8 +229,8 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
     """
     model = system.copy_model().train()
     for name, parameter in model.named_parameters():
-        # The optimizer gets no frozen parameters: weight decay would move them, too, though they
-        # have no gradient.
+        # The optimizer does not get frozen parameters, because weight decay would change them even
+        # without a gradient.
         parameter.requires_grad_(parameter.requires_grad and name.startswith(only))
 
     rate = lr_factor * request.tuning.base_lr
@@ -243,7 +243,7 @@ def finetune(  # noqa: PLR0913  # where methods differ; the last three by name
 def make_training_step(
     model: nn.Module, request: Request, objective: Objective = cross_entropy
 ) -> Callable[[Batch], Outcome]:
-    """Return a step of the training loop: the objective of a batch with new crops."""
+    """Make a step for the training loop, which computes the objective on a batch with new crops."""
 
     def step(batch: Batch) -> Outcome:
         images = request.tuning.augment(batch.images, request.generator)
@@ -253,7 +253,7 @@ def make_training_step(
 
 
 def make_optimizer(model: nn.Module, request: Request) -> torch.optim.AdamW:
-    """Make an AdamW with the betas and the weight decay of the section `finetune` (app. B.2)."""
+    """Make an AdamW optimizer with the settings of the section `finetune` (app. B.2)."""
     settings = request.tuning.settings
     return adamw(model.parameters(), settings.betas, settings.weight_decay)
 
@@ -266,14 +266,14 @@ def fit(
     rate: Callable[[float], float],
     epochs: int | None = None,
 ) -> History:
-    """Minimize over shuffled batches; the last may be smaller. Returns the curve.
+    """Train on shuffled batches, of which the last may be smaller. Returns one record per epoch.
 
     Parameters
     ----------
     rate
-        The learning rate by epochs done.
+        Epochs done -> learning rate.
     epochs
-        The number of epochs, by default that of the section `finetune`.
+        Number of epochs; by default, that of the section `finetune`.
     """
     tuning = request.tuning
     if epochs is None:
@@ -297,7 +297,7 @@ def fit(
 def finish(system: System, model: nn.Module) -> System:
     """Return the unlearned system with this model, in eval mode and without gradients.
 
-    Parameters are trainable where the original's are.
+    Each parameter requires gradients if the original's does.
     """
     assert system.model is not None
     for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):

@@ -1,4 +1,4 @@
-"""The inputs of a method: its original, the data that it may use, and how to fine-tune."""
+"""Prepare a method's inputs: its original, the data that it may use, and how to fine-tune."""
 
 import importlib
 from pathlib import Path
@@ -14,7 +14,7 @@ from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def find_method(name: str, sections: Sections) -> Method:
-    """Return the method of that name, for the network that the sections name, if they name one."""
+    """Find a method by name, for the network in the sections if there is one."""
     method = METHODS[name]
     if "network" not in sections:
         return method
@@ -23,7 +23,7 @@ def find_method(name: str, sections: Sections) -> Method:
 
 
 def make_recipe(method: Method, sections: Sections, seed: object, dataset: str) -> Recipe | None:
-    """Return how the original was trained; None for a family that is not trained."""
+    """Make the recipe of the original's training; None for a family that is not trained."""
     family = method.original
     if not family.learns:
         return None
@@ -33,7 +33,7 @@ def make_recipe(method: Method, sections: Sections, seed: object, dataset: str) 
 def load_original(
     method: Method, recipe: Recipe | None, dataset: Dataset, file: str | Path, device: str
 ) -> System:
-    """Load the original from `file`. Raises ValueError if its architecture is not the recipe's."""
+    """Load the original. Raises ValueError if its architecture differs from the recipe's."""
     expected = None
     if recipe:
         expected = method.original.make_architecture(recipe, len(dataset.classes))
@@ -43,7 +43,7 @@ def load_original(
 def make_parts(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """Make the retain, forget and validation set. Declared images go to the GPU immediately."""
+    """Make the retain, forget and validation sets. Declared images are moved to the GPU."""
     ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}
@@ -55,11 +55,11 @@ def make_parts(
 
 
 def make_tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
-    """Return how to fine-tune, from the section `finetune`; None for a method that does not."""
+    """Make the fine-tuning settings; None for a method that does not fine-tune."""
     if recipe is None or "finetune" not in sections:
         return None
-    # Import now what fine-tuning needs, so that the measured time of a method does not include it:
-    # the first optimizer of a process imports torch._dynamo, which takes seconds.
+    # Imported now, so that a method's measured time does not include it: a process's first
+    # optimizer imports torch._dynamo, which takes seconds.
     for name in ("torch._dynamo", "munkey.training.loop", "munkey.unlearn.finetune"):
         importlib.import_module(name)
     settings = FinetuneSettings.parse(sections["finetune"])

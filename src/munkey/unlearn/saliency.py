@@ -1,4 +1,4 @@
-"""How much each weight matters to a set of samples, by its gradients (SSD, SalUn, MSG)."""
+"""The importance of each weight to a set of samples, from gradients (SSD, SalUn, MSG)."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -16,7 +16,7 @@ Importances = dict[str, Tensor]
 Criterion = Callable[[Tensor, Tensor], Tensor]
 
 
-def trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+def get_trainable_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
     """Return the parameters that are not frozen, by name."""
     parameters = {}
     for name, parameter in model.named_parameters():
@@ -41,7 +41,7 @@ def compute_batch_gradients(
     criterion
         (logits (B, C), labels (B,)) -> scalar.
     """
-    trained = trainable_parameters(model)
+    trained = get_trainable_parameters(model)
     for index in batches:
         images, labels = plain_batch(samples, index, request)
         loss = criterion(model(images), labels)
@@ -57,7 +57,7 @@ def compute_importances(
     criterion: Criterion = F.cross_entropy,
     size: Callable[[Tensor], Tensor] = torch.square,
 ) -> Importances:
-    """Return the diagonal of the Fisher information by parameter name, as SSD estimates it.
+    """Estimate the diagonal of the Fisher information by parameter name, as SSD does.
 
     It is the mean over batches of the squared gradient of the batch's mean cross-entropy.
 
@@ -66,14 +66,13 @@ def compute_importances(
     per_sample
         Whether to square the gradients of single samples instead of batches.
     criterion
-        The loss (logits (B, C), labels (B,)) -> scalar; LFSSD has another one.
+        The loss: (logits (B, C), labels (B,)) -> scalar. LFSSD uses another one.
     size
-        What is averaged of a gradient: its square, or for LFSSD its absolute value.
+        The function of a gradient that is averaged: its square, or its absolute value for LFSSD.
     """
     batch_size = 1 if per_sample else request.tuning.settings.batch_size
-    # As in SSD's code, batches follow the order of the samples: shuffled ones would dilute the
-    # forget set, which lies at the end of D. Also as there, a set smaller than a batch has larger
-    # gradients.
+    # As in SSD's code, batches are in the order of the samples. Shuffling would dilute the forget
+    # set, which is at the end of D. Also as there, a set smaller than a batch has larger gradients.
     batches = torch.arange(len(samples)).split(batch_size)
     total = _make_zeros(model)
     for gradients in compute_batch_gradients(model, samples, request, batches, criterion):
@@ -82,17 +81,17 @@ def compute_importances(
     for name, importance in total.items():
         importance.div_(len(batches))
         if name.endswith("qkv.bias"):
-            # A bias of the keys adds the same number to all scores of a query, which softmax
-            # ignores. Its gradient is 0 in exact arithmetic, and rounding noise here. The rows are
-            # the biases of queries, keys and values.
+            # The keys' bias adds the same number to all scores of a query, which softmax ignores.
+            # Its gradient is 0 in exact arithmetic, but rounding noise here. The three rows are the
+            # biases of queries, keys and values.
             importance.view(3, -1)[1] = 0
     return total
 
 
 def _make_zeros(model: nn.Module) -> dict[str, Tensor]:
-    """Return zeros of the shape of each trainable parameter, by name."""
+    """Make zeros in the shape of each trainable parameter, by name."""
     zeros = {}
-    for name, parameter in trainable_parameters(model).items():
+    for name, parameter in get_trainable_parameters(model).items():
         zeros[name] = torch.zeros_like(parameter)
     return zeros
 
@@ -115,7 +114,7 @@ def dampen(
         The threshold and the strength, as in `compute_dampening_factors`.
     """
     is_dampened = []
-    for name, parameter in trainable_parameters(model).items():
+    for name, parameter in get_trainable_parameters(model).items():
         factor = compute_dampening_factors(forgotten[name], everything[name], alpha, lam)
         parameter.data.mul_(factor)
         is_dampened.append((factor != 1).flatten())
@@ -126,9 +125,9 @@ def dampen(
     if not count:
         rate = len(request.forget) / (len(request.retain) + len(request.forget))
         request.report(
-            f"warning: nothing changed. D includes the forget set, so hardly any weight can matter"
-            f" alpha = {alpha:g} times more to it unless alpha < 1 / rate = {1 / rate:.1f}:"
-            " lower the method's alpha"
+            f"warning: nothing changed. D includes the forget set, so hardly any weight can be"
+            f" alpha = {alpha:g} times more important to it unless alpha < 1 / rate ="
+            f" {1 / rate:.1f}: lower the method's alpha"
         )
     return model
 
@@ -136,13 +135,13 @@ def dampen(
 def compute_dampening_factors(
     forgotten: Tensor, everything: Tensor, alpha: float, lam: float
 ) -> Tensor:
-    """Return the factor of each weight: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
+    """Compute each weight's factor: min(lam I_D / I_f, 1) where I_f > alpha I_D, else 1 (SSD)."""
     factor = (lam * everything / forgotten).clamp(max=1)
     return factor.where(forgotten > alpha * everything, 1)
 
 
 def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
-    """Return the gradients of the mean cross-entropy, summed over shuffled batches, by name (SalUn)."""
+    """Sum the gradients of the mean cross-entropy over shuffled batches, by name (SalUn)."""
     total = _make_zeros(model)
     batches = shuffled_batches(len(samples), request.tuning.settings.batch_size, request.generator)
     for gradients in compute_batch_gradients(model, samples, request, batches):
@@ -152,9 +151,9 @@ def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> di
 
 
 def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return masks of the int(share * number) highest scores over all tensors.
+    """Make masks of the int(share * number) highest scores over all tensors.
 
-    Of equal scores, the earlier ones are taken.
+    Ties go to the earlier scores.
     """
     flat_scores = torch.cat([score.flatten() for score in scores.values()])
     count = int(share * len(flat_scores))
@@ -173,15 +172,15 @@ def renew_smallest(
 ) -> dict[str, Tensor]:
     """Re-initialize, in place, the share of each named weight with the smallest gradients (MSG).
 
-    The gradient is that of the retain loss minus the forget loss, over as many retain samples,
-    drawn here, as there are forget samples. Frozen weights stay. Returns masks of the new values,
-    by name.
+    The gradient is that of the retain loss minus the forget loss. As many retain samples are drawn
+    as there are forget samples. Frozen weights are unchanged. Returns masks of the new values, by
+    name.
     """
     order = torch.randperm(len(request.retain), generator=request.generator)
     retain_sample = select(request.retain, order[: len(request.forget)].numpy())
     retain_gradients = sum_gradients(model, retain_sample, request)
     forget_gradients = sum_gradients(model, request.forget, request)
-    weights = trainable_parameters(model)
+    weights = get_trainable_parameters(model)
     masks: dict[str, Tensor] = {}
     for name in names:
         if name not in weights:
@@ -189,7 +188,8 @@ def renew_smallest(
         gradient = retain_gradients[name] - forget_gradients[name]
         masks |= mask_top_share({name: -gradient.abs()}, share)
         weight = weights[name]
-        # Normal with variance 2 / fan-out (He et al. 2015), drawn on the CPU as all random numbers.
+        # Normal with variance 2 / fan-out (He et al. 2015), drawn on the CPU like all random
+        # numbers.
         new_weight = torch.empty(weight.shape)
         nn.init.kaiming_normal_(
             new_weight, mode="fan_out", nonlinearity="relu", generator=request.generator

@@ -13,7 +13,7 @@ from threading import Event
 from types import FrameType
 from typing import Any, NamedTuple
 
-from munkey.core.console import duration
+from munkey.core.console import format_duration
 from munkey.core.files import DamagedFileError, command_to_make, read_table
 from munkey.core.paths import Layout, fill
 from munkey.experiment.run.job import read_seconds
@@ -140,7 +140,7 @@ def figures_ahead(
             seconds += len(logs) * fmean(past_seconds)
     about = ""
     if seconds:
-        about = f", about {duration(seconds / at_once)} as such jobs went here before"
+        about = f", about {format_duration(seconds / at_once)} as such jobs went here before"
     words = (
         f"These figures need {sum(map(len, jobs.values()))} jobs, {trainings} of which train a model{about}: some show"
         " ablations, the selection of p_image and p_token, or the course of a training."

@@ -21,13 +21,13 @@ class AmunSettings(TuningSettings):
     Attributes
     ----------
     epsilon
-        The first L2 radius, on pixels in [0, 1]; it doubles up to epsilon_cap.
+        The first L2 radius, on pixels in [0, 1], which doubles up to epsilon_cap.
     steps
         The number of steps in each ball.
     stride
         The length of a step, as a multiple of the radius.
     keep_forget
-        Whether to train on the clean forget set, too.
+        Whether to also train on the clean forget set.
     """
 
     epsilon: Positive
@@ -45,8 +45,8 @@ class AmunSettings(TuningSettings):
         return self
 
 
-def amun_passes(images: Images, settings: AmunSettings) -> int:
-    """Count the steps of all radii, which an attack needs at most, and fine-tuning."""
+def count_amun_passes(images: Images, settings: AmunSettings) -> int:
+    """Count the steps of all radii, an upper bound for the attack, and fine-tuning."""
     doublings = int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)  # 1e-9: rounding
     attack = images.forget * (1 + settings.steps * (1 + doublings))
     return 3 * (attack + images.epochs * (images.retain + images.forget))
@@ -67,10 +67,10 @@ def amun_passes(images: Images, settings: AmunSettings) -> int:
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=AmunSettings,
-    passes=amun_passes,
+    passes=count_amun_passes,
 )
 def amun(system: System, request: Request, settings: AmunSettings) -> System:
-    """Fine-tune on D_r and on adversarial images of D_f, labeled as the original mistakes them."""
+    """Fine-tune on D_r and on adversarial images of D_f, with the original's wrong predictions."""
     import torch
 
     from munkey.data.image_set import JoinedSet, TensorSet
@@ -82,7 +82,7 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     tuning = request.tuning
     radii = list_doubling_radii(settings.epsilon, settings.epsilon_cap)
 
-    def answer(pixels: torch.Tensor) -> torch.Tensor:
+    def predict_logits(pixels: torch.Tensor) -> torch.Tensor:
         return model(tuning.augment.eval_transform(pixels))
 
     images = torch.empty(0)  # of the successful attacks, concatenated
@@ -90,9 +90,11 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     radii_of_success: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):
         clean, labels = forget.batch(index, request.device)
-        result = untargeted_l2(answer, clean, labels, radii, settings.steps, settings.stride)
+        result = untargeted_l2(
+            predict_logits, clean, labels, radii, settings.steps, settings.stride
+        )
         if not len(images):
-            # Gigabytes, allocated once. The system maps only the pages that are written to.
+            # Allocated once, as it may take gigabytes; only pages that are written use memory.
             images = torch.empty(len(forget), *clean.shape[1:])
         is_fooled = result.radius.isfinite()
         start = len(predicted)

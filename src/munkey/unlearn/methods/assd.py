@@ -13,7 +13,7 @@ class ASSDSettings(Section):
     Attributes
     ----------
     lam
-        The strength; a smaller one dampens more.
+        The strength; smaller values dampen more.
     per_sample
         Whether to square the gradients of single samples instead of batches.
     """
@@ -38,7 +38,7 @@ class ASSDSettings(Section):
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:
-    """Dampen the weights that matter more to D_f than to D; the share of D_f sets how many."""
+    """Dampen the weights that matter more to D_f than to D; the share of D_f determines how many."""
     import numpy as np
     import torch
 
@@ -54,7 +54,7 @@ def assd(system: System, request: Request, settings: ASSDSettings) -> System:
 
     flat_ratios = [(to_forget[name] / to_everything[name]).flatten() for name in to_forget]
     ratios = to_host(torch.cat(flat_ratios)).numpy()
-    # alpha: this percentile of I_f / I_D over all weights; the larger D_f, the more is dampened.
+    # alpha is this percentile of I_f / I_D over all weights; a larger D_f dampens more weights.
     percentile = 100 - math.log(1 + 100 * len(request.forget) / len(everything))
     alpha = float(np.percentile(ratios[np.isfinite(ratios)], percentile))
     dampen(model, request, to_forget, to_everything, alpha, settings.lam)

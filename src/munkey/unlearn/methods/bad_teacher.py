@@ -27,8 +27,8 @@ class BadTeacherSettings(TuningSettings):
     retain_share: Share
 
 
-def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
-    """Count the passes of two teachers and of the student, whose backward pass counts as two."""
+def count_bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
+    """Count the passes of two teachers and the student, whose backward pass counts as two."""
     per_epoch = settings.retain_share * images.retain + images.forget
     return 5 * images.epochs * per_epoch
 
@@ -46,7 +46,7 @@ def bad_teacher_passes(images: Images, settings: BadTeacherSettings) -> float:
     family="vit",
     needs={"retain images", "forget images"},
     settings=BadTeacherSettings,
-    passes=bad_teacher_passes,
+    passes=count_bad_teacher_passes,
 )
 def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) -> System:
     """Train a student that imitates the original on D_r and an untrained network on D_f."""
@@ -63,7 +63,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     forget = request.forget
     order = torch.randperm(len(retain), generator=request.generator)
     retain_sample = order[: int(settings.retain_share * len(retain))]
-    # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
+    # Labels are not needed, so they are replaced by whether a sample is from the forget set.
     from_retain = mark_samples(retain, retain_sample, False)
     from_forget = mark_samples(forget, torch.arange(len(forget)), True)
 

@@ -1,4 +1,4 @@
-"""CF-k (Goel et al. 2022; app. B.2): CF of the head alone. The final norm is frozen, too."""
+"""CF-k (Goel et al. 2022; app. B.2): CF on only the head. The final norm is also frozen."""
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, TuningSettings, method

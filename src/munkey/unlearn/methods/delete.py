@@ -1,4 +1,4 @@
-"""DELETE (Zhou et al. 2025; beyond the paper): on D_f, imitate the original less the true class."""
+"""DELETE (Zhou et al. 2025; beyond the paper): imitate the original without the true class on D_f."""
 
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
 def delete(system: System, request: Request, settings: TuningSettings) -> System:
-    """Train on D_f to answer as the original does, less the true class."""
+    """Train on D_f to imitate the original's predictions without the true class."""
     import torch
 
     from munkey.training.loop import Outcome

@@ -22,8 +22,8 @@ def eu_k(system: System, request: Request, settings: TuningSettings) -> System:
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_model()
-    # A whole new model is built for its head, so that it is initialized as the original's was.
-    fresh = FAMILIES[system.family].build(system.architecture, request.generator)
-    model.head = fresh.get_submodule("head").to(request.device)
-    with_fresh_head = replace(system, model=model)
-    return finetune(with_fresh_head, request, settings.lr_factor, request.retain, only="head.")
+    # A whole new model is built, so that its head is initialized like the original's.
+    new_model = FAMILIES[system.family].build(system.architecture, request.generator)
+    model.head = new_model.get_submodule("head").to(request.device)
+    with_new_head = replace(system, model=model)
+    return finetune(with_new_head, request, settings.lr_factor, request.retain, only="head.")

@@ -18,10 +18,10 @@ class FCSSettings(TuningSettings):
     Attributes
     ----------
     first, contrast
-        The learning rates of the forget pass and the contrast passes, as multiples of that on the
-        retain set.
+        The learning rates of the forget pass and the contrast passes, as multiples of the rate on
+        the retain set.
     temperature
-        The temperature of the products of logits.
+        The temperature of the logits' products.
     """
 
     first: Positive
@@ -29,8 +29,8 @@ class FCSSettings(TuningSettings):
     temperature: Positive
 
 
-def fcs_passes(images: Images, _: FCSSettings) -> int:
-    """Count the forget pass and, in each round, contrasts with retain images and training on them."""
+def count_fcs_passes(images: Images, _: FCSSettings) -> int:
+    """Count the forget pass, and contrast with retain images and training on them in each round."""
     return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
 
 
@@ -48,10 +48,10 @@ def fcs_passes(images: Images, _: FCSSettings) -> int:
     family="vit",
     needs={"retain images", "retain labels", "forget images"},
     settings=FCSSettings,
-    passes=fcs_passes,
+    passes=count_fcs_passes,
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
-    """Flatten answers on D_f, then contrast D_f with D_r and train on D_r in turns."""
+    """Flatten predictions on D_f, then alternate between contrasting D_f with D_r and training on D_r."""
     import torch
 
     from munkey.training.loop import cosine_schedule
@@ -85,7 +85,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
         forget_logits = model(images)
         with torch.no_grad():
             retain_logits = model(next(retain_batches).images)
-        # A forget image shall be equally similar to all retain images of a batch.
+        # A forget image should be equally similar to all retain images in a batch.
         return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
     uniform_step = make_training_step(model, request, uniform)

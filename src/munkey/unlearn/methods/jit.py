@@ -1,4 +1,4 @@
-"""JiT (Foster et al. 2024, arXiv 2402.01401; beyond the paper): flatten answers around D_f."""
+"""JiT (Foster et al. 2024, arXiv 2402.01401; beyond the paper): flatten logits around D_f."""
 
 from munkey.models.family import System
 from munkey.settings import Count, Positive, Section
@@ -40,18 +40,18 @@ class JitSettings(Section):
     passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:
-    """Descend, in each batch of D_f, on how steep the answers are around its images."""
+    """Reduce, for each batch of D_f, how steeply the logits change around its images."""
     import torch
 
     from munkey.core.device import to_device
     from munkey.unlearn.finetune import finish, mark_samples
-    from munkey.unlearn.saliency import trainable_parameters
+    from munkey.unlearn.saliency import get_trainable_parameters
 
     model = system.copy_model()
     # The labels are not needed.
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), True)
-    weights = list(trainable_parameters(model).values())
-    # As in the released code, which clears gradients once: they add up over the batches.
+    weights = list(get_trainable_parameters(model).values())
+    # As in the released code, gradients are cleared only once, so they add up over batches.
     gradient_sums = [torch.zeros_like(weight) for weight in weights]
     for index in torch.arange(len(forget)).split(request.tuning.settings.batch_size):
         images, _ = forget.batch(index, request.device)

@@ -1,4 +1,4 @@
-"""Kernel ridge regression: to forget, delete rows and solve for the weights of the remaining rows."""
+"""Kernel ridge regression: forget by deleting rows and solving for the remaining rows' weights."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section

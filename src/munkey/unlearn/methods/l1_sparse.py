@@ -57,22 +57,23 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
 
     def objective(model: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
         loss, correct = cross_entropy(model, images, labels)
-        lam = settings.lam
         epochs_done = next(steps) // steps_per_epoch
         if settings.schedule == "linear":
             lam = settings.lam * (1 - epochs_done / tuning.epochs)
+        else:
+            lam = settings.lam
         # L = cross-entropy + lam |w|_1
-        penalty = sum(weight.abs().sum() for weight in penalized_weights(model).values())
+        penalty = sum(weight.abs().sum() for weight in select_penalized_weights(model).values())
         return Outcome(loss + lam * penalty, correct)
 
     return finetune(system, request, settings.lr_factor, request.retain, objective)
 
 
-def penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":
+def select_penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":
     """Return the trainable weights of linear layers and convolutions in the backbone, by name."""
     weights = {}
     for name, parameter in model.named_parameters():
-        is_matrix = name.endswith("weight") and parameter.ndim > 1  # not a norm's scale, nor a bias
+        is_matrix = name.endswith("weight") and parameter.ndim > 1  # excludes norms and biases
         if is_matrix and parameter.requires_grad and not name.startswith(NOT_PENALIZED):
             weights[name] = parameter
     return weights

@@ -1,4 +1,4 @@
-"""Linear discriminant analysis: to forget, delete rows and solve again for the weights."""
+"""Linear discriminant analysis: forget by deleting rows and solving again for the weights."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section

@@ -28,20 +28,20 @@ if TYPE_CHECKING:
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
-    """Dampen the weights that matter more to D_f than to D, by the norm of the answers."""
+    """Dampen the weights that matter more to D_f than to D, by the norm of the logits."""
     import torch
 
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import finish, mark_samples
     from munkey.unlearn.saliency import compute_importances, dampen
 
-    def squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
+    def compute_squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
         return logits.square().sum(dim=1).mean()
 
     def estimate_importances(samples: "LabeledSet") -> "dict[str, Tensor]":
-        # The size of the gradient, not its square as in SSD.
+        # The absolute value of the gradient, instead of its square as in SSD.
         return compute_importances(
-            model, samples, request, settings.per_sample, squared_norm, torch.abs
+            model, samples, request, settings.per_sample, compute_squared_norm, torch.abs
         )
 
     model = system.copy_model().eval()

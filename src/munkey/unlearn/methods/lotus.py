@@ -1,4 +1,4 @@
-"""LoTUS (Spartalis et al. 2025; beyond the paper): answer D_f as uncertainly as unseen data."""
+"""LoTUS (Spartalis et al. 2025; beyond the paper): make D_f's predictions as uncertain as unseen data's."""
 
 import math
 from typing import TYPE_CHECKING
@@ -19,7 +19,7 @@ class LotusSettings(TuningSettings):
     Attributes
     ----------
     alpha
-        How fast answers blur as forget accuracy exceeds validation accuracy.
+        How strongly predictions are blurred as forget accuracy exceeds validation accuracy.
     retain_share
         The share of D_r to use, drawn once.
     """
@@ -28,8 +28,8 @@ class LotusSettings(TuningSettings):
     retain_share: Share
 
 
-def lotus_passes(images: Images, settings: LotusSettings) -> float:
-    """Count the passes of teacher and student, and those that measure accuracy in each epoch."""
+def count_lotus_passes(images: Images, settings: LotusSettings) -> float:
+    """Count the passes of teacher and student, and of measuring accuracy in each epoch."""
     training_images = settings.retain_share * images.retain + images.forget
     return images.val + images.epochs * (4 * training_images + images.forget)
 
@@ -48,10 +48,10 @@ def lotus_passes(images: Images, settings: LotusSettings) -> float:
     family="vit",
     needs={"forget images", "forget labels", "retain images", "val images", "val labels"},
     settings=LotusSettings,
-    passes=lotus_passes,
+    passes=count_lotus_passes,
 )
 def lotus(system: System, request: Request, settings: LotusSettings) -> System:
-    """Train a student on the original's answers, made as uncertain on D_f as on unseen data."""
+    """Train a student on the original's predictions, blurred on D_f to the level of unseen data."""
     import torch
 
     from munkey.core.device import to_device
@@ -66,7 +66,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     tuning = request.tuning
     order = torch.randperm(len(retain), generator=request.generator)
     retain_sample = order[: int(settings.retain_share * len(retain))]
-    # Labels are replaced by whether a sample is from the forget set; the true ones are not needed.
+    # Labels are not needed, so they are replaced by whether a sample is from the forget set.
     from_retain = mark_samples(retain, retain_sample, False)
     from_forget = mark_samples(forget, torch.arange(len(forget)), True)
     samples = JoinedSet((from_retain, from_forget))
@@ -97,7 +97,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         excess = (measure_accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
         if excess <= STOP_AT:
             break
-        # tau = exp(alpha (acc_f - acc_val)): answers blur while D_f is answered better than unseen.
+        # tau = exp(alpha (acc_f - acc_val)) blurs while D_f is predicted better than unseen data.
         temperature = math.exp(settings.alpha * excess)
         student.train()
         (record,) = fit(samples, step, optimizer, request, lambda _: rate, epochs=1)

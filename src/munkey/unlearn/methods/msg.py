@@ -1,4 +1,4 @@
-"""MSG, masked small gradients (Cadet et al. 2024; beyond the paper): renew shared weights."""
+"""MSG, masked small gradients (Cadet et al. 2024; beyond the paper): re-initialize shared weights."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,15 +21,15 @@ class MSGSettings(TuningSettings):
     init_rate
         The share of a layer's weights to re-initialize.
     held
-        A factor for the steps of its other weights.
+        The factor for steps of the layer's other weights.
     """
 
     init_rate: Share
     held: Share
 
 
-def msg_passes(images: Images, _: MSGSettings) -> int:
-    """Count the gradients of retain and forget loss on |D_f| images each, and fine-tuning."""
+def count_msg_passes(images: Images, _: MSGSettings) -> int:
+    """Count the gradients of retain and forget loss, on |D_f| images each, and fine-tuning."""
     return 6 * images.forget + 3 * images.epochs * images.retain
 
 
@@ -48,7 +48,7 @@ def msg_passes(images: Images, _: MSGSettings) -> int:
     networks={"resnet18", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=MSGSettings,
-    passes=msg_passes,
+    passes=count_msg_passes,
 )
 def msg(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn
@@ -68,7 +68,7 @@ def renew(
     Parameters
     ----------
     part
-        A part of the dotted names of these layers.
+        A substring of the dotted names of these layers.
     """
     from munkey.unlearn.finetune import (
         cross_entropy,
@@ -84,17 +84,17 @@ def renew(
         if isinstance(layer, kind) and part in f".{name}":
             names.append(f"{name}.weight")
     if not names:
-        place = f", in a part {part!r} of it" if part else ""
+        place = f" below {part!r}" if part else ""
         raise ValueError(f"MSG finds no {kind.__name__} in this network{place}")
     is_new = renew_smallest(model, names, settings.init_rate, request)
-    # New weights make whole steps. The other weights of these layers make steps of a `held` share.
+    # New weights take full steps; the other weights of these layers take steps scaled by `held`.
     factors = {}
     for name, mask in is_new.items():
         factors[name] = settings.held + (1 - settings.held) * mask.float()
     scale_step = make_step_scaler(factors)
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":
-        scale_step(trained)  # shortens the optimizer's last step
+        scale_step(trained)  # scales the optimizer's previous step
         return cross_entropy(trained, images, labels)
 
     unlearned = finetune(
@@ -106,5 +106,5 @@ def renew(
         schedule=make_triangular_schedule(request.tuning.settings.epochs),
     )
     assert unlearned.model is not None
-    scale_step(unlearned.model)  # shortens the very last one
+    scale_step(unlearned.model)  # scales the last step
     return unlearned

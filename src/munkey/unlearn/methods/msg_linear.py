@@ -2,7 +2,7 @@
 
 from munkey.models.family import System
 from munkey.unlearn.contract import Request, method
-from munkey.unlearn.methods.msg import MSGSettings, msg_passes, renew
+from munkey.unlearn.methods.msg import MSGSettings, count_msg_passes, renew
 
 
 @method(
@@ -17,7 +17,7 @@ from munkey.unlearn.methods.msg import MSGSettings, msg_passes, renew
     networks={"vit", "pretrained"},
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=MSGSettings,
-    passes=msg_passes,
+    passes=count_msg_passes,
 )
 def msg_linear(system: System, request: Request, settings: MSGSettings) -> System:
     from torch import nn

@@ -1,4 +1,4 @@
-"""MUNKEY (sec. 3.2, Unlearning; alg. 1, phase 2): M_u = M without the rows of the forget set."""
+"""MUNKEY (sec. 3.2, Unlearning; alg. 1, phase 2): M_u is M without the forget set's rows."""
 
 from munkey.models.family import System
 from munkey.settings import Section
@@ -21,4 +21,4 @@ def munkey(system: System, request: Request, settings: Section) -> System:
 
     assert system.memory is not None
     remaining = system.memory.forget(request.forget_ids)
-    return replace(system, model=system.copy_model(), memory=remaining)  # the weights stay
+    return replace(system, model=system.copy_model(), memory=remaining)  # same weights

@@ -1,4 +1,4 @@
-"""Nearest class mean: to forget, delete rows and take the means of the remaining ones."""
+"""Nearest class mean: forget by deleting rows and recomputing the class means."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section

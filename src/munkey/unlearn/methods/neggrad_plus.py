@@ -18,7 +18,7 @@ class NegGradPlusSettings(TuningSettings):
     Attributes
     ----------
     alpha
-        The weight of the retain loss; that of the forget loss is 1 - alpha.
+        The weight of the retain loss; the forget loss has weight 1 - alpha.
     """
 
     alpha: Share
@@ -39,7 +39,7 @@ class NegGradPlusSettings(TuningSettings):
     passes=lambda images, _: 6 * images.epochs * images.retain,
 )
 def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings) -> System:
-    """Descend on the loss of D_r and ascend on that of D_f in each step."""
+    """Descend on D_r's loss and ascend on D_f's loss in each step."""
     from munkey.training.loop import Outcome
     from munkey.unlearn.finetune import cross_entropy, endless_batches, finetune
 

@@ -1,4 +1,4 @@
-"""Newton removal (after Guo et al. 2020): steps to the optimum of the remaining rows; noise."""
+"""Newton removal (after Guo et al. 2020): Newton steps on the remaining rows, then new noise."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ from munkey.unlearn.contract import Request, method
 if TYPE_CHECKING:
     from munkey.models.networks.logistic import NoisyHead
 
-LIMIT = 100  # Newton steps of a removal, as of a training
+LIMIT = 100  # maximum number of Newton steps, as in training
 
 
 class NewtonSettings(Section):
@@ -22,7 +22,7 @@ class NewtonSettings(Section):
     Attributes
     ----------
     epsilon, delta
-        The constants of the certificate. Its proof needs epsilon to be 1 at most.
+        The constants of the certificate, whose proof requires epsilon to be at most 1.
     """
 
     epsilon: Annotated[float, Field(gt=0, le=1)]
@@ -41,13 +41,13 @@ class NewtonSettings(Section):
     settings=NewtonSettings,
 )
 def newton(system: System, request: Request, settings: NewtonSettings) -> System:
-    """Make Newton steps until noise hides how far the weights are from retrained ones.
+    """Take Newton steps until noise hides the distance between the weights and retrained weights.
 
-    With probability 1 - delta over the noise, the log-ratio of the densities of removed and
-    retrained weights lies within epsilon (docs/methods/newton.md). `request.facts` gets the budget,
-    delta, the part of the budget that is used (epsilon), and the norm of the gradient over the
-    remaining rows at the weights without noise (residual). Raises ValueError, and releases nothing,
-    if the budget is not met.
+    With probability 1 - delta over the noise, the log-ratio of the densities of unlearned and
+    retrained weights is at most epsilon (docs/methods/newton.md). `request.facts` gets the budget,
+    delta, the used part of the budget (epsilon), and the norm of the gradient over the remaining
+    rows at the weights without noise (residual). Raises ValueError, and releases nothing, if the
+    budget is exceeded.
     """
     import torch
 
@@ -65,13 +65,13 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     for steps in range(1, LIMIT + 1):
         weight = objective.take_newton_step(weight)
         residual = compute_norm(objective.compute_gradient(weight))
-        # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. So
-        # are the retrained ones, whose gradient is at most TOLERANCE.
+        # L is strongly convex, so weights are at most |gradient| / curvature from the optimum. The
+        # same bound applies to retrained weights, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
         # The rule of the certificate (docs/methods/newton.md; constant as in Guo et al. 2020).
         epsilon = math.sqrt(2 * math.log(1.5 / settings.delta)) * distance / sigma
         if epsilon <= settings.epsilon:
-            # The noise is new and no step has read it: the distance cannot depend on it.
+            # The noise is new, and no step has used it, so the distance cannot depend on it.
             noise = torch.randn(weight.shape, generator=request.generator, dtype=torch.float64)
             request.facts = {
                 "budget": settings.epsilon,
@@ -83,6 +83,6 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
             noisy_head = head.with_weight(weight, sigma * noise.to(weight))
             return replace(system, memory=memory, model=noisy_head)
     raise ValueError(
-        f"after {LIMIT} Newton steps epsilon is {epsilon:.2g}, over the budget of"
+        f"after {LIMIT} Newton steps, epsilon is {epsilon:.2g}, above the budget of"
         f" {settings.epsilon:g}: retrain instead, or raise newton.sigma"
     )

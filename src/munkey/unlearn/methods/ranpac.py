@@ -1,4 +1,4 @@
-"""RanPAC: to forget, delete rows and solve again for the weights of their random features."""
+"""RanPAC: forget by deleting rows and solving again for the weights of random features."""
 
 from munkey.models.family import System, forget_samples
 from munkey.settings import Section

@@ -1,4 +1,4 @@
-"""RUM (Zhao et al. 2024; beyond the paper): a method for each third of D_f, by memorization."""
+"""RUM (Zhao et al. 2024; beyond the paper): unlearn each third of D_f, by memorization, separately."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal
@@ -36,7 +36,7 @@ class RumSettings(Section):
     Attributes
     ----------
     low, mid, high
-        The method for each third of D_f, from the least to the most memorized; None to skip it.
+        The method for each third of D_f, from least to most memorized; None skips it.
     """
 
     low: Step | None
@@ -65,7 +65,7 @@ def rum(system: System, request: Request, settings: RumSettings) -> System:
     from munkey.unlearn.finetune import split_by_loss
 
     unlearned = replace(system, model=system.copy_model().eval())
-    # A low loss of the original stands in for little memorization.
+    # A low loss of the original is used as a proxy for little memorization.
     thirds = split_by_loss(unlearned, request, 3)
     steps = (settings.low, settings.mid, settings.high)
     for forget, step in zip(thirds, steps, strict=True):

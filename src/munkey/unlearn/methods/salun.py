@@ -18,7 +18,7 @@ class SalunSettings(TuningSettings):
     Attributes
     ----------
     share
-        The share of weights that may move: those with the largest gradients of the forget loss.
+        The share of weights that may change: those with the largest gradients of the forget loss.
     """
 
     share: Share
@@ -42,7 +42,7 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     """Train on D_f with random labels, and on D_r, only the weights that are salient to D_f."""
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
-    from munkey.unlearn.saliency import mask_top_share, sum_gradients, trainable_parameters
+    from munkey.unlearn.saliency import get_trainable_parameters, mask_top_share, sum_gradients
 
     model = system.copy_model().eval()
     gradients = sum_gradients(model, request.forget, request)
@@ -51,8 +51,8 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     original = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:
-        # Zero gradients would not do: weight decay moves weights without a gradient, too.
-        for name, parameter in trainable_parameters(trained).items():
+        # Zero gradients would not suffice, since weight decay also changes weights without gradient.
+        for name, parameter in get_trainable_parameters(trained).items():
             parameter.data.copy_(parameter.data.where(is_movable[name], original[name]))
 
     def objective(trained: "nn.Module", images: "Tensor", labels: "Tensor") -> "Outcome":

@@ -16,13 +16,15 @@ class ScrubSettings(TuningSettings):
     Attributes
     ----------
     gamma, alpha
-        The weights of the cross-entropy and of the KL divergence on D_r.
+        The weights of the cross-entropy and the KL divergence on D_r.
     temperature
         The temperature of the KL divergence.
     max_epochs
-        The last epoch that starts with a max pass on D_f, in batches of forget_batch_size.
+        The last epoch that starts with a max pass on D_f.
+    forget_batch_size
+        The batch size of max passes.
     decay_after
-        The epochs after which the learning rate is multiplied by decay.
+        The epochs after which the learning rate is multiplied by `decay`.
     """
 
     gamma: Positive
@@ -34,8 +36,8 @@ class ScrubSettings(TuningSettings):
     decay: Share
 
 
-def scrub_passes(images: Images, settings: ScrubSettings) -> int:
-    """Count teacher and student on D_r, measurements for the rewinding, and max passes on D_f."""
+def count_scrub_passes(images: Images, settings: ScrubSettings) -> int:
+    """Count teacher and student on D_r, measurements for rewinding, and max passes on D_f."""
     max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
     return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
 
@@ -62,7 +64,7 @@ def scrub_passes(images: Images, settings: ScrubSettings) -> int:
         "val labels",
     },
     settings=ScrubSettings,
-    passes=scrub_passes,
+    passes=count_scrub_passes,
 )
 def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     """Train a student that imitates the original on D_r and departs from it on D_f, then rewind."""
@@ -82,8 +84,8 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     forget = request.forget
     val = request.val
     tuning = request.tuning
-    both = JoinedSet((retain, forget))
-    first_forget = len(retain)  # positions from here on are of the forget set
+    training_set = JoinedSet((retain, forget))
+    first_forget = len(retain)  # positions from here on belong to the forget set
     best_epoch = 0
     smallest_gap = float("inf")  # |validation - forget| accuracy, percentage points
     best_weights: dict[str, torch.Tensor] = {}
@@ -92,10 +94,10 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         max_pass = shuffled_batches(len(forget), settings.forget_batch_size, request.generator)
         min_pass = shuffled_batches(len(retain), tuning.settings.batch_size, request.generator)
         passes = list(min_pass)
-        # In epoch 1 the student still equals its teacher, so that a max pass has no gradient.
+        # In epoch 1, the student still equals its teacher, so a max pass has no gradient.
         if 1 < epoch <= settings.max_epochs:
             passes = [first_forget + index for index in max_pass] + passes
-        return Loader(both, passes, request.device)
+        return Loader(training_set, passes, request.device)
 
     def step(batch: "Batch") -> Outcome:
         images = tuning.augment(batch.images, request.generator)
@@ -116,7 +118,7 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         forget_accuracy = measure_accuracy(student, forget, request)
         student.train()
         gap = abs(val_accuracy - forget_accuracy)
-        if gap < smallest_gap:  # of equal gaps, the first
+        if gap < smallest_gap:  # ties go to the first epoch
             best_epoch = epoch
             smallest_gap = gap
             best_weights = copy.deepcopy(student.state_dict())

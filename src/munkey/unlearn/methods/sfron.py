@@ -1,4 +1,4 @@
-"""SFRon (Huang et al. 2024; beyond the paper): among steps on D_r, masked steps away from D_f."""
+"""SFRon (Huang et al. 2024; beyond the paper): train on D_r, with masked ascent steps on D_f."""
 
 import math
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from munkey.data.loader import Batch
     from munkey.training.loop import Outcome
 
-TINY = 1e-15  # against division by 0, as in the released code
+TINY = 1e-15  # avoids division by 0, as in the released code
 
 
 class SfronSettings(TuningSettings):
@@ -26,12 +26,12 @@ class SfronSettings(TuningSettings):
     alpha
         The weight of the first forget step.
     lam
-        How much more samples with a low loss count; 0: all count alike.
+        How much more samples with a low loss count; 0 weights all samples equally.
     gamma
-        The smallest ratio of importances, to D_f and to D_r, with which a weight moves in a
-        forget step.
+        The smallest ratio of importance to D_f over importance to D_r with which a weight changes
+        in a forget step.
     max_norm
-        The largest norm of the gradient in a forget step; longer ones are clipped.
+        The maximum norm to which gradients are clipped in a forget step.
     """
 
     every: Count
@@ -41,8 +41,8 @@ class SfronSettings(TuningSettings):
     max_norm: Positive
 
 
-def sfron_passes(images: Images, settings: SfronSettings) -> float:
-    """Count the passes for importances, and fine-tuning with a forget step every few retain steps."""
+def count_sfron_passes(images: Images, settings: SfronSettings) -> float:
+    """Count the passes for importances, and fine-tuning with interspersed forget steps."""
     steps = images.epochs * images.retain * (1 + 1 / settings.every)
     return 3 * (images.retain + images.forget) + 3 * steps
 
@@ -61,18 +61,18 @@ def sfron_passes(images: Images, settings: SfronSettings) -> float:
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SfronSettings,
-    passes=sfron_passes,
+    passes=count_sfron_passes,
 )
 def sfron(system: System, request: Request, settings: SfronSettings) -> System:
-    """Take masked steps that raise the loss of D_f among steps that lower that of D_r."""
-    # The paper's slow weights have a factor of 1 in the released code, which makes them equal to
-    # the fast ones. So there are none here.
+    """Train on D_r, with interspersed masked steps that raise D_f's loss."""
+    # The paper's slow weights are omitted: in the released code, their factor is 1, which makes
+    # them equal to the fast weights.
     import torch
 
     from munkey.core.device import to_host
     from munkey.training.loop import classification_outcome, cosine_schedule
     from munkey.unlearn.finetune import endless_batches, finish, fit, make_optimizer
-    from munkey.unlearn.saliency import compute_importances, trainable_parameters
+    from munkey.unlearn.saliency import compute_importances, get_trainable_parameters
 
     model = system.copy_model().eval()
     retain = request.retain
@@ -90,8 +90,8 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     def forget_step(weight: float) -> None:
         images, labels = next(forget_batches)
         losses = torch.nn.functional.cross_entropy(model(images), labels, reduction="none")
-        loss = -weight * adaptive_mean(losses, settings.lam)
-        parameters = trainable_parameters(model)
+        loss = -weight * compute_adaptive_mean(losses, settings.lam)
+        parameters = get_trainable_parameters(model)
         gradients = torch.autograd.grad(loss, list(parameters.values()))
         for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
             parameter.grad = gradient * is_movable[name]
@@ -116,7 +116,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     return finish(system, model)
 
 
-def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
-    """Return the mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
+def compute_adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
+    """Compute the mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
     weights = 1 / (losses.detach() ** lam + TINY)
     return (weights / weights.sum() * losses).sum()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    """Retrain all slices that saw the forget set. The weights are those of a training without it."""
+    """Retrain all slices that saw the forget set; the weights equal those of training without it."""
     from munkey.models.families.sisa import find_first_affected_slices, retrain
 
     assert request.recipe is not None
@@ -40,7 +40,7 @@ def sisa(system: System, request: Request, settings: Section) -> System:
     )
     model = cast("Sisa", system.copy_model())
     architecture = cast("SisaArchitecture", system.architecture)
-    # By shard, the first slice with a forget sample. The shard's later slices build on it.
+    # The first slice with a forget sample, by shard. The shard's later slices build on it.
     first_slices = find_first_affected_slices(
         request.forget_ids, model.shards, model.slices, request.recipe.stage
     )

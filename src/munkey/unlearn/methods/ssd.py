@@ -1,4 +1,4 @@
-"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink weights of D_f."""
+"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink weights important to D_f."""
 
 from munkey.models.family import System
 from munkey.settings import Positive, Section
@@ -11,9 +11,9 @@ class SSDSettings(Section):
     Attributes
     ----------
     alpha
-        How many times more a weight must matter to D_f than to D.
+        How many times more important a weight must be to D_f than to D.
     lam
-        The strength; a smaller one dampens more.
+        The strength; smaller values dampen more.
     per_sample
         Whether to square the gradients of single samples instead of batches.
     """

@@ -1,4 +1,4 @@
-"""UNSIR (Tarun et al. 2023; beyond the paper): learn noise as forgotten classes, then repair."""
+"""UNSIR (Tarun et al. 2023; beyond the paper): train on noise as the forgotten classes, then repair."""
 
 from typing import TYPE_CHECKING
 
@@ -16,13 +16,13 @@ class UnsirSettings(TuningSettings):
     Attributes
     ----------
     noise_steps
-        The number of steps that make a class's noise.
+        The number of optimization steps for a class's noise.
     copies
         How often its batch of noise is repeated.
     retain_per_class
-        The number of retain samples of each class to use.
+        The number of retain samples to use per class.
     repair
-        The learning rate of the repair epoch, as a multiple of that of the first one.
+        The learning rate of the repair epoch, as a multiple of the first epoch's.
     """
 
     noise_steps: Count
@@ -31,8 +31,8 @@ class UnsirSettings(TuningSettings):
     repair: Positive
 
 
-def unsir_passes(images: Images, settings: UnsirSettings) -> int:
-    """Count, for one forgotten class, the making of its noise, an epoch with it, and one of repair."""
+def count_unsir_passes(images: Images, settings: UnsirSettings) -> int:
+    """Count noise optimization for one class, an epoch with this noise, and the repair epoch."""
     noise = (settings.noise_steps + settings.copies) * images.batch
     return 3 * (noise + 2 * images.retain)
 
@@ -52,10 +52,10 @@ def unsir_passes(images: Images, settings: UnsirSettings) -> int:
     needs={"forget labels", "retain images", "retain labels"},
     settings=UnsirSettings,
     whole_classes=True,
-    passes=unsir_passes,
+    passes=count_unsir_passes,
 )
 def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
-    """Train on D_r and on noise that stands in for the forgotten classes, then repair on D_r."""
+    """Train on D_r and on noise labeled as the forgotten classes, then repair on D_r."""
     import numpy as np
 
     from munkey.data.image_set import JoinedSet
