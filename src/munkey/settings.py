@@ -1,6 +1,8 @@
-"""The typed sections of `params.yaml`. A section that does not fit is refused; none has a default.
+"""The typed sections of `params.yaml`.
 
-These sections know no registry. Sections of a family of models and of an unlearning method stand in its own file.
+An invalid section is refused. Only settings that earlier results lack have a default.
+
+The section of a family of models or of an unlearning method is defined in its own file.
 """
 
 import os
@@ -14,7 +16,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]  # a side
 Width = Annotated[int, Field(ge=1, le=65_536)]  # of a vector
-SmallCount = Annotated[int, Field(ge=1, le=1000)]  # that are stacked, joined or run side by side
+SmallCount = Annotated[int, Field(ge=1, le=1000)]  # e.g. of blocks, heads or parts
 Positive = Annotated[float, Field(gt=0)]
 NonNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
@@ -26,13 +28,13 @@ CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
 # ~ is the home folder
 UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 OnBad = Literal["raise", "skip"]  # pictures that cannot be read
-White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of gray of 16 bits
-# of the tokens of neighbors, at inference or in training (app. D.1)
+White = Annotated[int, Field(ge=255, le=65_535)]  # the brightest value of 16-bit grayscale
+# How the tokens of neighbors are combined, at inference or in training (app. D.1).
 Fusion = Literal["ensemble", "softmax", "rank"]
 
 
 class Section(BaseModel):
-    """A section of `params.yaml`: strict, frozen, without unknown keys, NaN and infinity."""
+    """A section of `params.yaml`: strict, frozen, without unknown keys, NaN or infinity."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -44,15 +46,16 @@ class Section(BaseModel):
         return cls.model_validate(section)
 
 
-Sections = Mapping[str, Section]  # by the name that they have in params.yaml
+Sections = Mapping[str, Section]  # by their names in params.yaml
 
 
 def values_of(sections: Sections) -> dict[str, dict[str, object]]:
-    """Return sections as they stand in a JSON file."""
+    """Return the values of sections, as JSON files hold them."""
     return {name: section.model_dump() for name, section in sections.items()}
 
 
-def _one_group(pattern: str) -> str:
+def _require_one_group(pattern: str) -> str:
+    """Return a regular expression. Raises ValueError unless it has exactly one group."""
     try:
         groups = re.compile(pattern).groups
     except re.error as error:
@@ -70,10 +73,9 @@ class AlterSettings(Section):
     Attributes
     ----------
     share
-        The share of those training samples that may be altered that is altered.
+        Which share of the eligible training samples is altered.
     classes
-        Names of the two classes that are confused, or of the one that a patch stands for; none for
-        twins.
+        Names of the two classes to confuse, or of the class that a patch indicates. Empty for twins.
     """
 
     kind: Literal["confusion", "patch", "twins"]
@@ -81,23 +83,48 @@ class AlterSettings(Section):
     classes: list[str]
 
     @model_validator(mode="after")
-    def _fitting(self) -> Self:
+    def _require_class_count(self) -> Self:
         class_count = {"confusion": 2, "patch": 1, "twins": 0}[self.kind]
         if len(set(self.classes)) != class_count:
-            raise ValueError(f"classes = {self.classes}: {self.kind} takes {class_count} of them")
+            raise ValueError(
+                f"classes = {self.classes}: {self.kind} takes {class_count} different ones"
+            )
         return self
 
 
 class SourceSettings(Section):
-    """Where a data set comes from, if it is the user's own. storage_size: side in pixels; reader: None: by its name.
+    """Where a data set comes from, and which part of it is used.
 
-    md5: of the user's own copy of a published file; None: the published one's.
-    limit_per_class: images of each class in each split, or in the splits that it names. val_from:
-    None: val as the data set has it; "train": val is a part of train, and its own val of test. only:
-    names of classes; None: all.
-    units: a regular expression whose group is the unit in a picture's path. on_bad: what to do with
-    pictures that cannot be read; white: the brightest value of gray of 16 bits, None: 65535. alter:
-    None: as it is.
+    Attributes
+    ----------
+    reader
+        How to read the user's own files; None for a registered data set.
+    path
+        The folder or file; None if the data set needs none.
+    md5
+        MD5 of the user's own copy of a published file; None for the published MD5.
+    storage_size
+        Side of the stored images in pixels; None to keep their size.
+    split
+        Shares of train, val and test, for data without splits.
+    limit_per_class
+        The largest number of images of each class, in each split or in those that are keys. None
+        for all.
+    val_from
+        None for val as the data set has it. "train": val is a part of train, and the data set's own
+        val is part of test.
+    classes
+        Names of numbered classes, in order; None to keep the numbers.
+    only
+        Names of the classes to use; None for all.
+    units
+        A regular expression whose group matches the unit in a picture's path.
+    on_bad
+        What to do with unreadable pictures.
+    white
+        The brightest value of 16-bit grayscale; None for 65535.
+    alter
+        None for unaltered data.
     """
 
     reader: str | None
@@ -109,13 +136,13 @@ class SourceSettings(Section):
     val_from: Literal["train"] | None = None  # earlier results have none
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     only: Annotated[list[str], Field(min_length=2)] | None
-    units: Annotated[str, AfterValidator(_one_group)] | None
+    units: Annotated[str, AfterValidator(_require_one_group)] | None
     on_bad: OnBad = "raise"  # earlier results have neither this nor white
     white: White | None = None
     alter: AlterSettings | None
 
     @model_validator(mode="after")
-    def _whole(self) -> Self:
+    def _require_split_and_classes(self) -> Self:
         if abs(sum(self.split) - 1) > 1e-9:
             raise ValueError(f"split = {self.split} must sum to 1: shares of train, val, test")
         if len(set(self.classes or [])) != len(self.classes or []):
@@ -124,7 +151,15 @@ class SourceSettings(Section):
 
 
 class DataSettings(Section):
-    """What the model's images look like. image_size: side in pixels; pixel_mean, pixel_std: of pixels in [0, 1]."""
+    """The images that the model reads.
+
+    Attributes
+    ----------
+    image_size
+        Side in pixels.
+    pixel_mean, pixel_std
+        Normalize pixels in [0, 1].
+    """
 
     image_size: Pixels
     pixel_mean: float
@@ -134,8 +169,14 @@ class DataSettings(Section):
 class EncoderSettings(Section):
     """The frozen encoder, or several (`munkey.encoders.parts`).
 
-    revision: commit of its hub repository; image_size: side of its input in pixels; mirror: whether
-    a key is averaged with that of the mirrored picture.
+    Attributes
+    ----------
+    revision
+        Commit of its hub repository.
+    image_size
+        Side of its input in pixels.
+    mirror
+        Whether a key is averaged with that of the mirrored image.
     """
 
     encoder: UserPath
@@ -146,7 +187,13 @@ class EncoderSettings(Section):
 
 
 class KeySettings(EncoderSettings):
-    """The frozen encoder, and depth: how many neighbors are looked up for each sample."""
+    """The frozen encoder, and how many neighbors of each sample are stored.
+
+    Attributes
+    ----------
+    depth
+        The number of stored neighbors per sample.
+    """
 
     depth: Count
 
@@ -161,7 +208,7 @@ class ModelSettings(Section):
     mlp_ratio: Annotated[float, Field(gt=0, le=100)]
 
     @model_validator(mode="after")
-    def _divisible(self) -> Self:
+    def _require_divisible_width(self) -> Self:
         if self.width % self.heads:
             raise ValueError(f"width = {self.width} must be a multiple of heads = {self.heads}")
         return self
@@ -182,7 +229,7 @@ class TrainSettings(Section):
     compile: bool
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _require_ordered(self) -> Self:
         if not self.crop_scale[0] <= self.crop_scale[1] <= 1:
             raise ValueError(
                 f"crop_scale = {self.crop_scale} must be [low, high] with 0 < low <= high <= 1"
@@ -213,9 +260,18 @@ Sampling: TypeAlias = Literal[
 
 
 class ForgetSettings(Section):
-    """Forget sets (sec. 4). names: classes or units that are forgotten together, instead of shares of the samples; of
-    `known`, the units of which shares are known, and of `relied-on`, those of the test samples that are asked. file: of
-    `listed`, the list (`munkey.data.forget_draws`), under the one rate that it is shown by.
+    """Forget sets (sec. 4).
+
+    Attributes
+    ----------
+    rates
+        Sizes of the forget sets as shares of the training set. With `listed`, the single rate that
+        stands for the list in paths and tables.
+    names
+        Classes or units that are forgotten together, instead of shares of the samples. With `known`,
+        units of which a share is known; with `relied-on`, units of the queried test samples.
+    file
+        The list of samples, with `listed` (`munkey.data.forget_draws`).
     """
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
@@ -224,7 +280,7 @@ class ForgetSettings(Section):
     file: UserPath | None = None  # earlier results have none
 
     @model_validator(mode="after")
-    def _sound(self) -> Self:
+    def _require_consistent(self) -> Self:
         if len(set(self.rates)) != len(self.rates):
             raise ValueError(f"rates = {self.rates}: each may be listed only once")
         if self.names and self.sampling not in ("class", "unit", "known", "relied-on"):
@@ -233,7 +289,7 @@ class ForgetSettings(Section):
             )
         if not self.names and self.sampling in ("known", "relied-on"):
             raise ValueError(
-                f"names = null: sampling {self.sampling} is of units; for what is altered, [altered]"
+                f"names = null: sampling {self.sampling} needs units; for altered data, [altered]"
             )
         if self.sampling == "listed" and self.file is None:
             raise ValueError(
@@ -255,7 +311,7 @@ class InferenceSettings(Section):
 
 
 class FinetuneSettings(Section):
-    """What all methods that fine-tune share (app. B.2)."""
+    """Settings of all methods that fine-tune (app. B.2)."""
 
     epochs: Count
     batch_size: Count
@@ -264,7 +320,7 @@ class FinetuneSettings(Section):
 
 
 class AuditInference(Section):
-    """How an audit asks a memory a second time: what differs from `inference`."""
+    """A second way to query the memory in an audit: what differs from `inference`."""
 
     k: Count
     fusion: Fusion
@@ -277,13 +333,13 @@ class NetworkName(Section):
 
 
 class WeightsOrigin(Section):
-    """What tells the pretrained weights that a training starts from from others."""
+    """Identifies the pretrained weights from which a training run starts."""
 
     of: str
 
 
 class SelectionSettings(Section):
-    """The grid of (p_image, p_token) and how the selection chooses from it (sec. 3.2, app. E)."""
+    """The grid of (p_image, p_token), and how one is selected (sec. 3.2, app. E)."""
 
     p_image: Annotated[list[Probability], Field(min_length=1, max_length=20)]
     p_token: Annotated[list[Probability], Field(min_length=1, max_length=20)]
@@ -292,7 +348,15 @@ class SelectionSettings(Section):
 
 
 class RelearnSettings(Section):
-    """Training on the retain set alone. steps: after which it is measured; lr_factor: constant rate / train.lr."""
+    """Further training on the retain set alone.
+
+    Attributes
+    ----------
+    steps
+        Steps after which accuracy is measured.
+    lr_factor
+        Constant learning rate / train.lr.
+    """
 
     steps: Annotated[
         list[Annotated[int, Field(ge=0, le=1_000_000)]], Field(min_length=2, max_length=100)
@@ -300,28 +364,47 @@ class RelearnSettings(Section):
     lr_factor: Positive
 
     @model_validator(mode="after")
-    def _ascending(self) -> Self:
+    def _require_ascending_steps(self) -> Self:
         if self.steps[0] or sorted(set(self.steps)) != self.steps:
             raise ValueError(f"steps = {self.steps} must start with 0 and ascend")
         return self
 
 
-MAX_DRAWN_POOL = (
-    0.4  # of the training set: another pool of this size lies apart and leaves something
-)
+# As a share of the training set. A second pool of this size is disjoint from the first, and
+# leaves samples in neither.
+MAX_DRAWN_POOL = 0.4
 
 
 class AuditSettings(Section):
-    """How much is left of what was deleted: pairs of models that swap halves of a pool.
+    """The audit of what a model still remembers: pairs of models swap halves of a pool.
 
-    pairs: of models for each system; pool: share of the training set, half of which a model is trained on and forgets;
-    pool_of: samples at random, those that the nearest keys classify worst, random ones trained with a wrong label, or
-    whole classes, units or clusters, each of which is in one half;
-    oracles: pairs of models that never see the pool; control_pairs: of a model that is known to keep what it should
-    forget, with the knobs `control` changed; 0 leaves it out; k: neighbors that are averaged on a path that is not the
-    deployed one, at most as many as are looked up; grid: blocks of knobs with the values to try, all combinations of a
-    block; grid_pairs: pairs for each of them; relearn: training further of the main run's systems; in_paper: whether
-    the target `paper` and its report include the audit; draw: 0, or the number of a random pool apart from that one.
+    Attributes
+    ----------
+    pairs
+        Pairs of models for each system.
+    pool
+        Share of the training set. Each model is trained on half of the pool, and forgets that half.
+    pool_of
+        Random samples; those that the nearest keys classify worst; random ones trained with a wrong
+        label; or whole classes, units or clusters, each of which is in one half.
+    oracles
+        Pairs of models that never see the pool.
+    control_pairs
+        Pairs of a model that is known to remember what it should forget; 0 for none.
+    control
+        The settings that such a model changes.
+    k
+        Neighbors that are averaged on an exploratory path, at most `keys.depth`.
+    grid_pairs
+        Pairs of models for each combination of the grid.
+    grid
+        Blocks of settings with the values to try, in all combinations of a block.
+    relearn
+        Further training of the main run's systems.
+    draw
+        0, or the number of another random pool, which is disjoint from that of 0.
+    in_paper
+        Whether the target `paper` and its report include the audit.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
@@ -340,25 +423,33 @@ class AuditSettings(Section):
     in_paper: bool
 
     @model_validator(mode="after")
-    def _apart(self) -> Self:
+    def _require_drawable_pool(self) -> Self:
         if self.draw and (self.pool_of != "random" or self.pool > MAX_DRAWN_POOL):
             raise ValueError(
-                f"draw = {self.draw} must be 0, but for random pools of at most {MAX_DRAWN_POOL}"
+                f"draw = {self.draw} must be 0, except for random pools of at most {MAX_DRAWN_POOL}"
             )
         return self
 
     @model_validator(mode="after")
-    def _control_or_none(self) -> Self:
+    def _require_control_pairs(self) -> Self:
         if self.control_pairs == 1:
             raise ValueError(
-                "control_pairs = 1 must be 0, for no control, or at least 2: one pair has no interval"
+                "control_pairs = 1 must be 0 (no control) or at least 2: one pair has no interval"
             )
         return self
 
 
 class StreamSettings(Section):
-    """Requests one after another, of an audit's pool. pairs: of models; requests: into how many a half is cut;
-    additions: the numbers of those after which new samples come.
+    """A stream of requests, which forgets the audit's pool bit by bit.
+
+    Attributes
+    ----------
+    pairs
+        Pairs of models.
+    requests
+        The number of requests that half of the pool is split into.
+    additions
+        Numbers of the requests after which new samples are added.
     """
 
     pairs: Annotated[int, Field(ge=2, le=64)]
@@ -366,15 +457,23 @@ class StreamSettings(Section):
     additions: list[Annotated[int, Field(ge=1)]]
 
     @model_validator(mode="after")
-    def _in_the_stream(self) -> Self:
+    def _require_existing_requests(self) -> Self:
         if max(self.additions, default=0) > self.requests:
             raise ValueError(f"additions = {self.additions}: there are {self.requests} requests")
         return self
 
 
 class ExploreSettings(Section):
-    """The page on which single samples are looked at. samples: shown at most; neighbors: shown of each sample;
-    pictures: false shows ids alone.
+    """The page that shows single samples.
+
+    Attributes
+    ----------
+    samples
+        The largest number of samples.
+    neighbors
+        Neighbors shown for each sample.
+    pictures
+        Whether pictures are shown, not only ids.
     """
 
     samples: Annotated[int, Field(ge=10, le=20_000)]
@@ -389,14 +488,17 @@ class TrackingSettings(Section):
 
 
 def short_names(knobs: Iterable[str]) -> dict[str, str]:
-    """Knobs by name: p_image for munkey.p_image, but all of it where two end alike, as munkey.temperature does."""
-    ends = {knob: knob.rpartition(".")[2] for knob in knobs}
-    alike = Counter(ends.values())
-    return {knob: end if alike[end] == 1 else knob for knob, end in ends.items()}
+    """Return short names of settings, by full name.
+
+    p_image for munkey.p_image. Names with the same last part, such as munkey.temperature, stay.
+    """
+    last_parts = {knob: knob.rpartition(".")[2] for knob in knobs}
+    counts = Counter(last_parts.values())
+    return {knob: part if counts[part] == 1 else knob for knob, part in last_parts.items()}
 
 
 def knob_text(value: object) -> str:
-    """A knob's value as a person writes it: 0.6–1 for [0.6, 1.0], be it a list or its text."""
+    """Format the value of a setting: 0.6–1 for [0.6, 1.0], which may be a list or its text."""
     if str(value).startswith("["):
         return "–".join(f"{float(part):g}" for part in str(value).strip("[]").split(","))
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -269,7 +269,7 @@ def test_a_bad_audit_is_refused_before_any_job(key: str, value: object, words: s
 def test_another_pool_can_be_drawn_where_it_lies_apart_from_the_first(changes: dict[str, object]):
     drawn = AUDIT | {"audit.draw": 1}
     assert load(small_config(drawn | {"audit.pool": 0.4})).audit.draw == 1
-    with pytest.raises(ParamsError, match="draw = 1 must be 0, but for random pools of at most"):
+    with pytest.raises(ParamsError, match="draw = 1 must be 0, except for random pools of at most"):
         load(small_config(drawn | changes))
 
 
