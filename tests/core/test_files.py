@@ -135,7 +135,7 @@ def full_disk():
 )
 def test_a_full_disk_is_reported_with_the_path_and_the_old_file_stays(tmp_path, name, write, why):
     (tmp_path / name).write_text("old")
-    with pytest.raises(OSError, match="no half file was left") as refused, full_disk():
+    with pytest.raises(OSError, match="no partial file was left") as refused, full_disk():
         write(tmp_path / name)
     assert refused.value.filename == str(tmp_path / name) and why in str(refused.value)
     assert refused.value.errno == (errno.EIO if name == "out.npy" else errno.EFBIG)
@@ -253,7 +253,7 @@ def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays
         raise OSError(errno.ENOSPC, "No space left on device", str(self))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    said = r"cannot be written \(No space left on device\); no half file was left: '.*\.a\.txt\.sha256'"
+    said = r"cannot be written \(No space left on device\); no partial file was left: '.*\.a\.txt\.sha256'"
     with pytest.raises(UnwritableFileError, match=said):
         write_text(tmp_path / "a.txt", "new")
     assert read_bytes(tmp_path / "a.txt") == b"old"

@@ -132,7 +132,7 @@ def test_a_damaged_checkpoint_is_set_aside_and_the_training_starts_over(
     file.path.write_bytes(damaged)
     again, later = trained("vit", file, epochs=4)
     said = capsys.readouterr().out
-    assert f"{file.path} is damaged: this training starts over" in said and "resumes" not in said
+    assert f"{file.path} is damaged: training starts over" in said and "resumes" not in said
     assert (tmp_path / "p.pt.damaged").read_bytes() == damaged
     assert same_bytes(tmp_path, whole, again) and timeless(later) == timeless(history)
     file.remove()

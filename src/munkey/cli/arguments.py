@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from munkey.core.console import UNSEEN
+from munkey.core.console import UNPRINTABLE
 from munkey.settings import OnBad
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ MoreFiles = Annotated[Names, typer.Argument(metavar="PICTURE", hidden=True)]
 
 # Characters that begin a formula in a spreadsheet, also in full width; an apostrophe prevents that.
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
-INVISIBLE = re.compile(rf"{UNSEEN.pattern}|[\t\n]")
+INVISIBLE = re.compile(rf"{UNPRINTABLE.pattern}|[\t\n]")
 WORD = re.compile(r"[^\s,]+")  # words are separated by commas or white space
 QUOTED_CELL = re.compile(r"'((?:[^\\]|\\\\|\\u[0-9a-f]{4})*)", re.DOTALL)
 ESCAPED_CHARACTER = re.compile(r"\\u([0-9a-f]{4})|\\\\")

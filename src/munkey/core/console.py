@@ -1,4 +1,4 @@
-"""Messages of jobs and commands. Nothing here can change a result."""
+"""Messages of jobs and commands. Nothing here affects a result."""
 
 import re
 import sys
@@ -9,10 +9,10 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
-# A warning points at the user's line, not at one in these packages.
+# Warnings point to a line of the user's code, not to one in these packages.
 LIBRARIES = ("munkey", "sklearn", "joblib")
-# Control characters but tab and line feed, marks of text direction, and lone surrogates.
-UNSEEN = re.compile(
+# Control characters except tab and line feed, marks of text direction, and lone surrogates.
+UNPRINTABLE = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
@@ -20,26 +20,26 @@ UNSEEN = re.compile(
 def escape_unprintable(text: str) -> str:
     """Escape control characters and marks of text direction as \\uXXXX.
 
-    Names of files and classes may come from strangers, who could rewrite the terminal with them.
-    Line breaks and tabs stay. Escaped JSON has the same meaning.
+    Names of files and classes may come from strangers, who could control the terminal with them.
+    Line breaks and tabs stay. JSON keeps its meaning.
     """
-    return UNSEEN.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def one_line(text: str) -> str:
-    """Escape line breaks and tabs too, for a name within a line."""
+    """Escape as `escape_unprintable` does, and line breaks and tabs too."""
     return escape_unprintable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
 def warn(message: str) -> None:
-    """Write to the job's log, and to the terminal: logs of successful jobs are not read."""
+    """Print to the job's log, and to the terminal: nobody reads logs of successful jobs."""
     message = escape_unprintable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
 
 
 def warn_user(message: str) -> None:
-    """Issue a Python warning at the first line of the stack that is not in a library."""
+    """Issue a Python warning at the innermost line of the stack that is not in a library."""
     depth = 1
     frame = sys._getframe()
     while frame.f_back is not None:
@@ -52,7 +52,7 @@ def warn_user(message: str) -> None:
 
 
 def pluralize(count: int, noun: str) -> str:
-    """Join a number and its noun: 1 sample, 1,200 samples."""
+    """Format a number with its noun: 1 sample, 1,200 samples."""
     return f"1 {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
@@ -71,9 +71,18 @@ def format_duration(seconds: float) -> str:
 def progress(
     items: Iterable[T], what: str, unit: str, every_s: float = 2.0, units_per_item: int = 1
 ) -> Iterator[T]:
-    """Yield the items.
+    """Yield the items, and print the rate and the remaining time.
 
-    Every `every_s` seconds, and at the end, print the rate and the time left.
+    Parameters
+    ----------
+    what
+        The name of the loop.
+    unit
+        What the rate counts, in the plural.
+    every_s
+        The time between two messages in seconds. The last one comes at the end.
+    units_per_item
+        How many units an item counts as.
     """
     total = len(items) if isinstance(items, Sized) else 0
     start = time.monotonic()
@@ -87,7 +96,8 @@ def progress(
             if total:
                 seconds_left = (total - count) / rate
                 print(
-                    f"{what} {count}/{total}: {rate * units_per_item:.2f} {unit}/s, {seconds_left:.0f} s left"
+                    f"{what} {count}/{total}: {rate * units_per_item:.2f} {unit}/s,"
+                    f" {seconds_left:.0f} s left"
                 )
             else:
                 print(f"{what} {count}/?: {rate * units_per_item:.2f} {unit}/s")

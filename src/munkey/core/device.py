@@ -1,4 +1,4 @@
-"""The device of a job: which one, copying to it and back, and timing it."""
+"""The device of a job: choosing it, copying to and from it, and timing."""
 
 import os
 import time
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def has_gpu() -> bool:
-    """Return whether this machine has an NVIDIA GPU. Needs no torch, which planning must not import."""
+    """Return whether this machine has an NVIDIA GPU. Planning calls it, so it needs no torch."""
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
         return False
     device_files = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")  # the last one in WSL
@@ -23,9 +23,8 @@ def has_gpu() -> bool:
 def select_device(gpus: int) -> str:
     """Select the device of a job that was granted `gpus` GPUs.
 
-    Raises RuntimeError if there is none.
-
-    From now on this process sees a single GPU, so call it before CUDA starts.
+    Afterwards this process sees a single GPU, so call it before CUDA starts. Raises RuntimeError if
+    there is none.
     """
     if not gpus:
         return "cpu"
@@ -35,7 +34,7 @@ def select_device(gpus: int) -> str:
     if not gpu.is_available():
         raise RuntimeError(
             "this job was planned for a GPU (device in params.yaml), but torch sees none here:"
-            " set device: cpu, or run on a machine whose driver fits this torch"
+            " set device: cpu, or use a machine whose driver supports this version of torch"
         )
     gpu.disable_tf32()
     return "cuda"
@@ -43,18 +42,18 @@ def select_device(gpus: int) -> str:
 
 @cache
 def keep_freed_memory() -> None:
-    """Let this process reuse memory that it freed, instead of returning it to the system.
+    """Let this process reuse freed memory, instead of returning it to the system.
 
-    The activations of a convolutional encoder are so large that glibc maps and unmaps each of them,
-    and clearing the new pages then takes longer than the products. With this, EfficientNet-Lite2 at
-    224 px takes 17 instead of 40 ms of CPU time an image. Other C libraries lack the call.
+    Activations of a convolutional encoder are so large that glibc maps and unmaps each of them, and
+    clearing new pages then takes longer than the convolutions. With this call, EfficientNet-Lite2
+    takes 17 instead of 40 ms of CPU time for an image of 224 px. Other C libraries lack it.
     """
     import ctypes
 
     library = ctypes.CDLL(None)
     if not hasattr(library, "mallopt"):
         return
-    # glibc's malloc.h; above these sizes in bytes, memory is mapped, or returned
+    # From glibc's malloc.h. Memory above these sizes in bytes is mapped, or returned.
     m_trim_threshold = -1
     m_mmap_threshold = -3
     library.mallopt(m_mmap_threshold, 1 << 30)
@@ -62,7 +61,7 @@ def keep_freed_memory() -> None:
 
 
 def to_device(tensor: "Tensor", device: str) -> "Tensor":
-    """Copy a tensor from the host to the device. Does not wait for a GPU."""
+    """Copy a tensor from the host to the device, without waiting for a GPU."""
     if device == "cuda":
         from munkey.core import gpu
 
@@ -71,15 +70,15 @@ def to_device(tensor: "Tensor", device: str) -> "Tensor":
 
 
 def to_host(tensor: "Tensor") -> "Tensor":
-    """Copy a tensor to the host. Waits for a GPU; besides AMUN's attack, nothing else does."""
+    """Copy a tensor to the host. Waits for a GPU; only AMUN's attack waits elsewhere, too."""
     return tensor.cpu()
 
 
 class Stopwatch:
-    """Measure the wall time of a block, in `seconds`.
+    """Measures the wall time of a block, in `seconds`.
 
-    CUDA calls return before their work is done. So the clock is read only after all queued work is
-    done, at both ends of the block.
+    CUDA calls return before their work is done, so both ends of the block wait for all queued work
+    before they read the clock.
     """
 
     seconds = 0.0

@@ -1,4 +1,4 @@
-"""The state of external files, so that results made from them are remade when they change."""
+"""Stamps of external files: when one changes, the results made from it are made again."""
 
 import hashlib
 import os
@@ -8,14 +8,14 @@ from pathlib import Path
 
 
 def compute_stamp(path: str | Path, *more: Path) -> str:
-    """Return a digest of path, size and modification time of all files at or below a path.
+    """Return a digest of the paths, sizes and modification times of all files at or below a path.
 
-    Follows links, but enters no folder twice, so a link to its own folder does no harm.
+    Follows links, but enters no folder twice, so cycles of links are harmless.
 
     Parameters
     ----------
     more
-        Further files, in this order.
+        Further files; their order matters.
     """
     root = Path(path).absolute()
     stamps = []
@@ -32,7 +32,7 @@ def _walk(root: Path) -> Iterator[Path]:
     yield root
     visited: set[Path] = set()
     for folder, folders, files in os.walk(root, followlinks=True):
-        folders.sort()  # so that of two links to one folder, the same one is entered everywhere
+        folders.sort()  # of two links to one folder, the first by name is entered
         real_folder = Path(folder).resolve()
         if real_folder in visited:
             folders.clear()
@@ -43,7 +43,7 @@ def _walk(root: Path) -> Iterator[Path]:
 
 
 def _stamp(path: Path) -> str:
-    """Return size and modification time of a file, or the target of a link to a folder."""
+    """Return the size and modification time of a file, or the target of a link to a folder."""
     try:
         status = path.stat()
     except (OSError, ValueError):

@@ -1,8 +1,8 @@
-"""Files of the pipeline: written atomically, and checked before they are read.
+"""Files of the pipeline: written atomically, and checked when they are read.
 
-A killed job or a full disk leaves no partial file. Beside every file is its SHA-256, as
-`.NAME.sha256` in the format of sha256sum. Readers refuse a file without a checksum, or with
-another one. The check takes half a second per GiB (docs/performance.md).
+A killed job or a full disk leaves no partial file. Next to every file is its SHA-256, in
+`.NAME.sha256` in the format of sha256sum. Readers refuse a file whose checksum is missing or
+different. The check takes half a second per GiB (docs/performance.md).
 """
 
 import codecs
@@ -31,7 +31,7 @@ CONFIGFILES = "MUNKEY_CONFIGFILES"  # environment variable: the run's configurat
 
 
 class DamagedFileError(ValueError):
-    """A file differs from the one that was written. The message says how to recreate it."""
+    """A file differs from what was written to it. The message says how to recreate it."""
 
     def __init__(self, path: str | Path, why: str) -> None:
         command = f"`{command_to_make(path, '--force')}`{overlays_hint(path)}"
@@ -39,7 +39,10 @@ class DamagedFileError(ValueError):
 
 
 def command_to_make(path: str | Path, *options: str) -> str:
-    """Return the command that makes a file of the current run, or of the run that CONFIGFILES names."""
+    """Return the command that makes a file of a run.
+
+    It has the configuration files in the environment variable CONFIGFILES, if that is set.
+    """
     words = ["snakemake --cores all --resources gpu=1"]
     configfiles = os.environ.get(CONFIGFILES)
     if configfiles:
@@ -49,7 +52,7 @@ def command_to_make(path: str | Path, *options: str) -> str:
 
 
 def overlays_hint(path: str | Path) -> str:
-    """Return a hint about the overlays of the file's run; it follows `command_to_make`."""
+    """Return a hint about the overlays of the file's run, to append to `command_to_make`."""
     folders = Path(path).parts[:-1]
     name = "default"
     if "results" in folders[:-1]:
@@ -65,10 +68,10 @@ class UnwritableFileError(OSError):
 
 @contextmanager
 def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
-    """Yield a temporary path beside `path`, which replaces it only if the block succeeds.
+    """Yield a temporary path in the same folder. If the block succeeds, it replaces `path`.
 
     Removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot be
-    written; an existing file stays as it is.
+    written; an existing file is not changed then.
 
     Parameters
     ----------
@@ -90,14 +93,14 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         raise
     except OSError as error:
         why = error.strerror or f"{error}: is the disk full?"  # numpy gives no error number
-        message = f"cannot be written ({why}); no half file was left"
+        message = f"cannot be written ({why}); no partial file was left"
         raise UnwritableFileError(error.errno or errno.EIO, message, str(path)) from error
     finally:
         temporary.unlink(missing_ok=True)
 
 
 def find_abandoned_files(path: Path) -> Iterator[Path]:
-    """Find temporary files that processes left beside `path` when they were killed."""
+    """Find the temporary files of `path` that killed processes left."""
     candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
     pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
     for candidate in path.parent.glob(candidates):
@@ -107,23 +110,23 @@ def find_abandoned_files(path: Path) -> Iterator[Path]:
 
 
 def is_running(pid: int) -> bool:
-    """Return whether a process with this id runs; true on systems that cannot tell."""
+    """Return whether a process with this id runs. Always true on systems other than POSIX."""
     try:
         if os.name == "posix":
             os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # it runs, but belongs to another user
+    except PermissionError:  # it is another user's
         return True
     return True
 
 
 @contextmanager
 def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
-    """Write as `atomic` does, and write the file's checksum beside it.
+    """Write as `atomic` does, and write the checksum of the file.
 
-    The checksum is replaced first: if the process is killed in between, the old file does not
-    match.
+    The checksum is replaced first: if the process is killed in between, the old file no longer
+    matches.
     """
     with atomic(path) as temporary:
         yield temporary
@@ -134,7 +137,7 @@ def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
 
 
 def checksum_path(path: str | Path) -> Path:
-    """Return the path of a file's checksum."""
+    """Return the path of the file that holds the checksum of `path`."""
     return Path(path).with_name(f".{Path(path).name}.sha256")
 
 
@@ -149,18 +152,18 @@ def _require_checksum(path: str | Path, digest: str) -> None:
     if not checksum.exists():
         raise DamagedFileError(
             path,
-            f"its checksum {checksum.name} is missing, so nothing tells whether it is whole",
+            f"its checksum {checksum.name} is missing, so it may be damaged",
         )
     if checksum.read_bytes() != _checksum_line(path, digest):
         raise DamagedFileError(
-            path, f"damaged, since its SHA-256 is not the one in {checksum.name}"
+            path, f"damaged: its SHA-256 differs from the one in {checksum.name}"
         )
 
 
 def read_user_text(path: str | Path) -> str:
     """Read a user's text file, without a byte order mark; `-` is standard input.
 
-    Raises ValueError for a file that is not in UTF-8. The message says how to convert it.
+    Raises ValueError if it is not in UTF-8. The message says how to convert it.
     """
     if str(path) == "-":
         name = "standard input"
@@ -174,7 +177,7 @@ def read_user_text(path: str | Path) -> str:
     line = 1
     encoding = "latin1"
     origin = "CSV files of older programs"
-    # No text in UTF-8 has a zero byte; that in UTF-16 has one for each letter of English.
+    # Text in UTF-8 has no zero byte; in UTF-16, every letter of English has one.
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
         encoding = "UTF-16"
         origin = "the 'Unicode text' of Excel"
@@ -212,12 +215,12 @@ def read_json(path: str | Path) -> Any:
 def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
-    """Write rows with equal keys.
+    """Write rows with the same keys.
 
     Parameters
     ----------
     columns
-        The keys, needed if there may be no rows.
+        The keys; required if there may be no rows.
     """
     with (
         atomic_with_checksum(path) as temporary,
@@ -249,8 +252,8 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """Memory-map an array, after checking all of it."""
-    # The open file is mapped, not the path: that may be another file by now.
+    """Memory-map an array, after checking the whole file."""
+    # Maps the open file, not the path, which may meanwhile lead to another file.
     with Path(path).open("rb") as file:
         _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)
@@ -266,7 +269,10 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """Read the named arrays of an NPZ file, by default all. Raises DamagedFileError."""
+    """Read arrays of an NPZ file, by default all.
+
+    Raises DamagedFileError if the file has changed, or one of the arrays is missing.
+    """
     with np.load(io.BytesIO(read_bytes(path)), allow_pickle=False) as archive:
         missing = set(names) - set(archive.files)
         if missing:

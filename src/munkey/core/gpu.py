@@ -1,4 +1,4 @@
-"""All code that needs a GPU. The tests marked `gpu` check it on machines that have one."""
+"""All code that needs a GPU. The tests marked `gpu` run on machines that have one."""
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -17,17 +17,17 @@ def is_available() -> bool:
 
 
 def disable_tf32() -> None:
-    """Compute convolutions in float32, as matrix products; torch's default for them is TF32."""
+    """Compute convolutions in float32, as matrix products are; torch's default for them is TF32."""
     torch.backends.cudnn.allow_tf32 = False
 
 
 def get_name() -> str:
-    """Return the model of the GPU."""
+    """Return the name of the GPU's model."""
     return torch.cuda.get_device_name()
 
 
 def free_bytes() -> int:
-    """Free memory of the GPU, counting all processes."""
+    """Return how much memory of the GPU no process uses."""
     return torch.cuda.mem_get_info()[0]
 
 
@@ -42,39 +42,39 @@ def copy_to_gpu(tensor: Tensor) -> Tensor:
 
 
 class CopyStream:
-    """Copies that run beside the computation of the thread that creates this object."""
+    """Copies that overlap the computation of the thread that creates this object."""
 
     def __init__(self) -> None:
         self.copying = torch.cuda.Stream()
         self.computing = torch.cuda.current_stream()
 
     def start(self, make: Callable[[], ResultT]) -> tuple[ResultT, Arrival]:
-        """Call `make`, which copies to the GPU, on the stream for copies. Thread-safe.
+        """Call `make`, which copies to the GPU, in the stream for copies. Thread-safe.
 
-        Returns its result and an event that occurs when the copies are done.
+        Returns its result, and an event that is complete once the copies are done.
         """
         with torch.cuda.stream(self.copying):
             return make(), self.copying.record_event()
 
     def hand_over(self, tensors: Iterable[Tensor], arrival: Arrival) -> None:
-        """Let the computation wait for the tensors, and keep their memory until it is done."""
+        """Make the computation wait for the tensors, and keep their memory until it is done."""
         self.computing.wait_event(arrival)
         for tensor in tensors:
             tensor.record_stream(self.computing)
 
 
 def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
-    """Return a context in which matrix products have this number format, on devices with autocast."""
+    """Return a context for matrix products in this format. Does nothing without autocast."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)
 
 
 def make_loss_scaler(device: str, enabled: bool) -> torch.amp.GradScaler:
-    """Make a scaler for the loss of a training in float16."""
+    """Return a scaler for the loss of training in float16."""
     return torch.amp.GradScaler(device, enabled=enabled)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-    """softmax(q k^T / sqrt(d)) v over (B, heads, n, d), without its (n, n) weights in memory."""
+    """Return softmax(q k^T / sqrt(d)) v of (B, heads, n, d), without storing its (n, n) weights."""
     return F.scaled_dot_product_attention(q, k, v)

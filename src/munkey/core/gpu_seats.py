@@ -1,9 +1,9 @@
 """The GPU that a job uses. Snakemake limits the number of GPU jobs, but assigns no GPU to them.
 
 `--resources gpu=4` lets four such jobs run at once. To spread them evenly, every GPU has the same
-number of seats. A seat is a file, and a job locks one as long as it runs. The kernel releases the
-lock when the process ends, even if it is killed. All runs of a user on this machine share the
-files, so two runs do not compete for one GPU while another is idle.
+number of seats. A seat is a file, which a job locks while it runs. The kernel releases the lock
+when the process ends, even if it is killed. All runs of a user on a machine share the files, so two
+runs do not compete for one GPU while another is idle.
 """
 
 import errno
@@ -20,18 +20,18 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from filelock import FileLock
 
-AT_ONCE = "MUNKEY_GPU_JOBS"  # environment variable of a local run's jobs: how many use GPUs at once
+AT_ONCE = "MUNKEY_GPU_JOBS"  # environment variable of a local run: how many jobs share the GPUs
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEVICES = Path("/dev")
 LOOK_AGAIN_S = 0.1
 
 
 def share(job_count: int | None) -> None:
-    """Let `job_count` jobs of this run share the GPUs; None: one on each GPU."""
+    """Let `job_count` jobs of this run share the GPUs; None for one job on each GPU."""
     os.environ[AT_ONCE] = str(job_count or 1)
 
 
-@functools.cache  # a process has one seat, whose lock it keeps
+@functools.cache  # a process takes one seat, and keeps its lock
 def take_seat() -> "FileLock | None":
     """Restrict CUDA in this process to a single GPU. Waits for a free seat.
 
@@ -53,17 +53,17 @@ def take_seat() -> "FileLock | None":
 
 
 def make_private_folder(folder: Path) -> Path:
-    """Create a folder that only this user may enter. Raises PermissionError if it is another's.
+    """Create a folder that only this user may enter.
 
-    In /tmp, any user may have created a folder or a link of this name.
+    In /tmp, another user may have created a folder or a link with this name. Then this raises
+    PermissionError.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         message = (
-            "is not a folder of yours, so nobody may lock files in it; set TMPDIR to a folder"
-            " of your own"
+            "is not your folder, so no files are locked in it; set TMPDIR to a folder of your own"
         )
         raise PermissionError(errno.EPERM, message, str(folder))
     folder.chmod(0o700)
@@ -71,7 +71,7 @@ def make_private_folder(folder: Path) -> Path:
 
 
 def _list_gpu_names() -> list[str]:
-    """Return the names that CUDA has for the GPUs that this process may use."""
+    """Return CUDA's names of the GPUs that this process may use."""
     visible_gpus = os.environ.get(VISIBLE)
     if visible_gpus:
         return [name.strip() for name in visible_gpus.split(",")]
@@ -80,7 +80,7 @@ def _list_gpu_names() -> list[str]:
 
 
 def _lock_any(paths: list[Path]) -> "FileLock":
-    """Lock the first of these files that is free. Waits for one."""
+    """Lock the first of these files that is free. Waits until one is."""
     has_printed = False
     while True:
         for path in paths:

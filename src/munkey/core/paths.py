@@ -1,7 +1,7 @@
 """All paths of a configuration's results. Names in braces are wildcards.
 
-case: a data set, or DATASET/KNOB/VALUE for an ablation. subset: `full`, or `rateR` for a system
-without a forget set. scope: `full` or `seedS/rateR`, of the memory that is searched.
+case: a data set, or DATASET/SETTING/VALUE for an ablation. subset: `full`, or `rateR` for a system
+without a forget set. scope: which memory is searched, `full` or `seedS/rateR`.
 """
 
 import re
@@ -12,7 +12,7 @@ DEFAULT = "default"  # the name of the configuration without an overlay
 
 
 class Layout:
-    """The paths of the configuration `name`, which has its own folders of results and logs."""
+    """The paths of the configuration `name`, which has its own folders for results and logs."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -66,20 +66,20 @@ class Layout:
         self.exported = at("exports/{dataset}/seed{seed}.json")
 
     def log(self, name: str) -> str:
-        """Return the log of a job."""
+        """Return the path of a job's log."""
         return f"logs/{self.name}/{name}.log"
 
 
 def fill(pattern: str, **values: object) -> str:
-    """Return a path with these wildcards filled in; others stay wildcards."""
+    """Return a path in which these wildcards have values. Other wildcards stay."""
     return re.sub(r"\{(\w+)\}", lambda match: str(values.get(match[1], match[0])), pattern)
 
 
 def configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
     """Return the name of a configuration.
 
-    It is the setting `name`, or else that of the overlays' files; `default-overlay` for a file
-    default.yaml.
+    It is the setting `name`, or else made of the names of the overlays' files; `default-overlay`
+    for a file default.yaml.
 
     Parameters
     ----------

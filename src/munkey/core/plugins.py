@@ -1,7 +1,7 @@
 """Plug-ins: registry entries of other packages, announced by entry points (docs/extending.md).
 
-The group of an entry point is the munkey package whose files register such entries, e.g.
-munkey.unlearn.methods. Its name is that of the entry, its value the module that registers it.
+The group of an entry point is the package of munkey with such entries, e.g. munkey.unlearn.methods.
+Its name is the name of the entry, and its value is the module that registers the entry.
 """
 
 from contextlib import suppress
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# Once per process: it reads a file of every installed package.
+# Cached, since it reads a file of every installed package.
 installed_entry_points = cache(entry_points)
 
 
@@ -49,8 +49,8 @@ class Package(NamedTuple):
 def plugin_packages() -> dict[str, Package]:
     """Find the packages of all plug-ins, without importing them.
 
-    The package of a plug-in is the outermost one that is a folder or a file; a namespace package
-    is neither. Plug-ins that cannot be found are left out: their registry refuses them.
+    The package of a plug-in is the outermost one that is not a namespace package. Plug-ins that
+    cannot be found are omitted: their registry refuses them.
     """
     packages: dict[str, Package] = {}
     for plugin in find_plugins("munkey"):

@@ -1,4 +1,4 @@
-"""Explicit randomness: every stage has its own generator, and the global ones are not used."""
+"""Explicit randomness: every stage has its own generator. Global generators are not used."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class Stage:
     """A named source of randomness, e.g. Stage(0, "digits", "full", "vit").
 
-    Stages that differ in any part draw independently. The same stage always draws the same numbers.
+    Equal stages draw equal numbers; stages that differ in any part draw independently.
     """
 
     parts: tuple[str, ...]
@@ -23,7 +23,7 @@ class Stage:
         object.__setattr__(self, "parts", tuple(str(part) for part in parts))
 
     def __truediv__(self, part: object) -> "Stage":
-        """A stage within this one: Stage("a") / "b" is Stage("a", "b")."""
+        """Return a stage within this one: Stage("a") / "b" is Stage("a", "b")."""
         return Stage(*self.parts, part)
 
     def seed(self) -> int:

@@ -1,4 +1,4 @@
-"""Registries of entries that decorators add: data sets, encoders, families, methods, audits."""
+"""Registries, to which decorators add: data sets, encoders, families, methods and audits."""
 
 import difflib
 import importlib
@@ -17,7 +17,7 @@ NAME = re.compile(r"[\w-]+|timm:NAME")  # the latter stands for all timm models
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name: suggests the most similar valid one."""
+    """Return the end of a message about an unknown name, which suggests the most similar one."""
     similar_names = difflib.get_close_matches(name.lower(), list(names), n=1)
     if not similar_names:
         return "."
@@ -27,20 +27,27 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """A mapping from names to entries of one kind, in alphabetical order.
 
-    The first look-up imports all of them, so a new file is enough to add an entry. Plug-ins of
-    other packages are imported when a name is not among the package's own. A module that cannot be
-    imported is refused, and all others still work: `refusals` has the reason by the name that the
-    entry should have, which is the plug-in's, or the file's with - for _.
+    The first look-up imports the modules of the package, so a new file is enough to add an entry.
+    Plug-ins are imported only when a name is not among these entries. A module that cannot be
+    imported is refused; all others still work.
 
-    origins: distributions of plug-ins, NAME VERSION, by the names of their entries.
-
-    A name that is taken, or that cannot be part of a path, raises ValueError. An unknown one raises
-    KeyError, with the valid names and the refused modules.
+    A name that is taken or cannot be part of a path raises ValueError. An unknown name raises
+    KeyError; the message lists the valid names and the refused modules.
 
     Parameters
     ----------
+    kind
+        What an entry is called in messages.
     package
-        The package whose modules add the entries.
+        The package whose modules add the entries; None if no modules are imported.
+
+    Attributes
+    ----------
+    origins
+        Distributions of plug-ins, NAME VERSION, by the names of their entries.
+    refusals
+        Why modules were refused, by the name that their entry should have: the name of the plug-in,
+        or of the file with - for _.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:
@@ -54,10 +61,11 @@ class Registry(Generic[T]):
             self._pending_imports = [self._import_package, self._import_plugins]
 
     def add(self, name: str, entry: T) -> T:
+        """Add an entry, and return it."""
         if not (isinstance(name, str) and NAME.fullmatch(name)):
             raise ValueError(
-                f"{self.kind} {name!r}: a name may hold letters, digits, - and _ only, as it"
-                " stands in paths"
+                f"{self.kind} {name!r}: a name may have only letters, digits, - and _, since it"
+                " is part of paths"
             )
         if name in self._entries:
             raise ValueError(f"{self.kind} {name!r} is registered twice")
@@ -65,7 +73,7 @@ class Registry(Generic[T]):
         return entry
 
     def remove(self, name: str) -> None:
-        """Remove an entry, as tests do that added one. Raises KeyError for an unknown name."""
+        """Remove an entry that a test added. Raises KeyError for an unknown name."""
         del self._entries[name]
 
     def __getitem__(self, name: str) -> T:
@@ -75,7 +83,7 @@ class Registry(Generic[T]):
         return entries[name]
 
     def unknown_message(self, name: str) -> str:
-        """Return the message about a name that is not registered."""
+        """Return the error message about a name that is not registered."""
         message = (
             f"unknown {self.kind} {name!r}{did_you_mean(name, self)} There are: {', '.join(self)}"
         )
@@ -90,7 +98,7 @@ class Registry(Generic[T]):
         return message
 
     def _find_silent_file(self, name: str) -> str:
-        """Return the file that by its name should register an entry, but does not, or ''."""
+        """Return the file that should register an entry of this name but does not, or ""."""
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
         folder = importlib.import_module(self._package).__path__[0]
@@ -113,19 +121,19 @@ class Registry(Generic[T]):
         return [self[name] for name in self]
 
     def loaded_entries(self) -> list[T]:
-        """Return the entries of modules imported so far. For modules of the package itself."""
+        """Return the entries of the modules imported so far, without importing more."""
         return list(self._entries.values())
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Place and reason of each module that cannot be imported, by the name of its entry."""
+        """File, line and error of each refused module, by the name that its entry should have."""
         self._load()
         return self._refusals
 
     def _load(self, name: object = None) -> dict[str, T]:
-        """Import modules until one adds the entry `name`; by default, all. Returns the entries."""
+        """Import modules until the entry `name` is added, by default all. Returns the entries."""
         pending_imports = self._pending_imports
-        # A module may use its registry while it is being imported. That must not import it again.
+        # A module may use its registry while it is imported, which must not import it again.
         self._pending_imports = []
         while pending_imports and name not in self._entries:
             do_import = pending_imports.pop(0)
@@ -140,7 +148,7 @@ class Registry(Generic[T]):
             self._import(f"{package.__name__}.{module.name}", folder / f"{module.name}.py")
 
     def _import(self, module: str, file: Path) -> None:
-        """Import a module. If that fails, record why, and remove the entry that it added."""
+        """Import a module. If that fails, record the reason and remove the module's entry."""
         try:
             importlib.import_module(module)
         except Exception as error:  # a user's file may raise anything
@@ -153,7 +161,7 @@ class Registry(Generic[T]):
             self._refusals[name] = f"{place}: {_describe_error(error)}"
 
     def _import_plugins(self) -> None:
-        """Import the plug-ins. If one fails, or has the name of another entry, record why."""
+        """Import the plug-ins. If one fails, or its name is taken, record the reason."""
         for plugin in find_plugins(self._package):
             entries_before = dict(self._entries)
             try:
@@ -177,7 +185,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _find_failing_line(error: Exception) -> str:
-    """Return file and line of a plug-in at which its import fails, or '' if it was not reached."""
+    """Return the file and line at which the import of a plug-in fails, or "" if not in a file."""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename != __file__ and "importlib" not in frame.filename:
             return f", {os.path.relpath(frame.filename)}, line {frame.lineno}"

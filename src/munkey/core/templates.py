@@ -1,4 +1,4 @@
-"""Pages and texts from Jinja templates: this module defines their escaping and their errors."""
+"""Rendering of Jinja templates, with one policy for escaping and missing values."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ from typing import Any
 def render_template(
     template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None
 ) -> str:
-    """Fill in a template. In HTML, text is escaped; a name without a value is an error."""
+    """Render a template. HTML is escaped, and a name without a value is an error."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

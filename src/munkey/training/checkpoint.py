@@ -1,7 +1,7 @@
-"""Checkpoints: a training that is killed at any moment resumes, and ends with the same bytes.
+"""Checkpoints: a training run killed at any moment can resume, and ends with the same bytes.
 
-They are not outputs of the workflow, and are removed once the training's result is written. As a
-checkpoint is overwritten again and again, its SHA-256 is its own first 32 bytes, not another file.
+They are not outputs of the workflow, and are removed once the result of training is written. Since
+a checkpoint is overwritten many times, its SHA-256 is in its first 32 bytes, not in another file.
 """
 
 import hashlib
@@ -24,12 +24,12 @@ History = list[dict[str, float]]
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """The file in which a training saves its checkpoints.
+    """The file to which a training run saves its checkpoints.
 
     Attributes
     ----------
     every_s
-        The least number of seconds between two checkpoints.
+        The shortest time between two checkpoints in seconds.
     """
 
     path: Path
@@ -39,32 +39,34 @@ class CheckpointFile:
     def for_training(
         cls, identity: Iterable[object], inputs: Iterable[str | Path], every_s: float
     ) -> "CheckpointFile":
-        """Return the file of a training with this identity and the present state of its inputs."""
+        """Return the file of the training run with this identity and its inputs as they are now."""
         stamps = [Path(path).stat().st_mtime_ns for path in inputs]
         name = hashlib.sha256(f"{list(identity)} {stamps}".encode()).hexdigest()[:16]
         return cls(FOLDER / f"{name}.pt", every_s)
 
     def for_part(self, *numbers: int) -> "CheckpointFile":
-        """Return the file of one part of a training, beside that of the whole."""
+        """Return the file of one part of the training run, in the same folder."""
         suffix = "".join(f".{number}" for number in numbers)
         return CheckpointFile(self.path.with_suffix(f"{suffix}.pt"), self.every_s)
 
     def remove(self) -> None:
-        """Remove the checkpoints of a finished training and of its parts."""
+        """Remove the checkpoints of a finished training run and of its parts."""
         for path in self.path.parent.glob(f"{self.path.stem}.*"):
             path.unlink()
 
 
 class Checkpoint:
-    """The state of a training: weights, optimizer, loss scale, generators and history.
+    """Saves and restores the state of a training run.
+
+    The state is weights, optimizer, loss scale, generators and history.
 
     Parameters
     ----------
     generators
-        All generators that the training draws from.
+        All generators that the run draws from.
     always_after
-        The number of epochs after which the state is saved even if the last save was recent, for a
-        part that others follow.
+        The number of epochs after which the state is saved even if the last save was recent. For a
+        part that other parts follow.
     buffers
         Other tensors that training changes, such as statistics of batch norms.
     """
@@ -83,7 +85,7 @@ class Checkpoint:
         self.last_save = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
-        """Restore the state in place. Returns the history so far; empty without a checkpoint."""
+        """Restore the state in place. Returns the history, which is empty without a checkpoint."""
         stored = read(self.file.path)
         if stored is None:
             return []
@@ -103,7 +105,7 @@ class Checkpoint:
         scaler: torch.amp.GradScaler,
         history: History,
     ) -> None:
-        """Save the state, unless the last save was recent and this part goes on."""
+        """Save the state, unless the last save was recent and this part continues."""
         is_recent = time.monotonic() - self.last_save < self.file.every_s
         if is_recent and len(history) != self.always_after:
             return
@@ -130,9 +132,9 @@ class Checkpoint:
 
 
 def read(path: Path) -> dict[str, Any] | None:
-    """Read the state in a checkpoint file. Returns None if there is no file, or a damaged one.
+    """Read the state in a checkpoint file. Returns None if the file is missing or damaged.
 
-    A damaged file is renamed, so that it is kept.
+    A damaged file is kept under another name.
     """
     if not path.exists():
         return None
@@ -143,7 +145,7 @@ def read(path: Path) -> dict[str, Any] | None:
         return torch.load(io.BytesIO(content), weights_only=True)
     renamed = path.replace(path.with_name(f"{path.name}.damaged"))
     warn(
-        f"WARNING: the checkpoint {path} is damaged: this training starts over. Until it ends, the"
+        f"WARNING: the checkpoint {path} is damaged: training starts over. Until it ends, the"
         f" damaged file is kept as {renamed}"
     )
     return None

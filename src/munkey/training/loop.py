@@ -19,7 +19,7 @@ from munkey.training.precision import Precision
 
 
 class Outcome(NamedTuple):
-    """Loss and number of correct predictions of a batch: scalars on the device."""
+    """Loss and number of correct predictions of a batch, as scalars on the device."""
 
     loss: Tensor
     correct: Tensor
@@ -27,28 +27,28 @@ class Outcome(NamedTuple):
 
 @dataclass
 class Fit:
-    """A training.
+    """A training run.
 
     Parameters
     ----------
     epochs : int
         Number of epochs.
     batches : callable
-        Epoch, from 1 -> Loader of its batches.
+        Takes the epoch, from 1. Returns the Loader of its batches.
     step : callable
-        Batch -> Outcome: the forward pass.
+        The forward pass: takes a Batch and returns an Outcome.
     optimizer : torch.optim.Optimizer
-        Its learning rate is set at every step.
+        The optimizer, whose learning rate is set at every step.
     rate : callable
-        Number of epochs done, a fraction within an epoch -> learning rate.
+        Takes the number of epochs done, e.g. 1.5. Returns the learning rate.
     report : callable, default print
-        Prints a line after each epoch.
+        Takes a line of text after each epoch.
     precision : Precision
-        The number format of matrix products. By default float32.
+        The number format of matrix products, by default float32.
     checkpoint : Checkpoint, optional
-        Where the training resumes from and saves its state to.
+        Where to resume from, and to save the state to.
     after_epoch : callable, optional
-        Epoch -> further values of its record.
+        Takes the epoch. Returns further values of its record.
     """
 
     epochs: int
@@ -62,11 +62,11 @@ class Fit:
     after_epoch: Callable[[int], dict[str, float]] | None = None
 
     def run(self) -> History:
-        """Train. Returns a record for each epoch.
+        """Train. Returns a record of each epoch.
 
-        A record has epoch, loss (mean over batches), accuracy (percent, on the augmented training
-        batches), lr (at the epoch's start), seconds, and the values of `after_epoch`. Raises
-        DivergedError if a loss is not finite.
+        A record has epoch, loss (mean over batches), accuracy (percent, on augmented training
+        batches), lr (at the start of the epoch), seconds, and the values from `after_epoch`. Raises
+        DivergedError if the loss of an epoch is not finite.
         """
         history: History = []
         if self.checkpoint:
@@ -78,27 +78,27 @@ class Fit:
             if self.after_epoch:
                 record |= self.after_epoch(epoch)
             history.append(record)
-            # The last epoch needs no checkpoint, unless another part of the training follows.
+            # The last epoch needs no checkpoint, unless another part of the run follows.
             if self.checkpoint and (epoch < self.epochs or self.checkpoint.always_after):
                 self.checkpoint.save(self.optimizer, self.precision.scaler, history)
         return history
 
     def _run_epoch(self, epoch: int) -> dict[str, float]:
-        """Train for an epoch. Returns its record."""
+        """Train for one epoch. Returns its record."""
         start = time.perf_counter()
         losses = []
         correct_counts = []
         sample_count = 0
         batches = self.batches(epoch)
         for position, batch in enumerate(batches):
-            # The schedule is continuous: the rate changes at every step, not once an epoch.
+            # The schedule is continuous: the rate changes at every step, not only every epoch.
             lr = self.rate(epoch - 1 + position / len(batches))
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
             with self.precision.forward():
                 outcome = self.step(batch)
             self.precision.descend(outcome.loss, self.optimizer)  # backward and optimizer step
-            # These stay on the device. To read a number here would make a GPU wait at every step.
+            # These stay on the device: reading a number here would wait for the GPU at every step.
             losses.append(outcome.loss.detach())
             correct_counts.append(outcome.correct)
             sample_count += len(batch)
@@ -124,7 +124,7 @@ class Fit:
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Draw batches of positions in a new order. The last one may be smaller."""
+    """Draw a random order of positions, and split it into batches. The last may be smaller."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
 
@@ -133,7 +133,7 @@ def adamw(
     betas: list[float],
     weight_decay: float,
 ) -> torch.optim.AdamW:
-    """Make an AdamW over the parameters that are not frozen. `Fit` sets its learning rate."""
+    """Return AdamW for the parameters that are not frozen. `Fit` sets its learning rate."""
     return torch.optim.AdamW(
         [parameter for parameter in parameters if parameter.requires_grad],
         lr=0.0,
@@ -144,7 +144,10 @@ def adamw(
 
 
 def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
-    """Return the learning rate by epochs done: a linear warm-up [ours], then a cosine to 0 (app. B.3)."""
+    """Return a schedule: a linear warm-up [ours], then a cosine to 0 (app. B.3).
+
+    It takes the number of epochs done, and returns the learning rate.
+    """
 
     def rate(done: float) -> float:
         if done < warmup_epochs:

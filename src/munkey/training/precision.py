@@ -11,10 +11,15 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 class Precision:
-    """float32, bfloat16, float16, or auto: bfloat16 on a GPU and float32 on a CPU.
+    """A number format for training.
 
-    In float16 the loss is scaled so that small gradients survive (Micikevicius et al. 2018). The
-    scale is part of the state of a training.
+    With float16, the loss is scaled so that small gradients do not vanish (Micikevicius et al.
+    2018). The scale is part of a checkpoint.
+
+    Parameters
+    ----------
+    name
+        float32, bfloat16, float16, or auto: bfloat16 on a GPU and float32 on a CPU.
     """
 
     def __init__(self, name: str = "float32", device: str = "cpu") -> None:
@@ -25,11 +30,11 @@ class Precision:
         self.scaler = make_loss_scaler(device, enabled=self.name == "float16")
 
     def forward(self) -> AbstractContextManager[object]:
-        """Return the context for a forward pass."""
+        """Return the context of a forward pass."""
         return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Make a backward pass and an optimizer step. Does not wait for the device."""
+        """Run the backward pass and an optimizer step, without waiting for the device."""
         optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)
