@@ -75,7 +75,7 @@ class AlterSettings(Section):
     share
         Which share of the eligible training samples is altered.
     classes
-        Names of the two classes to confuse, or of the class that a patch indicates. Empty for twins.
+        Names of two classes to confuse, or of the class that a patch indicates; none for twins.
     """
 
     kind: Literal["confusion", "patch", "twins"]
@@ -268,8 +268,9 @@ class ForgetSettings(Section):
         Sizes of the forget sets as shares of the training set. With `listed`, the single rate that
         stands for the list in paths and tables.
     names
-        Classes or units that are forgotten together, instead of shares of the samples. With `known`,
-        units of which a share is known; with `relied-on`, units of the queried test samples.
+        Classes or units that are forgotten together, instead of shares of the samples. With
+        `known`, units of which a share is known; with `relied-on`, units of the queried test
+        samples.
     file
         The list of samples, with `listed` (`munkey.data.forget_draws`).
     """

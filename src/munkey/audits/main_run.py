@@ -122,7 +122,7 @@ def make_storage_rows(system: MemoryFiles) -> list[Row]:
 
 
 def describe_exactness(system: System) -> str | None:
-    """Describe whether deleting a system's rows gives the oracle: `exact`, or `exact given` constants.
+    """Describe whether deleting rows gives the oracle: `exact`, or `exact given` constants.
 
     Deletions do not change these constants. Returns None for a system whose weights retain what
     they learned from the rows.

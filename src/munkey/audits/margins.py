@@ -30,7 +30,7 @@ def compute_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Count, for each margin phi (S, N), the model's own test samples with a smaller margin: (S, N).
+    """Count, for each margin phi (S, N), the model's test samples with a smaller margin: (S, N).
 
     Ties count half. Raises ValueError for a model with the same margin for all test samples.
 

@@ -29,10 +29,10 @@ def run_permutation_tests(
 ) -> dict[str, Significance]:
     """Test several statistics of Halves.first together. Each must grow with the residue.
 
-    A redraw splits each pair's pool at random, as was done before training. A statistic's p-value is
-    the share of all splits, redrawn or actual, where it is at least as large as in the actual split.
-    Its corrected p-value is the share of splits where the smallest p-value of all statistics is at
-    most as large (Westfall and Young 1993, min p). This is exact, even for few pairs.
+    A redraw splits each pair's pool at random, as was done before training. A statistic's p-value
+    is the share of all splits, redrawn or actual, where it is at least as large as in the actual
+    split. Its corrected p-value is the share of splits where the smallest p-value of all statistics
+    is at most as large (Westfall and Young 1993, min p). This is exact, even for few pairs.
     """
     actual = statistics(first)
     values = [list(actual.values())]

@@ -140,7 +140,7 @@ def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -
 
 
 def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
-    """Make an attack's test statistics: the AUROC's distance from 0.5, and the TPR at 1 % if defined."""
+    """Make an attack's test statistics: |AUROC - 0.5|, and the TPR at 1 % if defined."""
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         sample_scores = scores(first)

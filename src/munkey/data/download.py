@@ -79,13 +79,13 @@ class PublishedFile:
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:
-        """Return whether the file or its unpacked folder is in `folder`, without checking contents."""
+        """Return whether `folder` has the file or its unpacked folder. Does not check contents."""
         if (folder / self.name).exists():
             return True
         return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """Return the size of the download that `obtain` would start; 0 if there is none, or if unknown.
+        """Return the size of the download that `obtain` would start; 0 if there is none or unknown.
 
         Raises MissingDataError if the file is missing and its server does not respond.
         """

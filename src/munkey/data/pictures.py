@@ -37,8 +37,8 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    Warns about 16-bit gray that becomes nearly black. Raises SourceError at the end, with every file
-    that cannot be read or, without a `size`, differs in size from the first.
+    Warns about 16-bit gray that becomes nearly black. Raises SourceError at the end, with every
+    file that cannot be read or, without a `size`, differs in size from the first.
 
     Parameters
     ----------

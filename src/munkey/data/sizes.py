@@ -36,7 +36,7 @@ SIZES = {  # by the name of the data set
 
 
 def get_class_limit(settings: SourceSettings, split: str) -> int | None:
-    """Return the maximum number of images per class in a split (source.limit_per_class), or None."""
+    """Return the most images per class in a split (source.limit_per_class), or None."""
     if not isinstance(settings.limit_per_class, dict):
         return settings.limit_per_class
     limits: dict[str, int] = dict(settings.limit_per_class.items())

@@ -455,7 +455,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
 
 def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a new file. On Linux, it gets its name once it is complete, so a kill leaves no part."""
+    """Write a new file. On Linux, it is named once it is complete, so a kill leaves no part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)

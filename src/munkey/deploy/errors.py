@@ -15,7 +15,7 @@ MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of valid
 
 
 def format_first_ten(values: Sequence[object]) -> str:
-    """Format the first ten values, separated by commas, and their total number if there are more."""
+    """Format the first ten values, separated by commas, and their number if there are more."""
     text = ", ".join(one_line(str(value)) for value in values[:10])
     if len(values) > 10:
         text += f", … ({len(values):,} in all)"

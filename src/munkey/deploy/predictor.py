@@ -441,7 +441,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         }
 
     def summary(self) -> dict[str, Any]:
-        """Return the number of samples, the directory's bytes, and the head of the deletion chain."""
+        """Return the number of samples, bytes of the directory, and head of the deletion chain."""
         size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
         return {"samples": len(self.ids), "bytes": size, "head": self.head}
 
@@ -680,7 +680,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             return self._list_foreign_files(self._store.compact())
 
     def _forget_empty_classes(self) -> None:
-        """Remove names of classes without rows from an estimator's manifest: one may be a person's."""
+        """Remove names of empty classes from an estimator's manifest: one may be a person's."""
         if not self.writer or self.manifest.encoder is not None:
             return
         manifest = manifests.read_manifest(self.directory)

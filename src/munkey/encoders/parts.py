@@ -30,8 +30,8 @@ def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
     """Split `settings.encoder` at its plus signs into the settings of each encoder.
 
     Parts from a hub use the commit that the registry pins; a single encoder uses
-    `settings.revision`. Raises KeyError for an unknown name, and ValueError for an empty or repeated
-    part or an invalid side.
+    `settings.revision`. Raises KeyError for an unknown name, and ValueError for an empty or
+    repeated part or an invalid side.
     """
     names = settings.encoder.split("+")
     if len(names) > MAX_PARTS:

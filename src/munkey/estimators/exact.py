@@ -34,7 +34,7 @@ class ForgettingLinear(ForgettingClassifier):
 
     @property
     def temperature_(self) -> float:
-        """The divisor of the logits: `temperature`, or the value that "auto" chose from the rows."""
+        """Divisor of the logits: `temperature`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.temperature)
 
     def _get_family_settings(self) -> dict[str, Any]:
@@ -164,7 +164,7 @@ class ForgettingLDA(ForgettingLinear):
 
     @property
     def alpha_(self) -> float:
-        """The shrinkage of the covariance: `alpha`, or the value that "auto" chose from the rows."""
+        """Shrinkage of the covariance: `alpha`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.constant)
 
 

@@ -61,8 +61,8 @@ from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
 
 # fmt: off
-# The setting in params.yaml for each parameter. FIXED has all other settings, as in params.yaml, except the
-# temperature of closed-form heads, which was chosen on this project's data sets.
+# PLACES has the setting of each parameter in params.yaml. FIXED has all other settings, as in
+# params.yaml, except the temperature of closed-form heads, which was chosen on this project's data.
 PLACES = {
     "encoder": "keys.encoder", "mirror": "keys.mirror", "key_size": "keys.image_size",
     "image_size": "data.image_size", "width": "model.width",
@@ -174,7 +174,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Notes
     -----
     The parameters correspond to settings in params.yaml. A fitted classifier keeps its model in a
-    directory, so it cannot be pickled. LDA and NCM choose their temperature as `ForgettingLDA` does.
+    directory, so it cannot be pickled. LDA and NCM choose temperatures as `ForgettingLDA` does.
 
     Examples
     --------

@@ -137,7 +137,7 @@ class RowMatches(NamedTuple):
 
 
 def match_files(model: Predictor, files: list[str]) -> RowMatches:
-    """Find the rows of source files. Raises InvalidRequestError for a name that matches two files."""
+    """Find the rows of source files. Raises InvalidRequestError if a name matches two files."""
     try:
         selection = model.select(files=files, ignore_missing=True)
     except ValueError as error:

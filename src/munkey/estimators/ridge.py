@@ -15,7 +15,7 @@ class ForgettingRidge(ForgettingClassifier):
 
     @property
     def temperature_(self) -> float:
-        """The divisor of the logits: `temperature`, or the value that "auto" chose from the rows."""
+        """Divisor of the logits: `temperature`, or the value that "auto" chose from the rows."""
         return float(self._rows.head.temperature)
 
 
@@ -72,7 +72,7 @@ class ForgettingRanPAC(ForgettingRidge):
 
 
 class ForgettingKRR(ForgettingRidge):
-    """Kernel ridge regression on up to 10,000 rows, which forgets rows exactly (docs/methods/krr.md).
+    """Kernel ridge regression on up to 10,000 rows. Forgets rows exactly (docs/methods/krr.md).
 
     Parameters
     ----------

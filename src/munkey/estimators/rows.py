@@ -186,7 +186,7 @@ class RowsInMemory:
 
 
 class RowsInDirectory:
-    """Rows in a deployed directory. They are not cached, because other processes may change them."""
+    """Rows in a deployed directory. They are not cached: other processes may change them."""
 
     def __init__(self, directory: Path) -> None:
         self._handle = Handle(directory, device="cpu")
@@ -231,7 +231,7 @@ class RowsInDirectory:
 
     @property
     def assigns_ids(self) -> bool:
-        """Whether users may not pass ids, because an exported model has the training samples' ids."""
+        """Whether users may not pass ids: an exported model has the ids of training samples."""
         return self.model.manifest.encoder is not None
 
     def read_named_rows(self) -> NamedRows:
@@ -254,7 +254,7 @@ class RowsInDirectory:
             return np.array(classes, dtype=self._dtype)
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. has_user_ids: whether the user passed their ids; else the model numbers them."""
+        """Add rows. has_user_ids: whether the user passed ids; else the model numbers the rows."""
         ids = None
         if has_user_ids:
             ids = new_rows.ids

@@ -45,7 +45,8 @@ class RandomFeatures:
         return round_keys(np.maximum(projections, 0) * (UNIT / PROJECTION_SCALE))
 
 
-# Divisor of the projections' entries, whose standard deviation is 209, so that features are below 1.
+# Divisor of the projections' entries, whose standard deviation is 209, to keep features
+# below 1.
 PROJECTION_SCALE = 2.0**11
 
 
@@ -66,9 +67,9 @@ def _draw_projection(key_dim: int, count: int, seed: int) -> np.ndarray:
 class Sums:
     """Sufficient statistics of a closed-form head: integers as float64, which change in place.
 
-    counts: (C,), the number of rows in each class. firsts: (C, w), the sums of their vectors / UNIT.
-    seconds: (w, w), the sum of all outer products of vectors / UNIT; None for a head that does not
-    use it. features: the random features that are summed; None to sum the rounded keys.
+    counts: (C,), the number of rows in each class. firsts: (C, w), the sums of their vectors /
+    UNIT. seconds: (w, w), the sum of all outer products of vectors / UNIT; None for a head that
+    does not use it. features: the random features that are summed; None to sum the rounded keys.
     """
 
     counts: np.ndarray

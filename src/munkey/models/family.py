@@ -632,7 +632,8 @@ class FittedRows(NamedTuple):
 class FittedFamily(Family[Settings]):
     """A family whose model is a function of keys, labels and settings, without epochs.
 
-    If it is exact, it also has no seed. Its memory stores the keys, and the labels as tokens (N, 1).
+    If it is exact, it also has no seed. Its memory stores the keys, and as tokens the labels
+    (N, 1).
 
     Attributes
     ----------

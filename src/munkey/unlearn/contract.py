@@ -198,8 +198,8 @@ class Images(NamedTuple):
     batch: int
 
 
-# The number of forward passes over single images that a method takes. A backward pass counts as two,
-# because it takes about twice the operations. An upper bound for a method that may stop early.
+# The number of forward passes over single images that a method takes. A backward pass counts as
+# two, because it takes about twice the operations. An upper bound for a method that may stop early.
 Passes = Callable[[Images, Any], float]  # Any: the method's own settings
 SettingsT = TypeVar("SettingsT", bound=Section)
 Run = Callable[[System, Request, SettingsT], System]

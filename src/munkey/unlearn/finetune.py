@@ -42,7 +42,7 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 
 
 def uniformity_outcome(scores: Tensor) -> Outcome:
-    """Compute KL(uniform || softmax) of scores (B, n), averaged over rows, up to a constant (FCS)."""
+    """Compute the mean KL(uniform || softmax) of scores (B, n), up to a constant (FCS)."""
     none_correct = scores.new_zeros(())  # because the scores are not predictions
     return Outcome(-scores.log_softmax(dim=1).mean(), none_correct)
 

@@ -1,4 +1,4 @@
-"""Distance to the oracle, relative to its floor: the distance between oracles of different seeds."""
+"""Distance to the oracle, relative to its floor: the distance between oracles of other seeds."""
 
 from dataclasses import dataclass
 from itertools import combinations, product

@@ -22,7 +22,7 @@ from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redra
     source="Yeom et al. 2018",
 )
 def loss(predictions: Predictions, generator: np.random.Generator) -> Attack:
-    """Attack by the margin phi, which orders samples as the loss does and resolves losses near 0."""
+    """Attack by the margin phi, which orders samples like the loss and resolves losses near 0."""
     phi = compute_margins(predictions.logits, predictions.labels)
     return attack_population([phi], [np.flatnonzero(predictions.test)], predictions, generator)
 
@@ -77,7 +77,7 @@ def attack_population(
     predictions: Predictions,
     generator: np.random.Generator,
 ) -> Attack:
-    """Attack forget samples against test samples, with rates averaged over the folds of a cross-fit.
+    """Attack forget samples against test samples. Rates are averaged over the folds of a cross-fit.
 
     Intervals come from a bootstrap over forget samples and over each fold's negatives.
 

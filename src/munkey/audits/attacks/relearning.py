@@ -49,7 +49,7 @@ class Spread(Finding):
 
 @dataclass(frozen=True)
 class RelearningFinding(Finding):
-    """Difference from the oracle's curve, in the curves' unit. Positive values are above the oracle.
+    """Difference from the oracle's curve, in the curves' unit. Positive: above the oracle.
 
     Attributes
     ----------

@@ -60,7 +60,8 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     test = pairs.halves.test
     first = pairs.halves.first
     reference_first = reference.halves.first
-    # With the same halves in each pair, both contrasts share the randomness of the same training runs.
+    # With the same halves in each pair, both contrasts have the same training runs
+    # and their randomness.
     is_paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
     reference_counts = reference.pool_counts
     if is_paired and reference is not pairs:

@@ -100,11 +100,11 @@ def storage(
 
 
 def extract_traces(row: np.ndarray) -> list[bytes]:
-    """Return the bytes of 8 consecutive numbers of a row as float32, float64 and in half precisions.
+    """Return the bytes of 8 consecutive numbers of a row in float32, float64 and half precisions.
 
-    The first of the 8 is nonzero, and at least 5 are distinct and nonzero. A very sparse row without
-    such a run gets the run with the most distinct numbers, and no trace in half precision. Raises
-    ValueError for a row without two distinct nonzero numbers.
+    The first of the 8 is nonzero, and at least 5 are distinct and nonzero. A very sparse row
+    without such a run gets the run with the most distinct numbers, and no trace in half precision.
+    Raises ValueError for a row without two distinct nonzero numbers.
     """
     exact = np.asarray(row, "<f4")
     starts = exact[: 1 - NUMBERS]

@@ -188,7 +188,7 @@ def require_plausible_size(picture: "Image", max_pixels: int) -> None:
 
 
 def _require_plausible_file(picture: "Image", file: IO[bytes]) -> None:
-    """Raise RefusedPictureError if decoding would take far more work than the picture's size needs."""
+    """Raise RefusedPictureError if decoding takes far more work than the picture's size needs."""
     if picture.format not in (*ONE_PICTURE, "MPO"):
         return
     position = file.tell()

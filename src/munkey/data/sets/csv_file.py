@@ -23,7 +23,7 @@ Line = tuple[int, Mapping[str, str]]  # line number in the file, and cells by co
 
 
 def listed_pictures(path: Path) -> list[Path]:
-    """Return the pictures that a CSV file lists; empty if it cannot be read, as its reader reports."""
+    """Return the pictures that a CSV file lists; empty for an unreadable file."""
     try:
         lines = read_lines(path, ["file"])
     except SourceError:

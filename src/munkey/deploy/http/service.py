@@ -213,7 +213,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
     def health(
         role: Annotated[str | None, Depends(access.identify_role)],
     ) -> Json:  # no coroutine, so it runs in a thread: a purge may block the memory
-        """Check that the service works. For the role `verify`, also return samples and purge state."""
+        """Check that the service works. The role `verify` also gets samples and purge state."""
         head = predictor.head  # raises an error if the memory cannot be used
         if role in (None, "predict"):
             return {"status": "ok"}
@@ -245,7 +245,7 @@ def make_verify_router(
         ),
     )
     async def find(request: Request, count: int = DEFAULT_COUNT, above: float = -1.0) -> Json:
-        """Find samples near pictures: JSON, or the bytes of one picture with options in the query."""
+        """Find samples near pictures: JSON, or bytes of one picture with options in the query."""
         with queue.reserve_place():
             body = await read_picture_body(FindRequest, request, limits, count=count, above=above)
             near_samples = await queue.run_in_turn(

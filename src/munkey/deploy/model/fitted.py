@@ -167,7 +167,7 @@ class LiveSums:
 
 @contextmanager
 def translate_sum_errors(folder: Path) -> Iterator[None]:
-    """Turn numerical errors from sums or from torch, caused by invalid rows, into UnreadableModelError."""
+    """Turn numerical errors of sums or torch, due to invalid rows, into UnreadableModelError."""
     try:
         yield
     except (ValueError, IndexError, RuntimeError) as error:
@@ -378,7 +378,7 @@ class FittedModel:
         retrieved_rows: "RetrievedRows",
         classes: int,
     ) -> np.ndarray:
-        """Compute logits (N, classes) with a head, or from neighbors whose tokens are their classes."""
+        """Compute logits (N, classes), with a head or from neighbors whose tokens are classes."""
         from munkey.data.image_set import ImageSet
 
         # These families read only keys, so pictures and labels are blank.

@@ -206,7 +206,7 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _require_entries_in_pairs(self) -> Self:
-        """Require encoder and picture size together, and network and inference settings together."""
+        """Require encoder and picture size together, and network and `inference` together."""
         message = "it has no encoder, no picture size, or no inference settings"
         if (self.encoder is None) != (self.stored is None):
             raise ValueError(message)
@@ -232,7 +232,7 @@ class Manifest(Section):
 
     @property
     def static_files(self) -> tuple[StaticFile, ...]:
-        """Names of static files. A fitted family has no weights; a model of embeddings has no card."""
+        """Names of static files. A fitted family has no weights, a model of embeddings no card."""
         if self.settings is None:
             return (WEIGHTS, CARD)
         if self.provenance:

@@ -49,7 +49,7 @@ def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
-    """Load an encoder. Raises MissingEncoderError if that fails for any reason, also in a plug-in."""
+    """Load an encoder. Any failure, even in a plug-in, raises MissingEncoderError."""
     find_encoders(settings)
     try:
         return build(settings, device)

@@ -29,7 +29,7 @@ BLOCK_ROWS = 65_536  # keys at a time
 
 
 class ExactCopies(NamedTuple):
-    """Other samples with the same content. rows: (M,); samples: id and unit of each, sorted by id."""
+    """Other samples with the same content. rows: (M,); samples: their ids and units, by id."""
 
     rows: np.ndarray
     samples: list[dict[str, Any]]

@@ -70,7 +70,7 @@ class Selection:
 
 
 def require_list(kind: str, names: Iterable[T]) -> list[T]:
-    """Convert names to a list. Raises ValueError for a single string, which would become letters."""
+    """Convert names to a list. Raises ValueError for a string, which would become letters."""
     if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
             f"{kind} must be a list, but {str(names)!r} is not one; put it into brackets"
@@ -154,7 +154,7 @@ class SourceFiles:
         return ids_by_name
 
     def _find_common_folder(self, sources: Sequence[Source]) -> Path:
-        """Return the root, or else the deepest folder that contains all files with absolute paths."""
+        """Return the root, or else the deepest folder that contains all absolute paths."""
         if self._root.parts:
             return self._root
         folders = set()
@@ -262,7 +262,7 @@ class FileTree:
                     self._ids_by_place[str(place / name)].add(sample_id)
 
     def find_ids_below(self, place: str) -> set[int]:
-        """Find the ids of a file, of all files below a folder, or of all files matching a pattern."""
+        """Find the ids of a file, of all files below a folder, or of files that match a pattern."""
         place = self._spell(place)
         if place in self._ids_by_place:
             return self._ids_by_place[place]

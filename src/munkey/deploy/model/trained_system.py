@@ -182,7 +182,7 @@ class TrainedSystem:
 
     @property
     def folder(self) -> Path | None:
-        """The folder of the source files: source.path, or the folder of the file that lists them."""
+        """Folder of the source files: source.path, or the folder of the file that lists them."""
         if not (self.source.path and self.names):
             return None
         reader = self.source.reader or self.place.dataset

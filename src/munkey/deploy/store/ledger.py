@@ -180,7 +180,7 @@ class Ledger:
     ) -> list[tuple[Any, ...]]:
         """Run `SELECT columns FROM clause`, and check the type of each column.
 
-        Raises UnreadableMemoryError for a value of another type, since SQLite does not enforce them.
+        Raises UnreadableMemoryError for a value of another type: SQLite does not enforce types.
         """
         records = self._query(f"SELECT {columns} FROM {clause}", *values)
         for place, expected_type in enumerate(types):
@@ -267,7 +267,7 @@ class Ledger:
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """List dead rows (D,) int64 with sequence numbers in (after, until], in order of deletion."""
+        """List dead rows (D,) int64 with sequence numbers in (after, until], in deletion order."""
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
@@ -280,8 +280,8 @@ class Ledger:
 
     def list_links(self) -> list[ChainLink]:
         """List the links of the chain, in order."""
-        # Read links before marks: if a deletion happens in between, there are extra marks, but every
-        # link has its mark.
+        # Read links before marks: if a deletion happens in between, there are extra marks, but
+        # every link has its mark.
         links = self._query_links("ORDER BY sequence")
         marks = dict(
             self._query_records("first, mark", (int, bytes), "deletions WHERE first <= last")
@@ -369,7 +369,7 @@ class Ledger:
     def count_unchained(self) -> int:
         """Count dead rows that do not belong to the last links of the chain.
 
-        Not 0 only if the ledger was tampered with: a compaction removes all dead rows, but no links.
+        Not 0 only if the ledger was tampered with: compaction removes dead rows, but no links.
         """
         links = "(SELECT count(*) FROM log)"
         dead = "(SELECT count(*) FROM dead)"
@@ -504,7 +504,7 @@ class Ledger:
             )
 
     def vacuum(self) -> None:
-        """Rewrite the file: unused parts of pages may contain deleted data, despite `secure_delete`."""
+        """Rewrite the file: despite `secure_delete`, pages may hold deleted data."""
         self._query("VACUUM")
 
     def empty_wal(self) -> bool:

@@ -465,7 +465,7 @@ class Store(AbstractContextManager["Store"]):
             return self._row_index.find(ids, self._view.live)
 
     def read_sources(self, rows: np.ndarray) -> list[Source]:
-        """Read file and unit of each row (N,) of the current generation; None if unknown or dead."""
+        """Read file and unit of each row (N,) of this generation; None if unknown or dead."""
         with self._lock_state():
             return self._ledger.read_sources(rows)
 

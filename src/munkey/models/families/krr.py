@@ -84,7 +84,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
-        """Predict each row's logits (N, C) from all others, at temperature 1; find their temperature."""
+        """Return logits (N, C) of each row from all others, at temperature 1, and the best one."""
         from munkey.models.networks.calibration import measure_loss
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 

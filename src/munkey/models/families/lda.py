@@ -143,7 +143,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        """Predict logits (N, C) at temperature 1 for some rows of the sums, each from all others."""
+        """Predict logits (N, C) of some rows of the sums from all other rows, at temperature 1."""
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
@@ -214,7 +214,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: LdaSettings
     ) -> tuple[np.ndarray, float]:
-        """Predict each row's logits (N, C) from all others, at temperature 1; find their temperature."""
+        """Return logits (N, C) of each row from all others, at temperature 1, and the best one."""
         from munkey.models.networks.closed_form import (
             find_best_temperature,
             predict_leave_one_out,

@@ -434,7 +434,7 @@ def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[s
 def _predict_leave_one_out(
     constants: Mapping[str, float | str], training: Training
 ) -> tuple[np.ndarray, float]:
-    """Predict each training sample's logits (N, C) with a head on all others; find their temperature."""
+    """Predict each sample's logits (N, C) with a head on all others. Find the temperature."""
     head_family, settings = read_added_head(constants)
     members = training.members
     assert members is not None

@@ -1,9 +1,10 @@
 """SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated models, few of which are retrained.
 
-Each sample belongs permanently to one shard and one slice, by a hash of its id, so deleting other samples never moves
-it. A shard's model is trained on its first slice, then on its first two, and so on, and the weights after each slice
-are kept. Each (shard, slice) has its own random generators and starts with a new optimizer. So retraining from a
-checkpoint gives exactly the weights of a training run that never saw the deleted samples.
+Each sample belongs permanently to one shard and one slice, by a hash of its id, so deleting other
+samples never moves it. A shard's model is trained on its first slice, then on its first two, and so
+on, and the weights after each slice are kept. Each (shard, slice) has its own random generators and
+starts with a new optimizer. So retraining from a checkpoint gives exactly the weights of a training
+run that never saw the deleted samples.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """Return the same stage for all subsets, so that a shard does not depend on other shards."""
+        """Return the same stage for all subsets: no shard depends on other shards."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
@@ -111,7 +112,7 @@ def count_epochs_per_slice(epochs: int, slices: int) -> int:
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place, each from slice first[shard] on, starting from its previous weights."""
+    """Train shards in place, each from slice first[shard], starting from its previous weights."""
     from munkey.models.networks.vit import ViT, build_on_cpu
 
     stage = training.recipe.stage

@@ -1,4 +1,4 @@
-"""Closed-form linear heads, which are functions of exact sums over rows, so deletion leaves no trace.
+"""Closed-form linear heads. They are functions of exact sums over rows: deletion leaves no trace.
 
 Centering, scaling and shrinkage are also computed from these sums; the settings are constants.
 """
@@ -85,7 +85,7 @@ def predict_leave_one_out(
 
 
 def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """Do the same as `predict_leave_one_out` for some rows of the sums, keys (N, d) and labels (N,).
+    """Do `predict_leave_one_out` for some rows of the sums, keys (N, d) and labels (N,).
 
     Their classes must have two or more rows.
     """
@@ -186,9 +186,9 @@ def fit_nearest_mean(sums: Sums, temperature: float) -> Head:
 def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
     """Fit ridge regression to one-hot labels, with an unpenalized intercept.
 
-    With vectors z and targets y centered over all rows, S = sum z z^T and Q = sum z y^T, the weights
-    are W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If S is 0, the
-    predicted shares are the class frequencies.
+    With vectors z and targets y centered over all rows, S = sum z z^T and Q = sum z y^T, the
+    weights are W = (S + penalty tr(S) / w I)^-1 Q. Logits are predicted shares / temperature. If S
+    is 0, the predicted shares are the class frequencies.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
@@ -224,7 +224,7 @@ def predict_left_out_ridge(
 
 
 def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
-    """Find the penalty of `fit_ridge` with the least generalized cross-validation error (Golub 1979).
+    """Find the penalty of `fit_ridge` by generalized cross-validation (Golub 1979).
 
     The error is n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions. It is computed
     only from sums, with the eigenvectors of S. Ties go to the first penalty; if all rows are equal,

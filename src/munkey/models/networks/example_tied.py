@@ -32,7 +32,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
-        """Draw which of the n other channels belong to each sample: (N, n) bool, seeded by its id."""
+        """Draw which of the n other channels each sample has: (N, n) bool, seeded by its id."""
         n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
         for row, sample_id in enumerate(ids.tolist()):

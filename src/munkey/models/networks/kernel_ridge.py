@@ -1,4 +1,4 @@
-"""Kernel ridge regression in the dual form. Deletion is exact, as each kernel entry depends on two rows only.
+"""Kernel ridge regression in its dual form. Deletion is exact: a kernel entry depends on two rows.
 
 Keys are integer multiples of UNIT, so float64 sums their products exactly, in any order and blocks.
 The kernel is an elementwise function of these, and equal matrices have equal Cholesky factors (on
@@ -27,9 +27,9 @@ MAX_LEFT_OUT = 512  # maximum number of left-out rows; each costs as much as a p
 class Kernel:
     """The kernel a k(key, key') + (1 - a) exp(-|p - p'|^2 / 2 sigma^2).
 
-    k = (sin t + (pi - t) cos t) / pi, for an angle t, is the arc-cosine kernel of order 1 (Cho & Saul
-    2009), which corresponds to an infinitely wide layer of random ReLU features. Keys and pixels p
-    are scaled to unit norm.
+    k = (sin t + (pi - t) cos t) / pi, for an angle t, is the arc-cosine kernel of order 1 (Cho &
+    Saul 2009), which corresponds to an infinitely wide layer of random ReLU features. Keys and
+    pixels p are scaled to unit norm.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Compute the kernel (N, M) of queries (N, d) and rows (M, d), float64 multiples of UNIT."""
+        """Compute the kernel (N, M) of queries (N, d) and rows (M, d): float64, in units of UNIT."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _compute_arc_cosine(queries, rows)

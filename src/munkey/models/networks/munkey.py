@@ -49,11 +49,11 @@ class Pathways(NamedTuple):
 
 
 class Munkey(ViT):
-    """A ViT that reads an exemplar token along with the image: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
+    """A ViT that reads the image and an exemplar token: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
 
     z_i are the patch embeddings, v is the exemplar token, h_psi the adapter, and P pathway dropout,
-    which replaces a pathway by a learned null token. The variant Direct Key (app. D.1) uses the same
-    network, but its memory has each sample's frozen key instead of a learnable token.
+    which replaces a pathway by a learned null token. The variant Direct Key (app. D.1) uses the
+    same network, but its memory has each sample's frozen key instead of a learnable token.
     """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:

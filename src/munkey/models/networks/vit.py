@@ -75,7 +75,8 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Pre-norm transformer block: (B, n, width) -> (B, length, width).
 
-    It attends to all tokens and returns the first `length`; only [CLS] is used after the last block.
+    It attends to all tokens and returns the first `length`: after the last block, [CLS] alone is
+    used.
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -135,7 +136,7 @@ class ViT(nn.Module):
         return self.forward_head(sequence)
 
     def output_lengths(self) -> list[int | None]:
-        """Return how many tokens each block returns: all (None), or only [CLS] for the last block."""
+        """Return how many tokens each block returns: all (None), or only [CLS] of the last one."""
         return [None] * (len(self.blocks) - 1) + [1]
 
     def embed_positions(self, patches: Tensor) -> Tensor:
@@ -148,7 +149,7 @@ class ViT(nn.Module):
         return self.head(self.norm(sequence[:, 0]))
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Initialize all weights: layers with `initialize_layer`, [CLS] and positions as in timm."""
+        """Initialize all weights: layers by `initialize_layer`; [CLS] and positions as in timm."""
         for module in self.modules():
             initialize_layer(module, generator)
         nn.init.normal_(self.cls_token, std=1e-6, generator=generator)

@@ -38,7 +38,7 @@ class ASSDSettings(Section):
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:
-    """Dampen the weights that matter more to D_f than to D; the share of D_f determines how many."""
+    """Dampen weights that matter more to D_f than to D; the share of D_f determines how many."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""DELETE (Zhou et al. 2025; beyond the paper): imitate the original without the true class on D_f."""
+"""DELETE (Zhou et al. 2025; beyond the paper): imitate the original less the true class on D_f."""
 
 from typing import TYPE_CHECKING
 

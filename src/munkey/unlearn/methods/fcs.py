@@ -51,7 +51,7 @@ def count_fcs_passes(images: Images, _: FCSSettings) -> int:
     passes=count_fcs_passes,
 )
 def fcs(system: System, request: Request, settings: FCSSettings) -> System:
-    """Flatten predictions on D_f, then alternate between contrasting D_f with D_r and training on D_r."""
+    """Flatten predictions on D_f, then alternate contrasts of D_f and D_r with training on D_r."""
     import torch
 
     from munkey.training.loop import cosine_schedule

@@ -1,4 +1,4 @@
-"""LoTUS (Spartalis et al. 2025; beyond the paper): make D_f's predictions as uncertain as unseen data's."""
+"""LoTUS (Spartalis et al. 2025; beyond the paper): make predictions as uncertain as unseen ones."""
 
 import math
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""MSG, masked small gradients (Cadet et al. 2024; beyond the paper): re-initialize shared weights."""
+"""MSG, masked small gradients (Cadet et al. 2024; beyond the paper): renew shared weights."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

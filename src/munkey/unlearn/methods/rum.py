@@ -1,4 +1,4 @@
-"""RUM (Zhao et al. 2024; beyond the paper): unlearn each third of D_f, by memorization, separately."""
+"""RUM (Zhao et al. 2024; beyond the paper): unlearn the thirds of D_f, by memorization, in turn."""
 
 from dataclasses import replace
 from typing import Annotated, Any, Literal

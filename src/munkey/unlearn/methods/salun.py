@@ -51,7 +51,7 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     original = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:
-        # Zero gradients would not suffice, since weight decay also changes weights without gradient.
+        # Zero gradients would not suffice: weight decay also changes weights without gradient.
         for name, parameter in get_trainable_parameters(trained).items():
             parameter.data.copy_(parameter.data.where(is_movable[name], original[name]))
 

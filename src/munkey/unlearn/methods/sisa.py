@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    """Retrain all slices that saw the forget set; the weights equal those of training without it."""
+    """Retrain all slices that saw the forget set. Weights equal those of training without it."""
     from munkey.models.families.sisa import find_first_affected_slices, retrain
 
     assert request.recipe is not None

@@ -1,4 +1,4 @@
-"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink weights important to D_f."""
+"""SSD, selective synaptic dampening (Foster et al. 2024; app. B.2): shrink weights of D_f."""
 
 from munkey.models.family import System
 from munkey.settings import Positive, Section

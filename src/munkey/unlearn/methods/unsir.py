@@ -1,4 +1,4 @@
-"""UNSIR (Tarun et al. 2023; beyond the paper): train on noise as the forgotten classes, then repair."""
+"""UNSIR (Tarun et al. 2023; beyond the paper): train forgotten classes on noise, then repair."""
 
 from typing import TYPE_CHECKING
 
