@@ -349,7 +349,7 @@ class SelectionSettings(Section):
 
 
 class RelearnSettings(Section):
-    """Further training on the retain set alone.
+    """Further training only on the retain set.
 
     Attributes
     ----------

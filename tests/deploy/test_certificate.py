@@ -226,7 +226,7 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     assert (
         "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
     )
-    assert "Anyone who has the ids and the salt can compute it again" in words
+    assert "Anyone who has the ids and the salt can recompute it" in words
     for said in (made.before, made.head, made.memory, made.sha256, made.ids_sha256):
         assert said in words
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
@@ -237,12 +237,15 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     for ids, start in ((None, "Instead, the certificate"), ((10,), "The certificate also")):
         named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
         page = " ".join(certificate.render_page(named).split())
-        assert f"{start} contains a fingerprint of the ids" in page
+        assert f"{start} contains a hash of the ids" in page
 
 
 @pytest.mark.parametrize(
     ("purged", "said"),
-    [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")],
+    [
+        (True, "No byte of them, or of the names"),
+        (False, "The names of their source files and units may have"),
+    ],
 )
 def test_the_page_claims_a_purge_only_after_one(purged, said, store):
     assert said in certificate.render_page(

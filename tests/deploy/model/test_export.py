@@ -58,7 +58,7 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert (
         "| 0.1 | TA, accuracy on the test split | 91.50 |" in card
         and "0.210" in card
-        and "Not reached" in card
+        and "Not removed" in card
     )
     assert "33.5" not in card and "44.5" not in card  # of another method and of another seed
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}

@@ -14,11 +14,11 @@ from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.images import read_picture
 from munkey.deploy.model.prediction import ExplanationRow, Prediction
 
-MAX_SIDE = 128  # longest side of a picture on the page [px]
-TITLE = "munkey: what the answers rest on"
+MAX_SIDE = 128  # longest side of a picture on a page [px]
+TITLE = "munkey: explained predictions"
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
-NO_NEIGHBOR = "No neighbor: no trained sample is left, so the picture alone was read."
+NO_NEIGHBOR = "No neighbors: the memory is empty, so the model used only the picture."
 HEADERS = (
     "picture",
     "answer",
@@ -35,7 +35,7 @@ NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source 
 
 
 def table(prediction: Prediction) -> str:
-    """Format a table with one row for each neighbor that the predictions rest on.
+    """Format a table with one row for each neighbor that a prediction is based on.
 
     Without neighbors, return a sentence that describes how the model predicts.
     """
@@ -80,9 +80,9 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
         if prediction.pictures is not None:
             entry["picture"] = _load_picture(row, images)
         neighbors_of_picture[row.picture].append(entry)
-    answers = []
+    queries = []
     for place, class_name in enumerate(prediction.classes):
-        answer = {
+        query = {
             "name": class_name,
             "probability": float(prediction.probabilities[place].max()),
             "picture": None,
@@ -90,18 +90,19 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             "neighbors": neighbors_of_picture[place],
         }
         if prediction.pictures is not None:
-            answer["picture"] = encode_picture(prediction.pictures[place])
-        answers.append(answer)
-    without_neighbors = "No single sample decided: all of them together did."
+            query["picture"] = encode_picture(prediction.pictures[place])
+        queries.append(query)
     if prediction.neighbors.ids.shape[1] > 0:
         without_neighbors = NO_NEIGHBOR
+    else:
+        without_neighbors = "All samples contribute to this prediction, not single neighbors."
     return render_template(
         PAGE,
         {
             "title": TITLE,
-            "heading": "What the answers rest on",
+            "heading": "Predictions and their neighbors",
             "lines": [prediction.basis],
-            "answers": answers,
+            "queries": queries,
             "no_neighbor": without_neighbors,
         },
     )
@@ -109,7 +110,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
 
 def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
     """Render an HTML page with each picture next to its nearest samples. images: as for `page`."""
-    answers = []
+    queries = []
     for place, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
@@ -123,15 +124,15 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
             if near_samples.pictures is not None:
                 entry["picture"] = _load_picture(sample, images)
             neighbors.append(entry)
-        answer = {
+        query = {
             "name": None,
             "picture": None,
             "file": near_samples.files[place],
             "neighbors": neighbors,
         }
         if near_samples.pictures is not None:
-            answer["picture"] = encode_picture(near_samples.pictures[place])
-        answers.append(answer)
+            query["picture"] = encode_picture(near_samples.pictures[place])
+        queries.append(query)
     return render_template(
         PAGE,
         {
@@ -141,7 +142,7 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
                 "Left: the picture or row that you looked up. Right: the nearest samples in the model,"
                 " by cosine of keys."
             ],
-            "answers": answers,
+            "queries": queries,
             "no_neighbor": "The model has no sample near this one.",
         },
     )

@@ -17,7 +17,7 @@ EXCLUDED = -1e10  # the logit of an excluded class, as in the released code
     "delete",
     title="DELETE",
     description=(
-        "distill, on the forget set alone, from the original's answers without the true class"
+        "distill from the original's predictions without the true class, only on the forget set"
     ),
     citation="Y. Zhou et al. *Decoupled Distillation to Erase*. CVPR 2025",
     family="vit",

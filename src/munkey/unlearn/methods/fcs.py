@@ -38,8 +38,8 @@ def count_fcs_passes(images: Images, _: FCSSettings) -> int:
     "fcs",
     title="FCS",
     description=(
-        "answer the forget set uniformly; then, in turns, unlike any of the retain set, and"
-        " fine-tune on that"
+        "make predictions on the forget set uniform; then alternate between contrasting it with "
+        "the retain set and fine-tuning on that"
     ),
     citation=(
         "X. F. Cadet, A. Borovykh, M. Malekzadeh, S. Ahmadi-Abhari, H. Haddadi. *Deep Unlearn: "

@@ -27,8 +27,8 @@ class JitSettings(Section):
     "jit",
     title="JiT",
     description=(
-        "one pass that lowers how much answers change with noise on the forget set; no labels,"
-        " no other data"
+        "one pass that makes predictions on the forget set change less with noise; no labels, no "
+        "other data"
     ),
     citation=(
         "J. Foster et al. *Zero-Shot Machine Unlearning at Scale via Lipschitz Regularization*."

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     "lfssd",
     title="LFSSD",
     description=(
-        "as SSD, by how much each weight changes the size of the answers; no labels, no training"
+        "SSD with gradients of the logits' squared norm instead of the loss; no labels, no training"
     ),
     citation=(
         "J. Foster, S. Schoepf, A. Brintrup. *Loss-Free Machine Unlearning*. ICLR 2024, tiny"

@@ -1,4 +1,4 @@
-"""LoTUS (Spartalis et al. 2025; beyond the paper): make predictions as uncertain as unseen ones."""
+"""LoTUS (Spartalis et al. 2025; beyond the paper): predict as uncertainly as on unseen data."""
 
 import math
 from typing import TYPE_CHECKING
@@ -38,8 +38,8 @@ def count_lotus_passes(images: Images, settings: LotusSettings) -> float:
     "lotus",
     title="LoTUS",
     description=(
-        "distill from the original: blurred answers on the forget set, draws of its answers on"
-        " the retain set"
+        "distill from the original: smoothed predictions on the forget set, sampled ones on the "
+        "retain set"
     ),
     citation=(
         "C. Spartalis et al. *LoTUS: Large-Scale Machine Unlearning with a Taste of"
