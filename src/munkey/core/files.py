@@ -54,9 +54,10 @@ def command_to_make(path: str | Path, *options: str) -> str:
 def overlays_hint(path: str | Path) -> str:
     """Return a hint about the overlays of the file's run, to append to `command_to_make`."""
     folders = Path(path).parts[:-1]
-    name = "default"
     if "results" in folders[:-1]:
         name = folders[folders.index("results") + 1]
+    else:
+        name = "default"
     if name == "default" or os.environ.get(CONFIGFILES):
         return ""
     return ", with each --configfile that the run had"

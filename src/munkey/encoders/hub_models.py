@@ -211,17 +211,19 @@ def make_preprocess(saved: Mapping[str, Any]) -> Preprocess:
     resize: int | PixelSize | None = None
     if saved.get("do_resize", True):
         size = saved.get("size") or {}
-        resize = size.get("shortest_edge")
         if size.get("height"):
             resize = PixelSize(size["height"], size["width"])
+        else:
+            resize = size.get("shortest_edge")
     crop = None
     if saved.get("do_center_crop") and saved.get("crop_size"):
         crop = PixelSize(saved["crop_size"]["height"], saved["crop_size"]["width"])
-    mean = [0.0] * 3
-    std = [1.0] * 3
     if saved.get("do_normalize", True):
         mean = list(saved["image_mean"])
         std = list(saved["image_std"])
+    else:
+        mean = [0.0] * 3
+        std = [1.0] * 3
     return Preprocess(
         resize=resize,
         crop=crop,

@@ -75,9 +75,10 @@ class ForgettingLinear(ForgettingClassifier):
         largest = abs(float(X[row, column]))
         if largest <= self.bound:
             return
-        feature = f"number {column}"
         if hasattr(self, "feature_names_in_"):
             feature = repr(str(self.feature_names_in_[column]))
+        else:
+            feature = f"number {column}"
         # The next power of 2, since dividing by it loses no bits.
         sufficient = 2.0 ** np.ceil(np.log2(largest))
         raise ValueError(

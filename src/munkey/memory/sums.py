@@ -82,9 +82,10 @@ class Sums:
         cls, classes: int, key_dim: int, seconds: bool, features: RandomFeatures | None = None
     ) -> "Sums":
         """Make sums of no rows. seconds: whether to sum outer products."""
-        width = key_dim
         if features:
             width = features.count
+        else:
+            width = key_dim
         outer_products = None
         if seconds:
             outer_products = np.zeros((width, width))

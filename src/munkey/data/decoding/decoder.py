@@ -216,9 +216,10 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MAX_MEMORY
     if hard_limit != resource.RLIM_INFINITY:
         limit = min(MAX_MEMORY, hard_limit)
+    else:
+        limit = MAX_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
     Image.init()  # loads the readers of all formats
     with suppress(EOFError, ConnectionError):

@@ -304,9 +304,10 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
     if _is_deep(picture):
         gray = np.asarray(picture)
         if gray.min() < 0 or gray.max() > (white or DEEPEST):
-            valid_range = f"16 bits, 0 to {DEEPEST}"
             if white:
                 valid_range = f"0 to {white}, the setting for white"
+            else:
+                valid_range = f"16 bits, 0 to {DEEPEST}"
             raise ValueError(f"gray values must be {valid_range}, not {gray.min()} to {gray.max()}")
         if white:
             gray = np.rint(gray * (255 / white))

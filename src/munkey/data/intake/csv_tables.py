@@ -73,9 +73,10 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
         return Table((), ())
     _, first_cells = lines[0]
     header = [name.strip() for name in first_cells]
-    first_column = 0
     if len(header) > 1 and header[0].lower() in INDEX:
         first_column = 1
+    else:
+        first_column = 0
     faults: list[str] = []
     name_counts = Counter(name.lower() for name in header[first_column:])
     for name, count in name_counts.items():

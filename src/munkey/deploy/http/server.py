@@ -110,9 +110,10 @@ def serve(
         # Without their own tokens, `predict` is open, and `verify` needs the token of `forget`.
         headers.setdefault("predict", "")
         headers.setdefault("verify", headers["forget"])
-        examples = PICTURE_EXAMPLES
         if predictor.manifest.stored is None:
             examples = ROW_EXAMPLES
+        else:
+            examples = PICTURE_EXAMPLES
         predict_examples = examples.format(url=url, **headers)
         say(
             HOW_TO.format(

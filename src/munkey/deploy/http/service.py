@@ -376,9 +376,10 @@ def add_certificate(result: Json, certificate: Certificate) -> None:
 
 def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
     """Add an error to the result of a request without samples."""
-    when = "now"
     if result.get("repeated"):
         when = f"on {result['when']}"
+    else:
+        when = "now"
     hint = ""
     if plan.hint:
         hint = f". {plan.hint}"  # it reveals names, but the caller may list all of them anyway

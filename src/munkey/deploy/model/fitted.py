@@ -101,9 +101,10 @@ class LiveSums:
         with self._store.snapshot() as (position, view):
             if position.head != self._head:
                 return None
-            last_covered_row = -1
             if self._covered_count:
                 last_covered_row = np.flatnonzero(view.live)[self._covered_count - 1]
+            else:
+                last_covered_row = -1
             covered_rows = rows[rows <= last_covered_row]  # later rows were added since
             return view.keys[covered_rows], view.labels[covered_rows]
 

@@ -178,13 +178,14 @@ class LiveModel:
             why = "its logits are not finite; `verify` checks whether the memory is damaged"
             raise UnreadableModelError(self.directory, why)
         names = tuple(manifest.names)
-        allowed_logits = logits
         if only_held_classes:
             _, present_labels = self.samples.read_ids_and_labels()
             has_samples = np.isin(range(len(names)), present_labels)
             if not has_samples.any():  # the last ones were deleted concurrently
                 raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
+        else:
+            allowed_logits = logits
         labels = allowed_logits.argmax(axis=1)
         shown_pictures = None
         if manifest.stored is not None:
@@ -225,9 +226,10 @@ class LiveModel:
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
-            retrieved_rows = make_empty_rows(len(keys))
             if self.fitted_model.k:
                 retrieved_rows = self.retrieve(keys)
+            else:
+                retrieved_rows = make_empty_rows(len(keys))
             logits = self.fitted_model.compute_logits(keys, retrieved_rows)
             return logits, self._collect_evidence(retrieved_rows)
         retrieved_rows = self.retrieve(keys)
@@ -243,9 +245,10 @@ class LiveModel:
 
         settings = self.manifest.inference
         if settings is None:
-            k = 1
             if self.fitted_model:
                 k = self.fitted_model.k
+            else:
+                k = 1
             settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
         # Rows that were added after training have no token of their own, and borrow one.
         first_borrower: int | None = self.manifest.memory.first_new_id
@@ -298,9 +301,10 @@ def open_memory(directory: Path, manifest: Manifest, writer: bool, wait: float) 
     if state.store.hex() != manifest.memory.store:
         store.close()
         raise UnreadableModelError(folder, "is the memory of another model")
-    key_width = state.key_width  # any, for a model of embeddings
     if manifest.encoder:
         key_width = len(manifest.encoder.probe)
+    else:
+        key_width = state.key_width  # any, for a model of embeddings
     if (state.key_width, state.token_width) != (key_width, manifest.token_dim):
         store.close()
         why = "has keys or tokens of another width than its manifest states"

@@ -58,9 +58,10 @@ def find_system(result: str | Path) -> Path:
     for depth in range(3):  # from NAME/DATASET/seedS, NAME/DATASET, or only NAME
         patterns.append((folder, f"{'*/' * depth}full/original-m/{SYSTEM}"))
     for start, pattern in patterns:
-        files = []
         if start.is_dir():
             files = sorted(start.glob(pattern))
+        else:
+            files = []
         if len(files) == 1:
             return files[0]
         if files:
@@ -156,9 +157,10 @@ class TrainedSystem:
         """Read the sections of this case in the run's settings.json."""
         file = self.place.root / SETTINGS
         if not file.exists():
-            target = file
             if file.is_relative_to(Path.cwd()):
                 target = file.relative_to(Path.cwd())
+            else:
+                target = file
             raise ExportError(
                 f"{file}: is missing; it records the settings of a run. Create it with"
                 f" `{command_to_make(target)}`{overlays_hint(file)}"

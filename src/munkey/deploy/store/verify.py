@@ -51,9 +51,10 @@ class Report:
             foreign = f"; not checked, since not part of it: {', '.join(self.foreign)}"
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
-        zero = "zero"
         if self.unsettled:
             zero = f"all but {self.unsettled:,} of them zero"
+        else:
+            zero = "zero"
         return (
             f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
             " deleted row put back (a picture that was added again is another row);"

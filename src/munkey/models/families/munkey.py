@@ -236,7 +236,6 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         assert inference is not None
         memory = system.require_memory()
         keys = torch.from_numpy(new_keys.keys)
-        tokens = keys
         if self.get_architecture(system).architecture != "direct-key":
             memory_keys = Keys(memory.ids.numpy(), to_host(memory.keys).numpy())
             near = find_nearest(new_keys, memory_keys, inference.k)
@@ -247,6 +246,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             )
             neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(near.ids)]
             tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
+        else:
+            tokens = keys
         all_rows = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
         return replace(system, memory=all_rows)
 
@@ -539,9 +540,10 @@ class Exemplars:
         retrieved = torch.rand(count, generator=generator) < settings.p_retrieve
         low, high = settings.neighbors
         neighbors = torch.randint(low, high + 1, (count,), generator=generator)
-        quantile = torch.zeros(count)
         if settings.aggregation == "ensemble":  # each pass reads one neighbor
             quantile = torch.rand(count, generator=generator)
+        else:
+            quantile = torch.zeros(count)
         return Draw(image_dropped, token_dropped, retrieved, neighbors, quantile)
 
     def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:

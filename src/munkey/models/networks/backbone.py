@@ -98,8 +98,9 @@ def create_backbone(
     Its weights are drawn from `generator`; without one, stored weights must be loaded.
     """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
-        seed = 0
         if generator is not None:
             seed = int(torch.randint(2**62, (), generator=generator))
+        else:
+            seed = 0
         torch.manual_seed(seed)
         return Backbone(architecture)
