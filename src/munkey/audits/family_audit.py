@@ -213,21 +213,21 @@ def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) ->
     row: Row = {}
     if isinstance(share, Share):
         row["contrast"] = share.contrast
-        row |= share.share.columns("share")
-        row |= share.training.columns("training")
+        row |= share.share.make_columns("share")
+        row |= share.training.make_columns("training")
         row |= {"chance": share.chance, "p_pairs": share.p_pairs, "unit": share.unit}
     for name, finding in attacks.items():
         for number in ("auroc", "tpr_1", "tpr_5"):
             estimate = getattr(finding, number, None)
             if isinstance(estimate, Estimate):
-                row |= estimate.columns(f"{name}_{number}")
+                row |= estimate.make_columns(f"{name}_{number}")
         if isinstance(finding, Tail):
             row |= {"square": finding.square, "scatter": finding.scatter}
             row["tenth_contrast"] = finding.tenth
-            row |= finding.tenth_share.columns("tenth")
+            row |= finding.tenth_share.make_columns("tenth")
         if isinstance(finding, Strata):
             for stratum, put in finding.put.items():
                 row[f"put_{stratum}"] = put
             for stratum, stratum_share in finding.shares.items():
-                row |= stratum_share.columns(f"share_of_{stratum}")
+                row |= stratum_share.make_columns(f"share_of_{stratum}")
     return row

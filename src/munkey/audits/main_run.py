@@ -77,7 +77,7 @@ def make_attack_rows(run: Evaluation) -> list[Row]:
         for number in ("auroc", "tpr_1"):
             estimate = getattr(finding, number, None)
             if isinstance(estimate, Estimate):  # not refused
-                row |= estimate.columns(number)
+                row |= estimate.make_columns(number)
         rows.append(row)
     return rows
 

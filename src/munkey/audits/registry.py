@@ -46,7 +46,7 @@ class Estimate(Finding):
     low: float
     high: float
 
-    def columns(self, name: str) -> dict[str, float]:
+    def make_columns(self, name: str) -> dict[str, float]:
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 

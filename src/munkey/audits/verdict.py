@@ -233,9 +233,9 @@ def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = 
         if not control.is_right:
             wrong_controls.append(control.sentence)
     if wrong_controls:
-        return powerless_verdict("; ".join(wrong_controls))
+        return make_powerless_verdict("; ".join(wrong_controls))
     if isinstance(findings.share, NoFinding):
-        return powerless_verdict(findings.share.why)
+        return make_powerless_verdict(findings.share.why)
     return _judge_row(findings, findings.share, power)
 
 
@@ -265,7 +265,7 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
         )
     if estimate.high >= 100:
         limit = f"as much as {estimate.high:.0f} % may be left" if is_bounded else "no bound holds"
-        return powerless_verdict(limit)
+        return make_powerless_verdict(limit)
     sentence = (
         f"these attacks found no more than {max(math.ceil(estimate.high), 0)} % on average,"
         f" and find {math.ceil(findings.limit)} % left of each in four audits of five"
@@ -304,5 +304,5 @@ def _describe_test(name: str, findings: Findings) -> str:
     return descriptions.get(name, f"{TESTS[name]} differs")
 
 
-def powerless_verdict(why: str) -> Verdict:
+def make_powerless_verdict(why: str) -> Verdict:
     return Verdict("no power", f"this audit has no power here: {why}")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from munkey.data.resample import crop_resize, normalize, random_boxes, resize
+from munkey.data.resample import crop_resize, draw_boxes, normalize, resize
 from munkey.settings import DataSettings, TrainSettings
 
 
@@ -37,7 +37,7 @@ class Augmentation:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size). Differentiable."""
-        boxes = random_boxes(
+        boxes = draw_boxes(
             len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator
         )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)

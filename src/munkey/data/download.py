@@ -62,13 +62,13 @@ class PublishedFile:
                 download_url(self.url, str(folder), part.name, self.md5)
             except (OSError, RuntimeError) as error:
                 part.unlink(missing_ok=True)
-                raise self.missing_file_error(folder) from error
+                raise self.make_missing_file_error(folder) from error
             part.replace(path)
         if not check_md5(str(path), own_md5 or self.md5):
-            raise self.damaged_file_error(path, own_md5)
+            raise self.make_damaged_file_error(path, own_md5)
         return path
 
-    def damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
+    def make_damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
         """Make the error for a file that is neither the published one nor the user's own copy."""
         from torchvision.datasets.utils import calculate_md5
 
@@ -100,9 +100,9 @@ class PublishedFile:
             with urllib.request.urlopen(head_request, timeout=PATIENCE_S) as response:
                 return int(response.headers["Content-Length"] or 0)
         except OSError as error:
-            raise self.missing_file_error(folder) from error
+            raise self.make_missing_file_error(folder) from error
 
-    def missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
+    def make_missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
         """Make the error for a file that is not in `folder` and cannot be downloaded."""
         return MissingDataError(
             f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"

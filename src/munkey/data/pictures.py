@@ -18,8 +18,8 @@ from munkey.data.decoding.picture_files import (
     DecodedPicture,
     PictureLimits,
     RefusedPictureError,
+    convert_unit_to_uint8,
     format_dim_warning,
-    unit_to_uint8,
 )
 from munkey.data.source import SourceError, escape_undecodable, reraise_as_source_error
 
@@ -142,7 +142,7 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
         The number of the first image, for messages.
     """
     if np.issubdtype(images.dtype, np.floating):
-        images = _floats_to_uint8(images, name, first)
+        images = _convert_floats_to_uint8(images, name, first)
     if images.ndim == 3:
         images = images[..., None]
     if images.shape[-1] == 1:
@@ -150,7 +150,7 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     return images
 
 
-def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
+def _convert_floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
     """Convert images (n, ...) of floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
     faults = []
     for number, image in enumerate(images, start=first):
@@ -159,7 +159,7 @@ def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
     if faults:
         raise SourceError(name, faults)
     try:
-        return unit_to_uint8(images)
+        return convert_unit_to_uint8(images)
     except ValueError as error:
         raise SourceError(name, [f"{name}: {error}"]) from error
 
@@ -173,7 +173,7 @@ def is_picture_name(name: str) -> bool:
 
 def format_skipped_files_warning(paths: Sequence[Path]) -> str:
     """Format a warning about files that are not pictures, with their number by extension."""
-    kinds = Counter(_file_kind(path) for path in paths)
+    kinds = Counter(_get_file_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     sentence = (
         f"skipped {pluralize(len(paths), 'file')} next to the pictures: {counts}; e.g. {paths[0]}"
@@ -181,7 +181,7 @@ def format_skipped_files_warning(paths: Sequence[Path]) -> str:
     return escape_undecodable(f"{sentence}. Pictures may be {', '.join(FORMATS)}")
 
 
-def _file_kind(path: Path) -> str:
+def _get_file_kind(path: Path) -> str:
     if path.name in BESIDE:
         return f"{path.name} (folder)"
     if path.exists() and not path.is_file():

@@ -28,8 +28,8 @@ def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
         (B, 4) integers (top, left, height, width) inside the image.
     """
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
-    rows = _resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
-    columns = _resampling_weights(left, width, images.shape[3], size)  # (B, size, W)
+    rows = _compute_resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
+    columns = _compute_resampling_weights(left, width, images.shape[3], size)  # (B, size, W)
     with autocast(torch.float32, images.device.type):  # bfloat16 has less precision than a pixel
         return rows[:, None] @ images @ columns[:, None].mT
 
@@ -46,7 +46,7 @@ def normalize(images: Tensor, mean: float, std: float) -> Tensor:
     return (images - mean) / std
 
 
-def random_boxes(
+def draw_boxes(
     count: int,
     height: int,
     width: int,
@@ -83,10 +83,12 @@ def random_boxes(
     top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
     left = (torch.rand(count, generator=generator) * (width - w + 1)).long()
     boxes = torch.stack([top, left, h, w], dim=1)
-    return torch.where(fits.any(dim=1, keepdim=True), boxes, _central_box(height, width, ratio))
+    return torch.where(
+        fits.any(dim=1, keepdim=True), boxes, _make_central_box(height, width, ratio)
+    )
 
 
-def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
+def _make_central_box(height: int, width: int, ratio: list[float]) -> Tensor:
     """Return (top, left, height, width) of the largest central box within the aspect ratios."""
     h = height
     w = width
@@ -97,7 +99,7 @@ def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
     return torch.tensor([(height - h) // 2, (width - w) // 2, h, w])
 
 
-def _resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
+def _compute_resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
     """Return weights (B, size, extent) that resample [start, start + length) of an axis to `size`.
 
     The filter is a triangle centered on each output pixel. Its half-width is one output pixel, or

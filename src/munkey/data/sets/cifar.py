@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of the archives
 
 
-def _archive(name: str) -> PublishedFile:
+def _make_archive(name: str) -> PublishedFile:
     reader = _get_reader(name)
     return PublishedFile(
         reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder
@@ -43,7 +43,7 @@ def _get_reader(name: str) -> "type[CIFAR10]":
 @dataset(
     "cifar10",
     "CIFAR-10: 50,000 / 4,000 / 6,000 images, 32x32 px, 10 classes",
-    archive=partial(_archive, "cifar10"),
+    archive=partial(_make_archive, "cifar10"),
 )
 def cifar10(settings: SourceSettings) -> Source:
     _unpack_own_copy("cifar10", settings)
@@ -53,7 +53,7 @@ def cifar10(settings: SourceSettings) -> Source:
 @dataset(
     "cifar100",
     "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes; units: its 20 superclasses",
-    archive=partial(_archive, "cifar100"),
+    archive=partial(_make_archive, "cifar100"),
 )
 def cifar100(settings: SourceSettings) -> Source:
     _unpack_own_copy("cifar100", settings)
@@ -63,7 +63,7 @@ def cifar100(settings: SourceSettings) -> Source:
 @dataset(
     "cifar20",
     "CIFAR-100 with its 20 superclasses as classes; units: its 100 classes, for subclass unlearning",
-    archive=partial(_archive, "cifar100"),
+    archive=partial(_make_archive, "cifar100"),
 )
 def cifar20(settings: SourceSettings) -> Source:
     fine = cifar100(settings)
@@ -92,7 +92,7 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
     """
     if settings.md5 is None:
         return
-    path = _archive(name).obtain(own_md5=settings.md5)
+    path = _make_archive(name).obtain(own_md5=settings.md5)
     reader = _get_reader(name)
     published_md5 = dict([*reader.train_list, *reader.test_list])
     published_md5[reader.meta["filename"]] = reader.meta["md5"]
@@ -121,7 +121,7 @@ def _read(name: str) -> Source:
     Torchvision unpacks the archive next to it. If both the files and the archive are damaged, it
     would overwrite the archive with a download, so a damaged archive is refused first.
     """
-    archive = _archive(name)
+    archive = _make_archive(name)
     path = FOLDER / archive.name
     if path.exists() and not _is_unpacked(name):
         archive.obtain(FOLDER)
@@ -135,7 +135,7 @@ def _read(name: str) -> Source:
                 f"{unpacked_folder} is damaged: a file in it is missing or not the published one. Put the archive"
                 f" {archive.url} next to it, as {path}; it is then unpacked again"
             ) from error
-        raise archive.missing_file_error() from error
+        raise archive.make_missing_file_error() from error
     source = combine(name, train, test)
     require_published_sizes(name, source.splits)
     return source

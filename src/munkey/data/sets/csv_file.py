@@ -22,7 +22,7 @@ MAX_LABEL_LENGTH = 200  # characters
 Line = tuple[int, Mapping[str, str]]  # line number in the file, and cells by column
 
 
-def listed_pictures(path: Path) -> list[Path]:
+def list_pictures(path: Path) -> list[Path]:
     """Return the pictures that a CSV file lists; empty for an unreadable file."""
     try:
         lines = read_lines(path, ["file"])
@@ -35,7 +35,7 @@ def listed_pictures(path: Path) -> list[Path]:
     "csv",
     "your own pictures anywhere: a CSV file of paths and labels",
     needs_path="file",
-    more=listed_pictures,
+    more=list_pictures,
 )
 def csv_file(settings: SourceSettings) -> Source:
     """Read the pictures that source.path lists, in order.

@@ -70,7 +70,7 @@ class ExampleTied(ViT):
         """
         gates = self.compute_gates(sample_channels)[:, None]  # the same for all tokens
         sequence = self.embed_positions(self.patch_embed(images))
-        lengths = self.output_lengths()
+        lengths = self.get_output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True), start=1):
             sequence = block(sequence, length)
             if number in self.gated_blocks:

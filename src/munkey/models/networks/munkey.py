@@ -108,7 +108,7 @@ class DeepPrompt(Munkey):
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
-        for block, length in zip(self.blocks, self.output_lengths(), strict=True):
+        for block, length in zip(self.blocks, self.get_output_lengths(), strict=True):
             prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
             # The exemplar token's own output, which is the last, is dropped.
             sequence = block(prompted, length or sequence.shape[1])  # (B, 1 + n, width)
@@ -153,7 +153,7 @@ class CrossAttentionMunkey(Munkey):
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
-        lengths = self.output_lengths()
+        lengths = self.get_output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True)):
             assert isinstance(block, Block)
             sequence = sequence[:, :length] + block.attn(block.norm1(sequence), length)

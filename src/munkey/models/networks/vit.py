@@ -131,11 +131,11 @@ class ViT(nn.Module):
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         if extra is not None:
             sequence = torch.cat([sequence, extra], dim=1)  # (B, 1 + n + e, width)
-        for block, length in zip(self.blocks, self.output_lengths(), strict=True):
+        for block, length in zip(self.blocks, self.get_output_lengths(), strict=True):
             sequence = block(sequence, length)  # finally (B, 1, width)
         return self.forward_head(sequence)
 
-    def output_lengths(self) -> list[int | None]:
+    def get_output_lengths(self) -> list[int | None]:
         """Return how many tokens each block returns: all (None), or only [CLS] of the last one."""
         return [None] * (len(self.blocks) - 1) + [1]
 
