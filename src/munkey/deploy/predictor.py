@@ -196,7 +196,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         Prediction
-            Classes, probabilities, logits, and the samples that they rest on.
+            Classes, probabilities, logits, and the samples that they are based on.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Notes
         -----
         The logits equal the pipeline's, bit for bit on the same machine (docs/serving.md). No
-        prediction rests on a sample that was forgotten before the call.
+        prediction is based on a sample that was forgotten before the call.
         """
         return self._model.predict(images, only_held_classes, on_bad)
 
@@ -458,7 +458,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> Receipt:
         """Forget samples: all of them, or none if any id is unknown.
 
-        When this returns, the deletion is on the disk, and no prediction rests on these samples.
+        When this returns, the deletion is on the disk, and no prediction is based on these samples.
 
         Parameters
         ----------

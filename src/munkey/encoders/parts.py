@@ -59,10 +59,7 @@ def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> Encoder
             f"keys.encoder = {settings.encoder!r}: the side of {encoder} is fixed by its own"
             f" preprocessing; write {encoder} without {side[0]}"
         )
-    if side:
-        image_size = int(side[1])
-    else:
-        image_size = settings.image_size
+    image_size = int(side[1]) if side else settings.image_size
     if image_size and image_size > MAX_SIDE:
         raise ValueError(
             f"keys.encoder = {settings.encoder!r}: a side has at most {MAX_SIDE} pixels"

@@ -71,10 +71,11 @@ class DeletionReceipt:
         return np.array(self.ids, dtype=dtype, copy=copy)
 
     def __str__(self) -> str:
+        rows = pluralize(len(self), "row")
         if self.dry_run:
-            lines = [f"would forget {pluralize(len(self), 'row')} and keep {self.left:,}"]
+            lines = [f"would forget {rows} and keep {self.left:,}"]
         else:
-            lines = [f"forgot {pluralize(len(self), 'row')}, {self.left:,} left"]
+            lines = [f"forgot {rows}, {self.left:,} left"]
         if len(self):
             lines.append(f"ids {format_first_ten(self.tolist())}")
         else:

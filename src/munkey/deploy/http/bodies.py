@@ -99,7 +99,7 @@ class PredictRequest(PicturesRequest):
     """Pictures or rows to classify."""
 
     explain: bool = Field(
-        False, description="Also return the neighbors that each prediction rests on."
+        False, description="Also return the neighbors that each prediction is based on."
     )
     only_held_classes: bool = Field(False, description="Never predict a class without samples.")
 

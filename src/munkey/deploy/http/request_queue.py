@@ -28,7 +28,7 @@ PURGE_LATEST_S = 600.0  # purge at the latest this many seconds after a deletion
 class RequestQueue:
     """Queues the requests to one model.
 
-    Once a deletion was acknowledged, no prediction rests on the deleted samples.
+    Once a deletion was acknowledged, no prediction is based on the deleted samples.
 
     Attributes
     ----------

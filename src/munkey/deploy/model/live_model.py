@@ -222,7 +222,7 @@ class LiveModel:
         return NearSamples(tuple(samples), pictures.files, query_pictures)
 
     def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
-        """Compute logits (N, C) of pictures. Also returns the neighbors that they rest on."""
+        """Compute logits (N, C) of pictures. Also returns the neighbors used for them."""
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
@@ -257,7 +257,7 @@ class LiveModel:
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
     def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
-        """Collect the neighbors that predictions rest on, with their weights and source files."""
+        """Collect the neighbors that predictions are based on, with their weights and source files."""
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory has labels that are not among its classes"

@@ -1,4 +1,4 @@
-"""Predictions of a model, and the samples that they rest on."""
+"""Predictions of a model, and the samples that they are based on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -60,7 +60,7 @@ class Prediction:
     classes : tuple of str
         Name of the most probable class.
     neighbors : Evidence
-        The samples that the predictions rest on.
+        The samples that the predictions are based on.
     names : tuple of str
         The names of all classes.
     pictures : ndarray of uint8, shape (N, H, W, 3), or None
@@ -85,7 +85,7 @@ class Prediction:
         return len(self.labels)
 
     def explanation(self) -> Iterator[ExplanationRow]:
-        """Yield a row for each neighbor that the predictions rest on."""
+        """Yield a row for each neighbor that the predictions are based on."""
         neighbors = self.neighbors
         for picture, rank in zip(*np.nonzero(neighbors.ids != NOBODY), strict=True):
             label = int(neighbors.labels[picture, rank])

@@ -232,10 +232,12 @@ class Ledger:
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD_COUNT}"
         types = (bytes, int, int, int, int, int, bytes, bytes, bytes, bytes, int)
         records = self._query_records(columns, types, "state")
-        if len(records) != 1 or not LedgerState(*records[0][:-4]).is_plausible():
+        if len(records) != 1:
+            raise UnreadableMemoryError(self.path, "damaged: it does not have exactly one state")
+        *fields, seal, last_head, mark, dead_count = records[0]
+        state = LedgerState(*fields)
+        if not state.is_plausible():
             raise UnreadableMemoryError(self.path, "damaged: its state has impossible values")
-        state = LedgerState(*records[0][:-4])
-        seal, last_head, mark, dead_count = records[0][-4:]
         head = last_head or compute_first_head(state.store)
         if seal != state.compute_seal(head, mark):
             raise UnreadableMemoryError(
@@ -304,13 +306,14 @@ class Ledger:
             records = self._query_records(columns, types, clause, request)
         store = self.read_state().store
         receipts = []
+        first_head = compute_first_head(store)
         for first, last, before, after, at, number in records:
             receipts.append(
                 Receipt(
                     store=store.hex(),
                     sequences=range(first, last + 1),
-                    before=(before or compute_first_head(store)).hex(),
-                    after=(after or compute_first_head(store)).hex(),
+                    before=(before or first_head).hex(),
+                    after=(after or first_head).hex(),
                     when=to_datetime(at),
                     request=number,
                 )
