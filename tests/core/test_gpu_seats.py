@@ -89,7 +89,7 @@ def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> No
     free = iter([False, False, True])
     lock = gpu_seats._try_lock
     monkeypatch.setattr(gpu_seats, "_try_lock", lambda path: lock(path) if next(free) else None)
-    monkeypatch.setattr(gpu_seats, "LOOK_AGAIN_S", 0.0)
+    monkeypatch.setattr(gpu_seats, "POLL_S", 0.0)
     assert take(1, ["GPU-a"]) == "GPU-a"
     assert capsys.readouterr().out == "waiting for a GPU: other jobs use GPU-a.0\n"
 

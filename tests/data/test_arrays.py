@@ -138,7 +138,7 @@ def test_a_gzipped_file_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_p
 
 
 def test_zeros_that_are_stored_unpacked_are_no_bomb(monkeypatch):
-    monkeypatch.setattr("munkey.data.arrays.UNPACKED", 100)
+    monkeypatch.setattr("munkey.data.arrays.MAX_UNPACKED", 100)
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 1000).require_plausible_size()
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 5).require_plausible_size()
     with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times as many"):

@@ -159,7 +159,7 @@ def test_sfron_ascends_with_a_mask_before_a_retain_step(
     ]
     for name, mask in zip(dict(start.named_parameters()), masks, strict=True):
         if name.endswith("qkv.bias"):
-            mask.view(3, -1)[1] = False  # 0 / 0 of rounding noise: TINY / TINY is below 1.5
+            mask.view(3, -1)[1] = False  # 0 / 0 of rounding noise: EPSILON / EPSILON is below 1.5
     norms = []
     for step, share in enumerate((1.0, 0.5)):  # of both rates: (1 + cos(pi * step / 2)) / 2
         if step % every == 0:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 AT_ONCE = "MUNKEY_GPU_JOBS"  # environment variable of a local run: how many jobs share the GPUs
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 DEVICES = Path("/dev")
-LOOK_AGAIN_S = 0.1
+POLL_S = 0.1  # seconds between attempts to lock a seat
 
 
 def share(job_count: int | None) -> None:
@@ -90,7 +90,7 @@ def _lock_any(paths: list[Path]) -> "FileLock":
         if not has_printed:
             print(f"waiting for a GPU: other jobs use {', '.join(path.name for path in paths)}")
             has_printed = True
-        time.sleep(LOOK_AGAIN_S)
+        time.sleep(POLL_S)
 
 
 def _try_lock(path: Path) -> "FileLock | None":

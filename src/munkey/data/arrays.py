@@ -8,11 +8,11 @@ from typing import IO
 
 import numpy as np
 
-from munkey.data.decoding.picture_files import MOST_PIXELS
+from munkey.data.decoding.picture_files import MAX_PIXELS
 from munkey.data.source import SourceError
 
 BLOCK = 64 * 2**20  # bytes per read
-UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
+MAX_UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
 # Beyond that, an archive may unpack to this many times its size. The ratio is 1,000 for zeros and 5
 # for MNIST, whose pictures are mostly black.
 MAX_RATIO = 200
@@ -39,7 +39,7 @@ class ArrayHeader:
     def require_plausible_size(self) -> None:
         """Raise SourceError if the array is far larger than its compressed bytes: a zip bomb."""
         size = math.prod(self.shape) * self.dtype.itemsize
-        if size > max(UNPACKED, MAX_RATIO * self.packed_bytes):
+        if size > max(MAX_UNPACKED, MAX_RATIO * self.packed_bytes):
             fault = (
                 f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed_bytes:,},"
                 f" more than {MAX_RATIO} times as many; if that is right, store it uncompressed"
@@ -122,8 +122,8 @@ def _find_image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # on
         return [f"{name}: must be (N, H, W) or (N, H, W, channels), not {shape}"]
     if min(shape) < 1:
         return [f"{name}: contains no images, its shape is {shape}"]
-    if shape[1] * shape[2] > MOST_PIXELS:
-        return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MOST_PIXELS:,}"]
+    if shape[1] * shape[2] > MAX_PIXELS:
+        return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MAX_PIXELS:,}"]
     if len(shape) == 4 and shape[-1] not in (1, 3):
         advice = ""
         if shape[1] in (1, 3):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path("data")
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class MissingDataError(FileNotFoundError):
@@ -97,7 +97,7 @@ class PublishedFile:
             self.url, method="HEAD", headers={"User-Agent": USER_AGENT}
         )
         try:
-            with urllib.request.urlopen(head_request, timeout=PATIENCE_S) as response:
+            with urllib.request.urlopen(head_request, timeout=TIMEOUT_S) as response:
                 return int(response.headers["Content-Length"] or 0)
         except OSError as error:
             raise self.make_missing_file_error(folder) from error

@@ -23,7 +23,7 @@ from munkey.settings import ForgetSettings
 MIN_GROUPS = 4  # so that pairs can split a pool of them in three ways
 SEED = "{seed}"  # placeholder in the path of a list, if each seed has its own list
 COLUMNS = ("id", "file")  # columns of a CSV file: ids or file names
-SHOWN = 3  # entries listed in a message
+MAX_LISTED = 3  # entries listed in a message
 MAX_RATE_DIFFERENCE = 0.005  # between a list's share and the rate in tables
 SETTING = "forget.rates (for an audit's pool, audit.pool)"
 
@@ -458,7 +458,7 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
 def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
     """Raise ValueError if there are wrong entries. what: describes them in the message."""
     if entries:
-        examples = ", ".join(map(repr, entries[:SHOWN]))
+        examples = ", ".join(map(repr, entries[:MAX_LISTED]))
         raise ValueError(
             f"{path}: lists {len(entries):,} {what}, e.g. {examples}; correct the list"
         )

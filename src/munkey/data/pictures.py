@@ -14,7 +14,7 @@ from munkey.core.console import pluralize, progress, warn
 from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
-    MOST_PIXELS,
+    MAX_PIXELS,
     DecodedPicture,
     PictureLimits,
     RefusedPictureError,
@@ -24,9 +24,9 @@ from munkey.data.decoding.picture_files import (
 from munkey.data.source import SourceError, escape_undecodable, reraise_as_source_error
 
 BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
-LIMITS = PictureLimits(pixels=MOST_PIXELS)
+LIMITS = PictureLimits(pixels=MAX_PIXELS)
 # Folders that a NAS or macOS adds next to pictures, for thumbnails and resource forks.
-BESIDE = ("@eaDir", "__MACOSX")
+IGNORED_FOLDERS = ("@eaDir", "__MACOSX")
 
 
 def decode(
@@ -182,7 +182,7 @@ def format_skipped_files_warning(paths: Sequence[Path]) -> str:
 
 
 def _get_file_kind(path: Path) -> str:
-    if path.name in BESIDE:
+    if path.name in IGNORED_FOLDERS:
         return f"{path.name} (folder)"
     if path.exists() and not path.is_file():
         return "special file"

@@ -25,7 +25,7 @@ from munkey.data.intake.copies import format_conflicting_copies_warning
 from munkey.data.intake.unit_names import format_large_units_warning, unit_names
 from munkey.data.source import SPLITS, Source, SourceError, find_image_faults
 
-WAYS_OUT = (
+FEW_IMAGES_ADVICE = (
     "Add images; omit such classes (source.only lists the classes to use); or split the images"
     " differently (source.split, or your own splits: docs/data.md)"
 )
@@ -221,7 +221,7 @@ def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[
                 f"no image of class {name!r} in split {' and '.join(missing_splits)}: it has {count} in total"
             )
     if faults:
-        faults[0] += f". {WAYS_OUT}"
+        faults[0] += f". {FEW_IMAGES_ADVICE}"
     return faults
 
 

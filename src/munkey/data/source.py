@@ -9,7 +9,7 @@ import numpy as np
 from munkey.core.console import progress
 
 SPLITS = ("train", "val", "test")
-FIRST = 20  # faults listed in a message
+MAX_LISTED = 20  # faults listed in a message
 
 
 class SourceError(ValueError):
@@ -22,10 +22,10 @@ class SourceError(ValueError):
         self.faults = list(faults)
         plural = "" if len(faults) == 1 else "s"
         lines = [f"{what}: {len(faults)} fault{plural}"]
-        for fault in faults[:FIRST]:
+        for fault in faults[:MAX_LISTED]:
             lines.append(f"  - {fault}")
-        if len(faults) > FIRST:
-            lines.append(f"  - ... and {len(faults) - FIRST} more")
+        if len(faults) > MAX_LISTED:
+            lines.append(f"  - ... and {len(faults) - MAX_LISTED} more")
         super().__init__(escape_undecodable("\n".join(lines)))
 
 

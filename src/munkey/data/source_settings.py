@@ -19,7 +19,7 @@ TextT = TypeVar("TextT", str, str | None)
 # The unit of altered samples, and of the test samples that show whether forgetting corrected them.
 ALTERED = "altered"
 PATCH = 3 / 32  # side of the patch, relative to the picture's side
-BRIGHTER = 1.15  # brightness factor of a near-duplicate
+BRIGHTNESS = 1.15  # brightness factor of a near-duplicate
 
 
 def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
@@ -288,6 +288,6 @@ def _make_near_duplicate(image: np.ndarray) -> np.ndarray:
     """Crop the upper and left edge of an image (H, W, 3) uint8, brighten it, and resize it back."""
     side = image.shape[0]
     edge = max(side // 16, 1)
-    pixels = BRIGHTER * image[edge:, edge:].astype(np.float64)
+    pixels = BRIGHTNESS * image[edge:, edge:].astype(np.float64)
     brighter_image = np.clip(pixels, 0, 255).astype(np.uint8)
     return resize(brighter_image, (side, side))

@@ -21,7 +21,7 @@ ARCHITECTURE = {  # google/vit-base-patch16-224
     "image_size": 224,
 }
 SIZES = (224, {"height": 224, "width": 224})  # in older and newer versions of transformers
-HALF = [0.5, 0.5, 0.5]  # mean and standard deviation of its pixels
+MEAN_AND_STD = [0.5, 0.5, 0.5]  # of its pixels
 
 
 def find_published_name(encoder: str) -> str:
@@ -31,7 +31,7 @@ def find_published_name(encoder: str) -> str:
     config = _read_json_or_empty(Path(encoder) / "config.json")
     processor = _read_json_or_empty(Path(encoder) / "preprocessor_config.json")
     has_architecture = all(config.get(key) == value for key, value in ARCHITECTURE.items())
-    has_pixels = processor.get("image_mean") == processor.get("image_std") == HALF
+    has_pixels = processor.get("image_mean") == processor.get("image_std") == MEAN_AND_STD
     has_size = processor.get("size") in SIZES
     # The 1,000 classes of ImageNet-1k in order; checking one of them is enough.
     names = config.get("id2label")

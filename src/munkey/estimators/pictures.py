@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from munkey.core.console import pluralize, progress, warn_user
-from munkey.data.pictures import BESIDE, format_skipped_files_warning, is_picture_name
+from munkey.data.pictures import IGNORED_FOLDERS, format_skipped_files_warning, is_picture_name
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import PictureLike, iterate_pictures, read_picture, read_pixels
 from munkey.deploy.model.manifest import PictureSize
@@ -178,7 +178,7 @@ def readable_pictures(
     for path in progress(paths, "pictures checked", "files"):
         if path.is_dir():
             continue
-        if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
+        if not is_picture_name(path.name) or any(name in IGNORED_FOLDERS for name in path.parts):
             other_files.append(path)
             continue
         try:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 # a program (as EPS would), and reveals the size (which AVIF's container can hide).
 FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
-DEEPEST = 2**16 - 1  # the largest value of 16-bit gray
-MOST_PIXELS = 178_956_970  # of a data set's picture: Pillow's limit, 512 MiB in RGB
+MAX_GRAY = 2**16 - 1  # the largest value of 16-bit gray
+MAX_PIXELS = 178_956_970  # of a data set's picture: Pillow's limit, 512 MiB in RGB
 # Cameras and scanners produce no other shapes, and a few bytes could expand to a gigabyte.
 MAX_SIDE = 30_000
 MAX_ASPECT = 100
@@ -272,7 +272,7 @@ def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
         return ""
     bits = max(highest.bit_length(), 8)
     return (
-        f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {DEEPEST:,}:"
+        f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {MAX_GRAY:,}:"
         f" they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
     )
 
@@ -303,11 +303,11 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
         return Image.fromarray(convert_unit_to_uint8(np.asarray(picture))).convert("RGB")
     if _is_deep(picture):
         gray = np.asarray(picture)
-        if gray.min() < 0 or gray.max() > (white or DEEPEST):
+        if gray.min() < 0 or gray.max() > (white or MAX_GRAY):
             if white:
                 valid_range = f"0 to {white}, the setting for white"
             else:
-                valid_range = f"16 bits, 0 to {DEEPEST}"
+                valid_range = f"16 bits, 0 to {MAX_GRAY}"
             raise ValueError(f"gray values must be {valid_range}, not {gray.min()} to {gray.max()}")
         if white:
             gray = np.rint(gray * (255 / white))

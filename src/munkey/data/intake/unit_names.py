@@ -32,8 +32,8 @@ NO_UNIT = frozenset(
     )
 )
 # pandas converts 7 to 7.0 if another cell of the column is empty.
-WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
-MANY = 0.1  # share of all samples that makes a unit large
+WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
+LARGE_SHARE = 0.1  # share of all samples that makes a unit large
 MAX_COMPARED_LENGTH = 200  # characters of a name for which similar names are searched
 
 
@@ -59,7 +59,7 @@ def unit_name(unit: Any) -> str | None:
     name = unicodedata.normalize("NFC", str(unit)).strip()
     if name in NO_UNIT:
         return None
-    whole_number = WHOLE.fullmatch(name)
+    whole_number = WHOLE_NUMBER.fullmatch(name)
     return whole_number[1] if whole_number else name
 
 
@@ -143,7 +143,7 @@ def format_large_units_warning(units: Sequence[str | None]) -> str:
     counts = Counter(unit for unit in units if unit is not None)
     large_units = []
     for unit, count in counts.most_common():
-        if count <= MANY * len(units):
+        if count <= LARGE_SHARE * len(units):
             break
         other_counts = dict(counts)
         del other_counts[unit]

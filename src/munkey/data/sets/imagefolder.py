@@ -13,7 +13,7 @@ import numpy as np
 from munkey.core.console import warn
 from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import (
-    BESIDE,
+    IGNORED_FOLDERS,
     are_readable,
     decode,
     format_skipped_files_warning,
@@ -121,7 +121,7 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
         for path in _list_visible(folder):
             if not path.is_dir():
                 continue
-            if path.name in BESIDE:
+            if path.name in IGNORED_FOLDERS:
                 skipped_folders.append(path)
             else:
                 names.add(path.name)
@@ -154,7 +154,7 @@ def _find_split_folders(root: Path) -> dict[str, Path]:
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
     folders = {}
     for path in _list_visible(root):
-        if path.is_dir() and path.name not in BESIDE:
+        if path.is_dir() and path.name not in IGNORED_FOLDERS:
             folders[path.name] = path
     if not set(SPLITS) & set(folders):
         return {UNSPLIT: root}
@@ -205,7 +205,7 @@ def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
 def _walk(folder: Path) -> Iterator[Path]:
     """Yield all files below a folder that are not hidden, and folders that are not searched."""
     for path in _list_visible(folder):
-        if path.is_dir() and path.name not in BESIDE:
+        if path.is_dir() and path.name not in IGNORED_FOLDERS:
             yield from _walk(path)
         else:
             yield path

@@ -25,7 +25,7 @@ from munkey.data.decoding.picture_files import (
     to_upright_rgb,
 )
 from munkey.data.intake.csv_tables import read_vectors
-from munkey.data.pictures import BESIDE, is_picture_name, open_regular_file
+from munkey.data.pictures import IGNORED_FOLDERS, is_picture_name, open_regular_file
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import locate_file
@@ -201,7 +201,7 @@ def _list_pictures(folder: Path) -> list[Path]:
     visible = []
     for file in files:
         parts = file.relative_to(folder).parts
-        if not any(part[0] == "." or part in BESIDE for part in parts):
+        if not any(part[0] == "." or part in IGNORED_FOLDERS for part in parts):
             visible.append(file)
     if not visible:
         raise PictureError(f"{folder}: contains no picture ({', '.join(FORMATS)})")

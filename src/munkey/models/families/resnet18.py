@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from munkey.models.networks.backbone import BackboneArchitecture
 
-SMALL = 64  # largest side [px] of images that use the stem for small images
+MAX_SMALL_SIDE = 64  # largest side [px] of images that use the stem for small images
 
 
 class ResNet18Settings(Section):
@@ -78,7 +78,7 @@ class ResNet18Family(BackboneFamily[ResNet18Settings]):
         size = recipe.data.image_size
         width = recipe.family.width
         arguments = {"channels": [width * 2**stage for stage in range(4)], "zero_init_last": False}
-        has_small_stem = size <= SMALL
+        has_small_stem = size <= MAX_SMALL_SIDE
         return self.describe_backbone(
             classes, "resnet18", arguments, size, small_stem=has_small_stem
         )

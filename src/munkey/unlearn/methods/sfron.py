@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from munkey.data.loader import Batch
     from munkey.training.loop import Outcome
 
-TINY = 1e-15  # avoids division by 0, as in the released code
+EPSILON = 1e-15  # avoids division by 0, as in the released code
 
 
 class SfronSettings(TuningSettings):
@@ -81,7 +81,9 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     to_retain = compute_importances(model, retain, request)
     is_movable = {}
     for name in to_forget:
-        is_movable[name] = (to_forget[name] + TINY) / (to_retain[name] + TINY) >= settings.gamma
+        is_movable[name] = (to_forget[name] + EPSILON) / (
+            to_retain[name] + EPSILON
+        ) >= settings.gamma
     optimizer = make_optimizer(model.train(), request)
     forget_batches = endless_batches(request.forget, tuning.settings.batch_size, request)
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
@@ -118,5 +120,5 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
 def compute_adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
     """Compute the mean of losses (B,), weighted by loss^-lam. The weights have no gradient."""
-    weights = 1 / (losses.detach() ** lam + TINY)
+    weights = 1 / (losses.detach() ** lam + EPSILON)
     return (weights / weights.sum() * losses).sum()
