@@ -124,7 +124,7 @@ def test_a_file_that_was_changed_is_refused(store, tmp_path):
 def test_what_is_no_certificate_is_refused(content, tmp_path):
     (tmp_path / "receipt.json").write_text(content)
     with pytest.raises(
-        CertificateError, match=r"receipt\.json: not a certificate \(it is not what"
+        CertificateError, match=r"receipt\.json: not a certificate \(its fields are not those that"
     ):
         certificate.read_certificate(tmp_path / "receipt.json")
     with pytest.raises(CertificateError, match=r"No such file"):
@@ -208,7 +208,7 @@ def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_
     assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
     forged = certificate.add_ids(made, [10**6], b"another")
     assert certificate.find_faults(forged, store, [10**6], b"another") == [
-        "it says 2 rows, and 1 ids were given"
+        "it is for 2 rows, not for 1 id"
     ]
 
 

@@ -87,7 +87,7 @@ def test_one_picture_in_two_classes_or_under_two_persons_is_warned_of_with_two_e
     given = [*files, *files[:3]]
     people = ["Anna", "Ben", "Cleo", "Dora", "Emil", "Fay", "Ben", "Ben", None]
     model = make_pipeline(PictureKeys(image_size=SIDE), ForgettingLDA())
-    with pytest.warns(UserWarning, match="in exact copies") as warned:
+    with pytest.warns(UserWarning, match="as exact copies") as warned:
         model.fit(given, ["cat"] * 6 + ["dog"] * 3, forgettinglda__units=people)
     said = [str(one.message) for one in warned]
     assert said[0].startswith(

@@ -349,7 +349,7 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
     distinct_count = len(set(ids))
     if distinct_count != certificate.rows:
         count = pluralize(certificate.rows, "row")
-        faults.append(f"it is for {count}, but {pluralize(distinct_count, 'id')} were given")
+        faults.append(f"it is for {count}, not for {pluralize(distinct_count, 'id')}")
     view = store.view
     deletion_time = _parse_microseconds(certificate.deleted)
     # An id that was added again later is another row.

@@ -112,7 +112,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, en
         changed.write(content)
     said = refusal(tmp_path, size=3)
     assert re.search(message, said)
-    assert file in said or "labels run" in said
+    assert file in said or "labels range" in said
 
 
 def test_damaged_gzip_is_named(tmp_path):

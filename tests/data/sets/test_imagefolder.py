@@ -155,7 +155,7 @@ def test_a_picture_in_two_classes_is_warned_of_with_two_examples(pets, tmp_path)
     (pets / "cat/more").symlink_to(pets / "dog")
     warnings = []
     prepare(source_of(pets), tmp_path / "out", report=warnings.append)
-    (classes,) = [warning for warning in warnings if "two classes or more" in warning]
+    (classes,) = [warning for warning in warnings if "two or more classes" in warning]
     assert classes.startswith("WARNING: 10 samples are in two or more classes, as exact copies: ")
     assert (
         "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat) and dog/1.png (dog)."
@@ -329,7 +329,7 @@ def test_a_pattern_without_one_group_is_refused(pattern, message):
 
 def test_a_pattern_where_there_are_no_paths_is_refused():
     asked = settings(units="(p)")
-    with pytest.raises(SourceError, match="for folders of pictures alone"):
+    with pytest.raises(SourceError, match="only for folders of pictures"):
         apply_source_settings(DATASETS["digits"].load(asked), asked)
 
 

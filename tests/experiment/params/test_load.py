@@ -151,11 +151,11 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("munkey.neighbors", [2, 33], ["munkey.neighbors = 33", "less than keys.depth = 33"]),
         ("inference.k", 34, ["inference.k = 34", "at most keys.depth = 33"]),
         ("source.split", [0.5, 0.2, 0.2], ["split = [0.5, 0.2, 0.2]", "must sum to 1"]),
-        ("forget.sampling", "relied-on", ["names = null", "sampling relied-on is of units"]),
+        ("forget.sampling", "relied-on", ["names = null", "sampling relied-on needs units"]),
         (
             "scenarios",
             {"x": {"sampling": "known"}},
-            ["scenarios.x", "names = null", "sampling known is of units"],
+            ["scenarios.x", "names = null", "sampling known needs units"],
         ),
         (
             "source.limit_per_class",
