@@ -603,7 +603,8 @@ def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_pat
     assert munkey("certificate", model, later, "--request", "R", "--ids", "10,12", *salt).code == 0
     assert munkey("certificate", model, later, "--check", "--ids", "12,10", *salt).code == 0
     assert any(
-        "were supplied afterwards" in line for line in certificate.read_certificate(later).not_claimed
+        "were supplied afterwards" in line
+        for line in certificate.read_certificate(later).not_claimed
     )
     assert munkey("certificate", model, tmp_path / "none.json", "--request", "S").code == 2
 
