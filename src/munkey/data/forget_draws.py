@@ -206,7 +206,8 @@ def draw_share(
     count = round(share * len(candidate_ids))
     if count == 0:
         raise ValueError(
-            f"forget.rates: {share} of {len(candidate_ids)} samples of {', '.join(names)} is none"
+            f"forget.rates: {share} of the {len(candidate_ids)} samples of {', '.join(names)} is"
+            " less than one"
         )
     return np.sort(generator.choice(candidate_ids, size=count, replace=False))
 

@@ -227,7 +227,7 @@ def _draw_share(candidates: np.ndarray, share: float, generator: np.random.Gener
     count = round(share * len(rows))
     if count == 0:
         raise SourceError(
-            "source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"]
+            "source.alter.share", [f"{share} of {len(rows)} eligible samples is less than one"]
         )
     is_drawn = np.zeros(len(candidates), dtype=bool)
     is_drawn[generator.choice(rows, size=count, replace=False)] = True

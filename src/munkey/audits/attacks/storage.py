@@ -106,18 +106,18 @@ def extract_traces(row: np.ndarray) -> list[bytes]:
     without such a run gets the run with the most distinct numbers, and no trace in half precision.
     Raises ValueError for a row without two distinct nonzero numbers.
     """
-    exact = np.asarray(row, "<f4")
-    starts = exact[: 1 - NUMBERS]
-    if not starts.any() or _count_distinct(exact) < 2:
+    numbers = np.asarray(row, "<f4")
+    starts = numbers[: 1 - NUMBERS]
+    if not starts.any() or _count_distinct(numbers) < 2:
         raise ValueError(
             f"a row of {len(row)} numbers has no {NUMBERS} consecutive numbers that identify it"
         )
-    bits = exact.view("<u4")
+    bits = numbers.view("<u4")
     truncated_bfloat16 = (bits >> 16).astype("<u2")
     # Round to nearest, ties to even: add just under half a unit, plus the lowest remaining bit.
     rounded_bfloat16 = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
     with np.errstate(over="ignore"):
-        float16 = exact.astype("<f2").view("<u2")
+        float16 = numbers.astype("<f2").view("<u2")
     single = _find_best_run(bits)
     double = single.view("<f4").astype("<f8")
     parts = [single.tobytes(), double.tobytes()]

@@ -133,9 +133,8 @@ class LoadedNetwork:
                 raise UnreadableModelError(
                     path, f"has {len(blocks)} blocks, but its manifest has {manifest.model.depth}"
                 )
-            with torch.device(
-                "meta"
-            ):  # allocates nothing: `assign=True` inserts the loaded weights
+            # On "meta", nothing is allocated: `assign=True` inserts the loaded weights.
+            with torch.device("meta"):
                 model = NETWORKS[manifest.architecture](manifest.network)
             for name, tensor in weights.items():
                 if tensor.dtype != torch.float32 or not tensor.isfinite().all():

@@ -316,6 +316,10 @@ class _Pooled(NamedTuple):
 
 
 def _pool(sums: Sums) -> _Pooled:
+    """Compute the class means and the pooled covariance within classes.
+
+    Without scatter within classes, the covariance is the identity.
+    """
     assert sums.seconds is not None
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
