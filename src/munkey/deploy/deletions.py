@@ -226,10 +226,11 @@ class Deletions:
             copies = self._samples.find_copies_by_row(rows)
             identical = tuple(copy["id"] for copy in copies.samples)
             view = self._store.view
-            labels = np.unique(view.labels[np.concatenate([rows, copies.rows])])
+            rows_and_copies = np.concatenate([rows, copies.rows])
+            labels = np.unique(view.labels[rows_and_copies])
             if request.also_identical:
-                rows = np.concatenate([rows, copies.rows])
-                rows = rows[np.argsort(view.ids[rows])]  # the order of the chain
+                order = np.argsort(view.ids[rows_and_copies])  # the order of the chain
+                rows = rows_and_copies[order]
                 identical = ()
             deleted_ids = view.ids[rows]
             if len(rows) or was_planned or earlier_receipt is not None:

@@ -257,7 +257,7 @@ class LiveModel:
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
     def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
-        """Collect the neighbors that predictions are based on, with their weights and source files."""
+        """Collect the neighbors that predictions are based on, with weights and source files."""
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory has labels that are not among its classes"

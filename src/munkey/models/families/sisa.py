@@ -1,4 +1,4 @@
-"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated models, few of which are retrained.
+"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated training.
 
 Each sample belongs permanently to one shard and one slice, by a hash of its id, so deleting other
 samples never moves it. A shard's model is trained on its first slice, then on its first two, and so

@@ -46,7 +46,7 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Compute the kernel (N, M) of queries (N, d) and rows (M, d): float64, in units of UNIT."""
+        """Compute the kernel (N, M) of queries (N, d) and rows (M, d). Multiples of UNIT, float64."""
         split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _compute_arc_cosine(queries, rows)
