@@ -46,7 +46,10 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Compute the kernel (N, M) of queries (N, d) and rows (M, d). Multiples of UNIT, float64."""
+        """Compute the kernel (N, M) of queries (N, d) and rows (M, d).
+
+        Both are integer multiples of UNIT, in float64.
+        """
         split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _compute_arc_cosine(queries, rows)

@@ -89,7 +89,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
     steps_done = 0
 
-    def forget_step(weight: float) -> None:
+    def take_forget_step(weight: float) -> None:
         images, labels = next(forget_batches)
         losses = torch.nn.functional.cross_entropy(model(images), labels, reduction="none")
         loss = -weight * compute_adaptive_mean(losses, settings.lam)
@@ -106,7 +106,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
         if steps_done % settings.every == 0:
             # alpha_t = alpha (1 + cos(pi t / T)) / 2
             cosine_factor = (1 + math.cos(math.pi * steps_done / step_count)) / 2
-            forget_step(settings.alpha * cosine_factor)
+            take_forget_step(settings.alpha * cosine_factor)
         steps_done += 1
         images = tuning.augment(batch.images, request.generator)
         return classification_outcome(model(images), batch.labels)
