@@ -172,19 +172,18 @@ def _load_pooled_encoder(name: str, model_type: str, revision: str | None, devic
         with torch.no_grad():
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{_format_unsupported(name, model_type)} ({type(error).__name__}: {error})"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise _make_unsupported_error(name, model_type, why) from error
     if features.ndim != 2 or len(features) != 2:
-        raise ValueError(
-            f"{_format_unsupported(name, model_type)} (for 2 pictures, its output has shape"
-            f" {tuple(features.shape)})"
-        )
+        why = f"for 2 pictures, its output has shape {tuple(features.shape)}"
+        raise _make_unsupported_error(name, model_type, why)
     return encode
 
 
-def _format_unsupported(name: str, model_type: str) -> str:
-    return f"{name}: a model of type {model_type} has no pooled image features; {SUPPORTED}"
+def _make_unsupported_error(name: str, model_type: str, why: str) -> ValueError:
+    return ValueError(
+        f"{name}: a model of type {model_type} has no pooled image features ({why}); {SUPPORTED}"
+    )
 
 
 def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
