@@ -134,7 +134,7 @@ def test_readable_pictures_leaves_out_what_is_no_picture_and_what_cannot_be_read
         file.write_bytes(b"nothing")
     empty = tmp_path / "pets" / "cat" / "empty.jpg"
     empty.touch()
-    with pytest.warns(UserWarning, match="left out") as warned:
+    with pytest.warns(UserWarning, match="skipped") as warned:
         pictures = readable_pictures(tmp_path / "pets")
     assert pictures == sorted(good)
     notes, bad = (str(one.message) for one in warned)

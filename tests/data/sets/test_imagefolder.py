@@ -98,7 +98,7 @@ def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_b
     dataset = loaded(source_of(pets), tmp_path / "out")
     assert dataset.classes == ["cat", "dog"] and len(dataset.ids) == 20
     err = capfd.readouterr().err
-    assert err.count("left out") == 1
+    assert err.count("skipped 11 files") == 1
     counts = "2 .pdf, 2 @eaDir (folder), 2 __MACOSX (folder), 1 .mpg, 1 .h5, 1 .eps, 1 .db, 1 without extension"
     said = err.partition("skipped 11 files next to the pictures: ")[2].partition(";")[0]
     assert sorted(said.split(", ")) == sorted(counts.split(", "))
