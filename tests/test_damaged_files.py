@@ -174,5 +174,5 @@ def test_no_damage_of_a_system_goes_unnoticed(damage, munkey_system: System, tmp
 
 def test_an_empty_forget_list_is_refused_though_its_sum_is_right(tmp_path):
     files.write_csv(tmp_path / "forget.csv", [], ["id"])
-    with pytest.raises(DamagedFileError, match=r"forget\.csv: lists no sample to forget"):
+    with pytest.raises(DamagedFileError, match=r"forget\.csv: contains no sample to forget"):
         forget_sets.read(tmp_path / "forget.csv")

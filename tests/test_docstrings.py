@@ -12,7 +12,7 @@ SOURCES = sorted((ROOT / "src/munkey").rglob("*.py"))
 WITH_EXAMPLES = [path for path in SOURCES if "\n    >>> " in path.read_text()]
 # What docs/extending.md hands to plug-ins, by module, and the sections that its docstring must have.
 PUBLIC = {
-    "munkey.audits.evidence": {"Answers": ("Parameters",)},
+    "munkey.audits.evidence": {"Predictions": ("Parameters",)},
     "munkey.audits.registry": {"audit": ("Parameters", "Returns", "Raises", "Examples")},
     "munkey.data.image_set": {"ImageSet": ("Parameters", "Raises", "Notes", "Examples")},
     "munkey.encoders.registry": {"encoder": ("Parameters", "Returns", "Raises", "Examples")},

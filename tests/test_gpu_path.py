@@ -160,7 +160,7 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
         if family.has_memory
         else None
     )
-    asked = Retrieval(None, keys=KEYS.keys) if family.asks_keys else asked
+    asked = Retrieval(None, keys=KEYS.keys) if family.needs_query_keys else asked
     gpu.reads.clear()
     answers = predict_samples(
         loaded,
@@ -213,7 +213,7 @@ def test_a_method_reads_back_only_what_it_reports(name, resident, params, gpu, t
     per_epoch = {"munkey.training.loop._run_epoch", "munkey.unlearn.finetune.measure_accuracy"}
     rows = "munkey.models.families.lda.read_labeled_rows"  # summed on the host
     own = name.replace("-", "_")
-    per_step = "munkey.models.networks.logistic.norm"  # whether it is small enough
+    per_step = "munkey.models.networks.logistic.compute_norm"  # whether it is small enough
     # before or after all steps
     once = {
         "saliency.dampen",
@@ -234,7 +234,7 @@ def test_a_method_that_must_read_back_within_a_step_says_where(name, params, gpu
         HostNeededError, match=rf"^{READS_BACK[name]} has a shape that hangs on a mask"
     ):
         unlearned(params, name, tmp_path)
-    assert "Reads back" in adversarial.untargeted_l2.__doc__
+    assert "waits for the device, to read" in adversarial.untargeted_l2.__doc__
 
 
 def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """`from munkey import Predictor`, which is imported only then: planning the DAG imports nothing heavy."""
+    """Import public names when they are first used: planning the DAG must not import torch."""
     if name == "Predictor":
         from munkey.deploy import predictor
 

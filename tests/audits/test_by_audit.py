@@ -66,11 +66,11 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
     (tmp_path / f"search/{place}/seed8/rate0.1/cf/search.json").rename(tmp_path / "away.json")
     write_json(tmp_path / f"search/{place}/seed8/rate0.1/ssd/search.json", {"candidates": []})
     assert list(describe_searches(tmp_path / "search/digits", 2.0)) == [
-        "cf: searched with 3 of 4 models; `make audits` goes on",
-        "ssd: searched with 1 of 4 models; `make audits` goes on",
+        "cf: searched with 3 of 4 models; `make audits` continues",
+        "ssd: searched with 1 of 4 models; `make audits` continues",
     ]
     dataset(tmp_path / "other/data/digits")
-    with pytest.raises(FileNotFoundError, match="with search: true makes them"):
+    with pytest.raises(FileNotFoundError, match="run `make audits` with search: true"):
         list(describe_searches(tmp_path / "other/search/digits", 2.0))
 
 

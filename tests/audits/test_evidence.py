@@ -21,8 +21,8 @@ def test_the_pool_is_what_any_model_deleted_and_the_first_partners_half_says_the
 @pytest.mark.parametrize(
     ("deleted", "absent", "test", "words"),
     [
-        (DELETED[:3], ABSENT[:3], REST, "not pairs"),
-        (DELETED[:0], ABSENT[:0], REST, "not pairs"),
+        (DELETED[:3], ABSENT[:3], REST, "split into pairs"),
+        (DELETED[:0], ABSENT[:0], REST, "split into pairs"),
         (DELETED, DELETED, REST, "partner never saw"),
         (DELETED, np.zeros_like(DELETED), REST, "partner never saw"),
         (DELETED[[0, 1, 2, 2]], DELETED[[1, 0, 2, 2]], REST, "same pool"),
@@ -76,7 +76,7 @@ def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
 def test_a_copied_pair_is_refused_also_with_its_partners_exchanged():
     made = draw_halves(np.arange(60) < 40, np.arange(60) >= 40, 3, np.random.default_rng(0))
     for order in ([0, 1, 2, 3, 2, 3], [0, 1, 2, 3, 1, 0]):
-        with pytest.raises(ValueError, match="cut the pool alike"):
+        with pytest.raises(ValueError, match="have the same halves"):
             Halves(made.deleted[order], made.absent[order], made.test)
     small = Halves(DELETED[[0, 1, 0, 1]], ABSENT[[0, 1, 0, 1]], REST)  # of 3 samples chance does it
     assert small.pool.sum() == 3

@@ -76,7 +76,7 @@ def family(
 
 @cache
 def lines_of(audit: FamilyAudit) -> list[dict[str, object]]:
-    return audit.make_lines()
+    return audit.make_rows()
 
 
 def line(audit: FamilyAudit, role: str, path: str = "deployed") -> dict[str, object]:

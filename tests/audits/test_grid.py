@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.audits.grid import Setting, make_grid_lines
+from munkey.audits.grid import Setting, make_grid_rows
 from munkey.core.diverged import make_nan_logits
 from munkey.core.files import read_npz, write_npz
 from munkey.report.figures.audit_grid import grid_plot
@@ -58,7 +58,7 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
 
 def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
     point, forgotten = setting
-    ((deployed, image),) = make_grid_lines([point], PATHS, forgotten, {})
+    ((deployed, image),) = make_grid_rows([point], PATHS, forgotten, {})
     assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == (
         "p_token-0.1",
         0.1,
@@ -72,7 +72,7 @@ def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
 
 def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validation(setting):
     point, forgotten = setting
-    ((deployed, _),) = make_grid_lines([point], PATHS, forgotten, {})
+    ((deployed, _),) = make_grid_rows([point], PATHS, forgotten, {})
     assert deployed["P_s"] == pytest.approx(0.2)  # |80 % - 100 %| of 100 %
     assert (deployed["val_before"], deployed["val_after"]) == pytest.approx((70, 30))
 
@@ -84,7 +84,7 @@ def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
         for part in (0.5, 0.75)
     ]
     alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
-    ((deployed, _),) = make_grid_lines([{**point, "alone": alone}], PATHS, forgotten, {})
+    ((deployed, _),) = make_grid_rows([{**point, "alone": alone}], PATHS, forgotten, {})
     assert deployed["alone_after"] == pytest.approx(62.5)
 
 
@@ -103,7 +103,7 @@ def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(set
         }
     )
     rows = pd.DataFrame(
-        [line for lines in make_grid_lines([point, gone], PATHS, forgotten, {}) for line in lines]
+        [line for lines in make_grid_rows([point, gone], PATHS, forgotten, {}) for line in lines]
     )
     table = make_grid_table(rows, "digits")
     assert (

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 
-from munkey.audits.evidence import Answers
+from munkey.audits.evidence import Predictions
 from munkey.audits.main_run import (
     STORAGE_COLUMNS,
     describe_exactness,
-    make_attack_lines,
-    make_storage_lines,
+    make_attack_rows,
+    make_storage_rows,
 )
 from munkey.audits.registry import AUDITS, NoFinding
 from munkey.core.files import write_npz
@@ -51,7 +51,7 @@ def search(memory: ExemplarMemory, tmp_path: Path) -> Search:
         for file, held in zip(files, (memory, left), strict=True):
             system.save(file, System("knn", FittedArchitecture(3, 12, SECTIONS["knn"]), None, held))
         key = {"dataset": "digits", "rate": "0.1", "seed": 0, "method": "munkey", "title": "MUNKEY"}
-        return make_storage_lines(
+        return make_storage_rows(
             {"key": key, "files": files, "forget": str(tmp_path / "forget.csv")}
         )
 
@@ -101,7 +101,7 @@ def test_the_search_says_whether_a_deletion_is_exact_or_so_given_constants(
     for file, made in zip(files, (held, left), strict=True):
         system.save(file, made)
     forget_sets.write(tmp_path / "forget.csv", FORGOTTEN)
-    lines = make_storage_lines({"key": {}, "files": files, "forget": str(tmp_path / "forget.csv")})
+    lines = make_storage_rows({"key": {}, "files": files, "forget": str(tmp_path / "forget.csv")})
     assert numbers(lines, "rows", "deletion") == [["original", 3, said], ["unlearned", 0, said]]
 
 
@@ -153,9 +153,9 @@ def run(tmp_path) -> Evaluation:
 
 
 @pytest.fixture
-def attacked(monkeypatch) -> list[tuple[Answers, np.random.Generator]]:
+def attacked(monkeypatch) -> list[tuple[Predictions, np.random.Generator]]:
     """What each attack is handed; none of them finds anything."""
-    handed: list[tuple[Answers, np.random.Generator]] = []
+    handed: list[tuple[Predictions, np.random.Generator]] = []
     refusing = {
         name: replace(
             AUDITS[name], run=lambda *evidence: handed.append(evidence) or NoFinding("not here")
@@ -169,7 +169,7 @@ def attacked(monkeypatch) -> list[tuple[Answers, np.random.Generator]]:
 def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_numbers(
     run: Evaluation, attacked
 ):
-    lines = make_attack_lines(run)
+    lines = make_attack_rows(run)
     assert [line["attack"] for line in lines] == ["loss", "margin"]
     assert not any("auroc" in line for line in lines) and lines[0]["method"] == "cf"
     (answers, one), (_, other) = attacked
@@ -180,14 +180,14 @@ def test_each_set_is_what_it_is_and_an_attack_that_refuses_has_a_line_without_nu
 
 
 def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation):
-    lines = make_attack_lines(run)
+    lines = make_attack_rows(run)
     assert [line["attack"] for line in lines] == ["logistic", "loss", "margin"]
     assert all(
         (line["dataset"], line["seed"], line["method"]) == ("digits", 3, "cf") for line in lines
     )
     arrays, rows = np.load(run.logits), np.arange(260)
     sets = {"retain": (rows >= 40) & (rows < 120), "forget": rows < 40, "test": rows >= 130}
-    answers = Answers(arrays["logits"], arrays["labels"], **sets)
+    answers = Predictions(arrays["logits"], arrays["labels"], **sets)
     expected = AUDITS["loss"].run(
         answers, Stage(3, "digits", "attacks", "0.1", "cf", "loss").numpy_generator()
     )
@@ -199,6 +199,6 @@ def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation)
 
 
 def test_a_rate_that_few_test_samples_cannot_show_is_left_out(run: Evaluation):
-    lines = {line["attack"]: line for line in make_attack_lines(run)}
+    lines = {line["attack"]: line for line in make_attack_rows(run)}
     # 130 outsiders, and 65 in a half
     assert "tpr_1" in lines["loss"] and "tpr_1" not in lines["logistic"]

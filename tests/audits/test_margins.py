@@ -5,7 +5,7 @@ import pytest
 from scipy.special import softmax
 
 from munkey.audits import margins as module
-from munkey.audits.margins import coarsen, compute_margins, count_below, normal_scores
+from munkey.audits.margins import coarsen, compute_margins, compute_normal_scores, count_below
 
 LOGITS = np.array([[2.0, 1.0, 0.0], [0.0, 3.0, 0.0], [1.0, 1.0, 1.0]], dtype=np.float32)
 LABELS = np.array([0, 1, 2])
@@ -65,16 +65,18 @@ def test_a_margin_counts_by_how_many_test_samples_have_a_smaller_one():
 def test_normal_scores_are_those_of_a_standard_normal_whatever_stretches_the_margins():
     random = np.random.default_rng(0)
     phi, test = random.normal(3, 2, (2, 4000)), np.arange(4000) < 2000
-    scores = normal_scores(count_below(phi, test), 2000)
+    scores = compute_normal_scores(count_below(phi, test), 2000)
     middle = np.abs(phi - 3) < 3
     np.testing.assert_allclose(scores[middle], (phi[middle] - 3) / 2, atol=0.12)
     for changed in (np.exp(phi), 1e-3 * phi - 7):
         np.testing.assert_allclose(
-            normal_scores(count_below(changed, test), 2000), scores, atol=1e-9
+            compute_normal_scores(count_below(changed, test), 2000), scores, atol=1e-9
         )
     phi[0, 0] = 1e9  # one answer
     np.testing.assert_allclose(
-        normal_scores(count_below(phi, test), 2000)[middle][1:], scores[middle][1:], atol=0.02
+        compute_normal_scores(count_below(phi, test), 2000)[middle][1:],
+        scores[middle][1:],
+        atol=0.02,
     )
 
 

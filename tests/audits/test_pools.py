@@ -13,7 +13,7 @@ from munkey.audits.pools import (
     draw_half,
     draw_hardest,
     draw_wrong_labels,
-    require_fitting,
+    require_valid_size,
 )
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.randomness import Stage
@@ -76,7 +76,7 @@ def test_a_pool_without_equal_halves_is_refused(size):
         (
             8,
             8,
-            "without the pool of 8, 32 of 40 training samples are left, and keys.depth wants 33",
+            "without the pool of 8, 32 of 40 training samples are left, but keys.depth is 33",
         ),
         (4, 7, "7 test samples; an audit needs 8"),
         (4, 8, None),
@@ -94,7 +94,7 @@ def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, test
         ["a", "b"],
     )
     with pytest.raises(ValueError, match=words) if words else nullcontext():
-        require_fitting(pool, dataset, 33)
+        require_valid_size(pool, dataset, 33)
 
 
 @given(st.integers(2, 6), st.integers(0, 99))

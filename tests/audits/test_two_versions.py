@@ -37,7 +37,7 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(
-        Attacker(DATA, of("train"), near, of("val"), stage, "cpu").make_lines(
+        Attacker(DATA, of("train"), near, of("val"), stage, "cpu").make_rows(
             method, original, SETTINGS
         )
     )

@@ -104,36 +104,36 @@ def found(own=None, *, least=0.001, **p):
 )
 def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
     said = reach_verdict(findings, RIGHT)
-    assert said.kind == kind and words in said.words
-    assert "forgotten" not in said.words and "-0" not in said.words
+    assert said.kind == kind and words in said.sentence
+    assert "forgotten" not in said.sentence and "-0" not in said.sentence
 
 
 def test_where_none_is_found_the_verdict_says_what_simulated_audits_of_its_kind_find():
-    said = reach_verdict(found(), RIGHT, "5 % kept whole: 7 of 30").words
+    said = reach_verdict(found(), RIGHT, "5 % kept whole: 7 of 30").sentence
     assert "in four audits of five; 5 % kept whole: 7 of 30" in said
     assert (
         "7 of 30"
         not in reach_verdict(
             found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30"
-        ).words
+        ).sentence
     )
 
 
 def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
-    assert "could not find" not in reach_verdict(found(), RIGHT).words
+    assert "could not find" not in reach_verdict(found(), RIGHT).sentence
     without = Findings(
         share(), ATTACKS, {name: Significance(0.5, 0.01) for name in TESTS if "u-lira" not in name}
     )
-    said = reach_verdict(without, RIGHT).words
+    said = reach_verdict(without, RIGHT).sentence
     assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1 % false alarms could not find anything")
-    assert reach_verdict(found(least=0.06), RIGHT).words.count("the share") == 1
+    assert reach_verdict(found(least=0.06), RIGHT).sentence.count("the share") == 1
     assert found(least=0.06).powerless_tests == list(TESTS)
 
 
 def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
     exact = Share(0, (0.0, 0.0), Estimate(0, 0, 0), Estimate(0, 0, 0), 0, 1, 1)
     said = reach_verdict(found(exact), RIGHT)
-    assert (said.kind, said.words) == (
+    assert (said.kind, said.sentence) == (
         "none found",
         "deleted and never seen samples are answered alike, to the bit",
     )
@@ -147,7 +147,7 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
         assert (found.tests, found.flagged_tests, found.p) == ({}, [], 1) and judge_control(
             "oracle", found
         ).is_right
-        assert reach_verdict(found, RIGHT).words.endswith("answered alike, to the bit")
+        assert reach_verdict(found, RIGHT).sentence.endswith("answered alike, to the bit")
 
 
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
@@ -183,8 +183,8 @@ def test_each_control_that_comes_out_wrong_takes_the_audits_power(name):
     said = reach_verdict(found(share=1e-3), wrong)
     assert (
         said.kind == "no power"
-        and "this audit has no power here" in said.words
-        and name in said.words
+        and "this audit has no power here" in said.sentence
+        and name in said.sentence
     )
     assert reach_verdict(found(share=1e-3), RIGHT).kind == "residue"
 
@@ -205,11 +205,13 @@ def test_of_the_controls_only_that_with_another_model_may_be_left_out(name, kind
 
 
 def test_controls_say_how_they_came_out_also_those_that_were_not_run():
-    words = reach_verdict(found(), [Control("oracle", True), Control("original", True)]).words
+    words = reach_verdict(found(), [Control("oracle", True), Control("original", True)]).sentence
     assert words.endswith("oracle was flagged, but must not; sham was not run")
-    assert Control("original", True).words == "original was flagged, as it must"
-    assert Control("trained to remember", False).words == "trained to remember passed, but must not"
-    assert Control("trained to remember", None).words == "trained to remember was not run"
+    assert Control("original", True).sentence == "original was flagged, as it must"
+    assert (
+        Control("trained to remember", False).sentence == "trained to remember passed, but must not"
+    )
+    assert Control("trained to remember", None).sentence == "trained to remember was not run"
 
 
 def test_to_over_forget_is_not_to_be_flagged_as_doing_nothing_must_be():

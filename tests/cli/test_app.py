@@ -212,7 +212,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     [
         ({"encoder": "evil"}, "unknown encoder 'evil'. There are: "),
         ({"encoder": "timm:evil"}, "timm's model 'evil' cannot be loaded"),
-        ({"encoder": "none/evil"}, "none/evil: no config.json there"),
+        ({"encoder": "none/evil"}, "none/evil: the folder has no config.json"),
         ({"image_size": None}, "efficientnet-lite0 cannot be loaded here"),
     ],
     ids=str,
@@ -414,7 +414,7 @@ def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
     ended = munkey("predict", model, picture)
     assert ended.code == 2
     assert (
-        "every sample was forgotten, so there is nothing to answer from; train a new model"
+        "every sample was forgotten, so there is nothing to predict from; train a new model"
         in ended.err
     )
     with Predictor.load(model, device="cpu") as predictor:
@@ -494,7 +494,8 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     assert "made for exactly" not in named.out and "bit for bit" not in named.out
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert (
-            "not made for these ids" in munkey("certificate", model, receipt, "--check", *words).err
+            "not issued for these ids"
+            in munkey("certificate", model, receipt, "--check", *words).err
         )
     assert (
         munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
@@ -537,7 +538,7 @@ def test_damage_ends_with_1_where_a_check_finds_it_and_with_2_where_nothing_can_
         (["certificate", "MODEL", "receipt.html"], 2, "give the name of the JSON file"),
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
         (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
-        (["export", "nothing/here", "MODEL"], 2, "is not empty"),
+        (["export", "nothing/here", "MODEL"], 2, "already contains files"),
         (
             ["serve", "MODEL", "--token-file", "text.png"],
             2,

@@ -609,7 +609,8 @@ def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_pat
     assert munkey("certificate", model, later, "--request", "R", "--ids", "10,12", *salt).code == 0
     assert munkey("certificate", model, later, "--check", "--ids", "12,10", *salt).code == 0
     assert any(
-        "were given later" in line for line in certificate.read_certificate(later).not_claimed
+        "were supplied afterwards" in line
+        for line in certificate.read_certificate(later).not_claimed
     )
     assert munkey("certificate", model, tmp_path / "none.json", "--request", "S").code == 2
 
@@ -852,7 +853,7 @@ def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
         ended = munkey(command, model, "--class", "Cat")
         assert (
             ended.code == 2
-            and "'Cat' is not the name of a class of this model; near is 'cat';" in ended.err
+            and "'Cat' is not the name of a class of this model; similar: 'cat';" in ended.err
         )
 
 

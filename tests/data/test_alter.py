@@ -84,7 +84,7 @@ def test_a_class_that_there_is_not_is_refused_with_one_that_there_is():
 
 
 def test_a_share_of_none_is_refused():
-    with pytest.raises(SourceError, match=r"0\.001 of 60 samples that may be altered is none"):
+    with pytest.raises(SourceError, match=r"0\.001 of 60 eligible samples is less than one"):
         made("twins", 0.001, [])
 
 

@@ -30,7 +30,7 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"), [(-1, "x: ends too early for"), (1, "x: goes on after")]
+    ("change", "message"), [(-1, "x: ends too early for"), (1, "x: has more data than")]
 )
 def test_less_or_more_than_the_header_says_is_refused(change, message):
     with pytest.raises(SourceError, match=rf"{message} \(3, 4\) uint8"):
@@ -138,7 +138,7 @@ def test_a_gzipped_file_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_p
 
 
 def test_zeros_that_are_stored_unpacked_are_no_bomb(monkeypatch):
-    monkeypatch.setattr("munkey.data.arrays.UNPACKED", 100)
+    monkeypatch.setattr("munkey.data.arrays.MAX_UNPACKED", 100)
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 1000).require_plausible_size()
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 5).require_plausible_size()
     with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times as many"):

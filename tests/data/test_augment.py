@@ -3,7 +3,7 @@
 import torch
 
 from munkey.data.augment import Augmentation
-from munkey.data.resample import crop_resize, normalize, random_boxes, resize
+from munkey.data.resample import crop_resize, draw_boxes, normalize, resize
 from munkey.settings import DataSettings, TrainSettings
 from tests.conftest import generator
 
@@ -18,7 +18,7 @@ def test_without_cropping_augmentation_is_what_evaluation_does():
 
 def test_augmentation_crops_random_boxes_of_its_generator():
     augment = Augmentation(8, [0.3, 0.6], [0.5, 2.0], 0.4, 0.2)
-    boxes = random_boxes(3, 12, 12, [0.3, 0.6], [0.5, 2.0], generator(1))
+    boxes = draw_boxes(3, 12, 12, [0.3, 0.6], [0.5, 2.0], generator(1))
     assert torch.equal(
         augment(IMAGES, generator(1)), normalize(crop_resize(IMAGES, boxes, 8), 0.4, 0.2)
     )

@@ -25,7 +25,7 @@ def test_without_a_network_one_message_says_what_to_put_where(tmp_path):
 def test_another_file_of_that_name_is_refused(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"another")
     with pytest.raises(
-        ValueError, match=r"its md5 is not .* Put a whole copy in its place"
+        ValueError, match=r"its md5 is not .* Replace it with a complete copy"
     ) as refused:
         FILE.obtain(tmp_path)
     assert "elete" not in str(refused.value)

@@ -38,8 +38,8 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("a.txt", b"", "lists nothing"),
-        ("a.txt", b"1\n2\n1\n", "lists 1 entries twice, e.g. 1"),
+        ("a.txt", b"", "contains no entries"),
+        ("a.txt", b"1\n2\n1\n", "lists 1 entries more than once, e.g. 1"),
         ("a.txt", b"\xff\xfe1", "not text in UTF-8"),
         ("a.csv", b"number\n1\n", "no column `id` or `file`"),
         ("a.npy", b"no array", "not an array of numbers or names"),
@@ -56,7 +56,7 @@ def test_what_is_no_list_is_refused_in_words(tmp_path, name, content, words):
 @pytest.mark.parametrize("array", [np.zeros((2, 2), dtype=int), np.array([0.5]), np.array([True])])
 def test_an_array_of_something_else_is_refused(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
-    with pytest.raises(ValueError, match="one row of whole numbers or names"):
+    with pytest.raises(ValueError, match="one-dimensional array of integers or names"):
         read_list(tmp_path / "a.npy")
 
 
@@ -69,11 +69,11 @@ def test_ids_and_files_lead_to_the_same_samples(tmp_path):
 @pytest.mark.parametrize(
     ("listed", "words"),
     [
-        ([0, 7, 8], "lists 2 ids that no sample has, e.g. 7, 8"),
-        ([0, 3], "lists 1 samples that are not in training, so that no model learns them, e.g. 3"),
+        ([0, 7, 8], "lists 2 unknown ids, e.g. 7, 8"),
+        ([0, 3], "lists 1 samples that are not in training, so no model learns them, e.g. 3"),
         (["val/dog/9.png"], "not in training.*'val/dog/9.png'"),
-        (["dog/7.png"], "lists 1 files that no sample is, e.g. 'dog/7.png'"),
-        (["1.png"], "lists 1 names that several files have .write more of the path., e.g. '1.png'"),
+        (["dog/7.png"], "lists 1 unknown files, e.g. 'dog/7.png'"),
+        (["1.png"], "lists 1 ambiguous names .write more of the path., e.g. '1.png'"),
     ],
 )
 def test_what_no_training_sample_is_is_named(tmp_path, listed, words):

@@ -184,7 +184,7 @@ def test_samples_of_no_group_are_never_drawn():
 
 
 @pytest.mark.parametrize(
-    ("names", "message"), [(["d"], "no sample is of 'd'"), (["a", "b"], "two classes")]
+    ("names", "message"), [(["d"], "no sample belongs to 'd'"), (["a", "b"], "two classes")]
 )
 def test_names_that_cannot_be_forgotten_are_refused(names, message):
     with pytest.raises(ValueError, match=message) as refused:
@@ -253,7 +253,7 @@ def test_of_what_is_altered_a_share_is_known():
         for seed in range(2)
     ]
     assert all(len(each) == 10 and each < ids for each in drawn) and drawn[0] != drawn[1]
-    with pytest.raises(ValueError, match=r"0\.01 of 40 samples of altered is none"):
+    with pytest.raises(ValueError, match=r"0\.01 of the 40 samples of altered is less"):
         draw_share(groups, ["altered"], 0.01, generator())
-    with pytest.raises(ValueError, match=r"no sample is of 'alterd'; did you mean 'altered'"):
+    with pytest.raises(ValueError, match=r"no sample belongs to 'alterd'; did you mean 'altered'"):
         draw_share(groups, ["alterd"], 0.5, generator())

@@ -81,7 +81,7 @@ def test_float_pictures_are_read_as_0_to_1(tmp_path):
     ("values", "message"),
     [
         (np.array([[np.nan, 0.5]], np.float32), "not finite"),
-        (np.array([[0.0, 200.0]], np.float32), r"must lie in \[0, 1\]"),
+        (np.array([[0.0, 200.0]], np.float32), r"must be in \[0, 1\]"),
         (np.array([[0, 70_000]], np.int32), "must be 16 bits"),
     ],
 )

@@ -65,15 +65,18 @@ def one_test_image_of_each_class(source):
     ("fault", "message"),
     [
         (lambda s: {"images": s.images.astype(np.float32)}, r"\(12, 4, 5, 3\) float32"),
-        (lambda s: {"images": s.images[..., 0]}, r"must be \(N, H, W, 3\) uint8, not \(12, 4, 5\)"),
+        (
+            lambda s: {"images": s.images[..., 0]},
+            r"must be \(H, W, 3\) uint8 of one size, not \(12, 4, 5\)",
+        ),
         (lambda s: {"images": s.images[:11]}, "11 images, 12 labels and 12 splits"),
         (lambda s: {"splits": s.splits[:11]}, "12 labels and 11 splits: must be equal in number"),
         (
             lambda s: {"classes": ["cat"], "labels": 0 * s.labels},
-            "one class, 'cat', is nothing to learn",
+            "only one class, 'cat'",
         ),
-        (lambda s: {"labels": s.labels + 1}, "labels run from 1 to 2, but there are 2 classes"),
-        (lambda s: {"labels": s.labels - 1}, "labels run from -1 to 0"),
+        (lambda s: {"labels": s.labels + 1}, "labels range from 1 to 2, but there are 2 classes"),
+        (lambda s: {"labels": s.labels - 1}, "labels range from -1 to 0"),
         (
             lambda s: {"labels": np.where(s.splits == "val", 0, s.labels)},
             "no image of class 'dog' in split 'val'",
@@ -110,7 +113,9 @@ def test_truncated_images_are_named(source, tmp_path):
 def test_images_and_samples_must_be_equal_in_number(source, tmp_path):
     prepare(source, tmp_path)
     write_npy(tmp_path / "images.npy", source.images[:10])
-    with pytest.raises(DamagedFileError, match=r"images\.npy: holds 10 images, samples\.csv 12"):
+    with pytest.raises(
+        DamagedFileError, match=r"images\.npy: has 10 images, but samples\.csv has 12"
+    ):
         load(tmp_path)
 
 
@@ -160,7 +165,8 @@ def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp
     prepare(source, tmp_path, min_train=4)
     source.labels[0] = 7
     with pytest.raises(
-        SourceError, match=r"(?s)2 faults.*labels run from 0 to 7.*4 training samples; keys\.depth"
+        SourceError,
+        match=r"(?s)2 faults.*labels range from 0 to 7.*4 training samples; keys\.depth",
     ):
         prepare(source, tmp_path, min_train=5)
 
@@ -179,9 +185,9 @@ def test_copies_across_splits_are_counted(source, tmp_path):
         source.images[copied] = source.images[original]
     warnings = []
     prepare(source, tmp_path, report=warnings.append)
-    across = [warning for warning in warnings if "two classes" not in warning]
+    across = [warning for warning in warnings if "two or more classes" not in warning]
     assert len(across) == 1 and across[0].startswith(
-        "WARNING: 4 images of val or test occur in another split too"
+        "WARNING: 4 images of val or test also occur in another split"
     )
 
 
@@ -194,6 +200,6 @@ def test_a_unit_that_holds_more_than_a_tenth_is_mentioned(source, tmp_path):
     )
     assert (
         len(warnings) == 1
-        and "the unit 'unknown' (2) holds more than a tenth of all 12 samples" in warnings[0]
+        and "the unit 'unknown' (2) has more than a tenth of all 12 samples" in warnings[0]
     )
     assert load(tmp_path).units == ("unknown", "unknown", "7", *[None] * 9)

@@ -10,7 +10,7 @@ from scipy.stats import ks_2samp
 from torchvision.transforms import InterpolationMode, RandomResizedCrop
 from torchvision.transforms.functional import resized_crop
 
-from munkey.data.resample import crop_resize, normalize, random_boxes, resize
+from munkey.data.resample import crop_resize, draw_boxes, normalize, resize
 from tests.conftest import generator, global_state
 
 PAPER_SCALE, PAPER_RATIO = [0.08, 1.0], [3 / 4, 4 / 3]
@@ -29,7 +29,7 @@ def torchvision_crop(images, boxes, size):
 )
 def test_crop_resize_equals_torchvision(height, width, size):
     images = torch.rand(40, 3, height, width, generator=generator())
-    boxes = random_boxes(40, height, width, [0.02, 1.0], [0.3, 3.0], generator(1))
+    boxes = draw_boxes(40, height, width, [0.02, 1.0], [0.3, 3.0], generator(1))
     torch.testing.assert_close(
         crop_resize(images, boxes, size), torchvision_crop(images, boxes, size), atol=1e-5, rtol=0
     )
@@ -79,7 +79,7 @@ def test_resize_leaves_an_image_of_the_right_size_alone():
 )
 def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio):
     count, image = 3000, torch.zeros(1, height, width)
-    ours = random_boxes(count, height, width, scale, ratio, generator(11)).double().T
+    ours = draw_boxes(count, height, width, scale, ratio, generator(11)).double().T
     with torch.random.fork_rng():
         torch.manual_seed(4)
         theirs = (
@@ -100,14 +100,14 @@ def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio)
     st.integers(1, 40), st.integers(1, 40), st.sampled_from([PAPER_SCALE, [0.9, 1.0], [0.01, 0.02]])
 )
 def test_crop_boxes_lie_inside_the_image(height, width, scale):
-    top, left, h, w = random_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
+    top, left, h, w = draw_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
     assert (top >= 0).all() and (left >= 0).all() and (h > 0).all() and (w > 0).all()
     assert (top + h <= height).all() and (left + w <= width).all()
 
 
 def test_an_image_gets_the_first_of_its_draws_that_fits():
     """Of a wide range of aspect ratios, many draws are too wide or too high for the image."""
-    boxes = random_boxes(64, 20, 20, [0.5, 1.0], [0.3, 3.0], torch.Generator().manual_seed(3))
+    boxes = draw_boxes(64, 20, 20, [0.5, 1.0], [0.3, 3.0], torch.Generator().manual_seed(3))
     generator, tried = torch.Generator().manual_seed(3), []
     areas = 400 * torch.empty(64, 10).uniform_(0.5, 1.0, generator=generator)
     aspects = torch.empty(64, 10).uniform_(math.log(0.3), math.log(3.0), generator=generator).exp()
@@ -135,14 +135,14 @@ def test_an_image_gets_the_first_of_its_draws_that_fits():
 )
 def test_where_no_draw_fits_the_largest_central_crop_is_taken(height, width, ratio, box):
     scale = [1.0, 1.0]
-    boxes = random_boxes(3, height, width, scale, ratio, generator())
+    boxes = draw_boxes(3, height, width, scale, ratio, generator())
     assert boxes.tolist() == [box] * 3
     assert list(RandomResizedCrop.get_params(torch.zeros(1, height, width), scale, ratio)) == box
 
 
 def test_crop_boxes_depend_on_their_generator_alone():
     def draw(seed):
-        return random_boxes(5, 32, 32, PAPER_SCALE, PAPER_RATIO, generator(seed))
+        return draw_boxes(5, 32, 32, PAPER_SCALE, PAPER_RATIO, generator(seed))
 
     state = global_state()
     assert torch.equal(draw(1), draw(1))

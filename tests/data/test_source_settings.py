@@ -87,7 +87,7 @@ def test_classes_that_are_numbers_can_be_named():
         "cat",
         "dog",
     ]
-    with pytest.raises(SourceError, match="names 3 classes, but there are 2 labels"):
+    with pytest.raises(SourceError, match="lists 3 classes, but there are 2 labels"):
         apply_source_settings(numbered, settings(classes=["cat", "dog", "bird"]))
     with pytest.raises(SourceError, match="the classes have names: a, b"):
         apply_source_settings(source(), settings(classes=["cat", "dog"]))

@@ -60,7 +60,7 @@ def test_each_data_set_has_splits_of_its_own(split):
 
 
 def test_wrong_counts_are_refused():
-    with pytest.raises(ValueError, match=r"should have .*'train': 7007.* hold .*'train': 3"):
+    with pytest.raises(ValueError, match=r"should have .*'train': 7007.* have .*'train': 3"):
         require_published_sizes("dermamnist", np.array(["train"] * 3))
 
 

@@ -124,7 +124,7 @@ def test_a_file_that_was_changed_is_refused(store, tmp_path):
 def test_what_is_no_certificate_is_refused(content, tmp_path):
     (tmp_path / "receipt.json").write_text(content)
     with pytest.raises(
-        CertificateError, match=r"receipt\.json: not a certificate \(it is not what"
+        CertificateError, match=r"receipt\.json: not a certificate \(its fields are not those that"
     ):
         certificate.read_certificate(tmp_path / "receipt.json")
     with pytest.raises(CertificateError, match=r"No such file"):
@@ -141,7 +141,7 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
     with Store.open(tmp_path / "backup", writer=True) as backup:
         (fault,) = certificate.find_faults(made, backup)
         assert (
-            "ends in deleted sample 2, and the chain of this memory has 0: this is an older copy"
+            "ends with deleted sample 2, but the chain of this memory has only 0: this is an older copy"
             in fault
         )
         backup.delete(IDS[3:5])  # the backup goes its own way
@@ -152,7 +152,7 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
         (fault,) = certificate.find_faults(made, other)
         assert (
             fault
-            == f"the certificate is of the memory {made.memory}, but this is {other.state.store.hex()}"
+            == f"the certificate is for the memory {made.memory}, but this is {other.state.store.hex()}"
         )
 
 
@@ -167,8 +167,8 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_pat
         ({"rows": 1}, "another deletion in its place"),
         ({"rows": 5}, "this is an older copy"),
         ({"request": "another"}, "another deletion in its place"),
-        ({"ids": (1, 2, 3)}, "it says 2 rows, and its ids say otherwise"),
-        ({"ids": (1, 1)}, "it says 2 rows, and its ids say otherwise"),
+        ({"ids": (1, 2, 3)}, "it is for 2 rows, but lists 3 ids"),
+        ({"ids": (1, 1)}, "it is for 2 rows, but lists 1 id"),
     ],
     ids=lambda value: str(value)[:60],
 )
@@ -208,7 +208,7 @@ def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_
     assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
     forged = certificate.add_ids(made, [10**6], b"another")
     assert certificate.find_faults(forged, store, [10**6], b"another") == [
-        "it says 2 rows, and 1 ids were given"
+        "it is for 2 rows, not for 1 id"
     ]
 
 
@@ -226,7 +226,7 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     assert (
         "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
     )
-    assert "Anyone who has the ids and the salt can compute it again" in words
+    assert "Anyone who has the ids and the salt can recompute it" in words
     for said in (made.before, made.head, made.memory, made.sha256, made.ids_sha256):
         assert said in words
     assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
@@ -237,12 +237,15 @@ def test_the_page_says_it_in_words_and_loads_nothing(store, tmp_path):
     for ids, start in ((None, "Instead, the certificate"), ((10,), "The certificate also")):
         named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
         page = " ".join(certificate.render_page(named).split())
-        assert f"{start} contains a fingerprint of the ids" in page
+        assert f"{start} contains a hash of the ids" in page
 
 
 @pytest.mark.parametrize(
     ("purged", "said"),
-    [(True, "No byte of them, or of the names"), (False, "Whether names of their source files")],
+    [
+        (True, "No byte of them, or of the names"),
+        (False, "The names of their source files and units may have"),
+    ],
 )
 def test_the_page_claims_a_purge_only_after_one(purged, said, store):
     assert said in certificate.render_page(
@@ -254,7 +257,7 @@ def test_the_page_claims_a_purge_only_after_one(purged, said, store):
 def test_a_file_that_is_there_is_not_overwritten(there, store, tmp_path):
     (tmp_path / there).symlink_to(tmp_path / "nowhere")
     with pytest.raises(
-        CertificateError, match=rf"{there}: exists already, and no certificate is overwritten"
+        CertificateError, match=rf"{there}: exists already, and certificates are never overwritten"
     ):
         certificate.write_certificate(deleted(store, IDS[:1]), tmp_path / "receipt.json")
     assert [path.name for path in tmp_path.glob("receipt*")] == [there]

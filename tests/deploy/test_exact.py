@@ -26,11 +26,11 @@ def folder(request, tmp_path):
 @pytest.mark.parametrize(
     ("lie", "said"),
     [
-        ({"live": "39"}, "are of 39 rows, which the memory did not hold at that head"),
-        ({"live": "37"}, "are of 37 rows, which the memory did not hold at that head"),
-        ({"live": "0"}, "are of 0 rows, which the memory did not hold at that head"),
-        ({"live": "many"}, "are of many rows, which the memory did not hold at that head"),
-        ({"head": "0" * 64}, "are of a head that the chain does not have"),
+        ({"live": "39"}, "are for 39 rows, but the memory never had that many at that head"),
+        ({"live": "37"}, "are for 37 rows, but the memory never had that many at that head"),
+        ({"live": "0"}, "are for 0 rows, but the memory never had that many at that head"),
+        ({"live": "many"}, "are for many rows, but the memory never had that many at that head"),
+        ({"head": "0" * 64}, "belong to a head that is not in the chain"),
     ],
     ids=str,
 )
@@ -149,7 +149,7 @@ def test_an_emptied_model_refuses_to_answer_until_samples_come(folder):
         model.forget(model.ids)
         for one in (model, reader):
             with pytest.raises(
-                EmptyModelError, match="so there is nothing to answer from; add samples first"
+                EmptyModelError, match="so there is nothing to predict from; add samples first"
             ):
                 one.predict(ROWS)
         model.add(ROWS[:6], list("012012"))

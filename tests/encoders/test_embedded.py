@@ -35,7 +35,8 @@ def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
 def test_weights_that_do_not_fit_timms_model_are_refused(monkeypatch):
     monkeypatch.setattr("timm.create_model", lambda *_, **__: torch.nn.Linear(1, 1))
     with pytest.raises(
-        RuntimeError, match="efficientnet-lite0: the package's weights do not fit timm's"
+        RuntimeError,
+        match="efficientnet-lite0: the package's weights differ in shape from those of timm's",
     ):
         inspect.unwrap(embedded._load_pretrained)(0)
 

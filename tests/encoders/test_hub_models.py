@@ -11,7 +11,11 @@ from PIL import Image
 
 from munkey.data.image_set import to_unit_range
 from munkey.encoders import hub_models
-from munkey.encoders.hub_models import load_transformers_encoder, look_up, make_preprocess
+from munkey.encoders.hub_models import (
+    load_transformers_encoder,
+    make_preprocess,
+    require_repository,
+)
 from munkey.encoders.registry import ENCODERS, MissingEncoderError, find
 from tests.conftest import ROOT
 from tests.encoders.inputs import OTHER_TYPES, settings, tiny, tiny_of_type
@@ -76,7 +80,7 @@ def test_a_saved_model_without_pooled_features_is_refused_in_words(tmp_path, mon
         tmp_path / "segformer"
     )
     with pytest.raises(
-        ValueError, match=r"segformer gives no pooled features .*ViT, DINOv2 and DINOv3, CLIP"
+        ValueError, match=r"segformer has no pooled image features .*ViT, DINOv2 and DINOv3, CLIP"
     ):
         find(f"{tmp_path}/segformer").build(settings(tmp_path / "segformer"), "cpu")
 
@@ -104,7 +108,7 @@ def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be
     weights.pop("norm.weight")
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(
-        ValueError, match=r"1 of the model's weights are not there, e\.g\. norm\.weight"
+        ValueError, match=r"1 of the model's weights are missing, e\.g\. norm\.weight"
     ):
         find(str(tmp_path)).build(settings(tmp_path), "cpu")
 
@@ -171,7 +175,9 @@ def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "load", [look_up, lambda *of: load_transformers_encoder(*of, "cpu")], ids=["look up", "load"]
+    "load",
+    [require_repository, lambda *of: load_transformers_encoder(*of, "cpu")],
+    ids=["look up", "load"],
 )
 @pytest.mark.parametrize(("revision", "pinned"), [("1234567", " --revision 1234567"), (None, "")])
 def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetches_it(

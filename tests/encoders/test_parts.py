@@ -124,7 +124,7 @@ def test_a_portable_name_has_absolute_folders_and_all_sides(tmp_path, monkeypatc
     [
         ("efficientnet-lite0@96+efficientnet-lite9@96", "A . separates encoders"),
         ("efficientnet-lite0@96+", "a part is empty"),
-        ("efficientnet-lite0@96+efficientnet-lite0@96", "stands there twice"),
+        ("efficientnet-lite0@96+efficientnet-lite0@96", "is repeated"),
         ("efficientnet-lite0@96+vit-b16@96", "write vit-b16 without @96"),
         ("efficientnet-lite0@96+efficientnet-lite0@9999", "at most 4096 pixels"),
         ("efficientnet-lite0+efficientnet-lite1@96", "write efficientnet-lite0@160"),

@@ -16,7 +16,7 @@ from tests.encoders.inputs import settings
 
 
 def test_a_folder_without_a_model_is_named(tmp_path):
-    with pytest.raises(MissingEncoderError, match=r"no config\.json there"):
+    with pytest.raises(MissingEncoderError, match=r"has no config\.json"):
         find(f"{tmp_path}/x").build(settings(f"{tmp_path}/x"), "cpu")
 
 

@@ -58,7 +58,7 @@ def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left
         left, head = model.ids, model.head
     project.params({"inference": {"k": 2}})
     refused = project.make("exports", check=False)
-    assert refused.returncode != 0 and "is in use, samples were forgotten" in refused.stderr
+    assert refused.returncode != 0 and "is in use (samples were forgotten" in refused.stderr
     assert project.planned("--", "exports")["export"] == 1  # it is still that of another K
     with Predictor.load(directory) as model:
         assert np.array_equal(model.ids, left) and model.verify(head).sound

@@ -25,7 +25,7 @@ def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, mon
         return unit_rows(len(images), 4)
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(gpu, "name", lambda: "a card")
+    monkeypatch.setattr(gpu, "get_name", lambda: "a card")
     monkeypatch.setattr(keys, "extract", extract)
     monkeypatch.setattr(keys, "build", lambda _, device: f"encoder on {device}")
     prepared(tmp_path / "data")

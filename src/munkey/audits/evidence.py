@@ -1,4 +1,4 @@
-"""The evidence that audits work on. Models 2p and 2p + 1 are the partners of pair p."""
+"""The evidence that audits use. Models 2p and 2p + 1 are the partners of pair p."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from munkey.audits.margins import count_below, normal_scores
+from munkey.audits.margins import compute_normal_scores, count_below
 
-CUTS_DIFFER = 20  # samples: in a pool this large, no two cuts are equal by chance
+CUTS_DIFFER = 20  # pool size from which two cuts are never equal by chance
 
 
 @dataclass(frozen=True)
@@ -22,7 +22,7 @@ class Halves:
     deleted : ndarray of bool, shape (S, N)
         Samples that a model was trained on and then deleted.
     absent : ndarray of bool, shape (S, N)
-        Samples that it never saw.
+        Samples that a model never saw.
     test : ndarray of bool, shape (N,)
         Test samples.
     units : ndarray, shape (N,), optional
@@ -31,9 +31,9 @@ class Halves:
     Raises
     ------
     ValueError
-        If partners do not swap the halves of one pool that all models share, if the pool includes
-        test samples, if a unit is in both halves, or if two pairs cut the pool alike: then one of
-        them is a copy.
+        If partners do not swap the halves of one pool that all models share, the pool includes test
+        samples, a unit is in both halves, or two pairs have the same halves, so that one of them is
+        a copy.
     """
 
     deleted: np.ndarray
@@ -45,17 +45,15 @@ class Halves:
         first = self.deleted[::2]
         second = self.deleted[1::2]
         if len(first) != len(second) or not len(first):
-            raise ValueError(f"{len(self.deleted)} models are not pairs")
+            raise ValueError(f"{len(self.deleted)} models cannot be split into pairs")
         absent_from_first = self.absent[::2]
         absent_from_second = self.absent[1::2]
         if not np.array_equal(first, absent_from_second) or not np.array_equal(
             second, absent_from_first
         ):
-            raise ValueError(
-                "what a model deleted is what its partner never saw, and the other way round"
-            )
+            raise ValueError("each model must have deleted exactly what its partner never saw")
         if (first & second).any() or ((first | second) != self.pool).any():
-            raise ValueError("the halves of every pair must part the same pool")
+            raise ValueError("the halves of every pair must partition the same pool")
         if (self.pool & self.test).any():
             raise ValueError(
                 f"{(self.pool & self.test).sum()} samples of the pool are test samples"
@@ -64,33 +62,31 @@ class Halves:
             raise ValueError("both halves of every pair need samples")
         if not np.array_equal(self.first[:, self.unit_index], self.deleted[::2, self.pool]):
             raise ValueError("a unit is in both halves of a pair")
-        # Which half is called the first does not matter, so halves are compared up to a swap.
+        # The order of the two halves does not matter, so they are compared up to a swap.
         cuts = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
         if self.first.shape[1] >= CUTS_DIFFER and len(cuts) < len(first):
-            raise ValueError(
-                "two pairs cut the pool alike: a copied pair tells nothing that the first did not"
-            )
+            raise ValueError("two pairs have the same halves: a copied pair adds no information")
 
     @property
     def pool(self) -> np.ndarray:
-        """(N,) bool, the samples of the pool."""
+        """(N,) bool, whether each sample is in the pool."""
         return np.asarray(self.deleted.any(axis=0))
 
     @cached_property
     def unit_index(self) -> np.ndarray:
-        """(m,) the position 0 to n - 1 of each pool sample's unit, or of the sample itself."""
+        """(m,), the index 0 to n - 1 of each pool sample's unit, or of the sample itself."""
         if self.units is None:
             return np.arange(self.pool.sum())
         return np.unique(self.units[self.pool], return_inverse=True)[1]
 
     @property
     def first(self) -> np.ndarray:
-        """(P, n) bool, the samples, or units, of the pool that model 2p deleted, not its partner."""
+        """(P, n) bool, the pool's samples, or units, that model 2p deleted."""
         _, one_of_each_unit = np.unique(self.unit_index, return_index=True)
         return np.asarray(self.deleted[::2, self.pool][:, one_of_each_unit])
 
     def average_units(self, values: np.ndarray) -> np.ndarray:
-        """Average values (S, m) of the samples of the pool over each unit's samples: (S, n)."""
+        """Average values (S, m) of the pool's samples over each unit: (S, n)."""
         if self.units is None:
             return values
         sizes = np.bincount(self.unit_index)
@@ -106,8 +102,8 @@ class Pairs:
     margins
         The margins (S, N) of munkey.audits.margins, float64.
     nothing
-        The pairs of doing nothing, on the deployed path, which the residual share compares
-        with; None for doing nothing itself.
+        The pairs of doing nothing, on the deployed path, as the reference of the residual share;
+        None for doing nothing itself.
     """
 
     margins: np.ndarray
@@ -127,7 +123,7 @@ class Pairs:
 
     @property
     def partners_agree(self) -> bool:
-        """Whether partners give equal answers, to the bit, on the pool and on test samples."""
+        """Whether partners have exactly equal margins on the pool and on test samples."""
         margins = self.margins[:, self.halves.pool | self.halves.test]
         return np.array_equal(margins[::2], margins[1::2])
 
@@ -146,7 +142,7 @@ class Pairs:
     @cached_property
     def scores(self) -> np.ndarray:
         """(S, n): normal scores of the pool's margins among each model's own test samples."""
-        return normal_scores(self.pool_counts, int(self.halves.test.sum()))
+        return compute_normal_scores(self.pool_counts, int(self.halves.test.sum()))
 
     @cached_property
     def differences(self) -> np.ndarray:
@@ -156,14 +152,14 @@ class Pairs:
 
 
 class Roles(NamedTuple):
-    """Values (P, n) of the partner that deleted a sample, and of the one that never saw it."""
+    """Values (P, n) of the partner that deleted each sample, and of the one that never saw it."""
 
     deleted: np.ndarray
     absent: np.ndarray
 
 
 def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
-    """Split values (S, n) of all models on the pool by the role of each model.
+    """Split values (S, n) of all models on the pool by each model's role.
 
     Parameters
     ----------
@@ -179,10 +175,10 @@ def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
 
 
 def average_other_fold(values: np.ndarray) -> np.ndarray:
-    """Return, for each pair, the mean over the pairs of the other fold, (P, n), to select samples by.
+    """Return, for each pair, the mean of values (P, n) over the other fold, to select samples by.
 
-    The folds are the first half of the pairs and the rest. With leave-one-out instead, any two
-    pairs would select by nearly the same values, and intervals over pairs would be too narrow.
+    The folds are the first half of the pairs and the rest. With leave-one-out, any two pairs would
+    select by nearly the same values, and intervals over pairs would be too narrow.
     """
     first, second = np.array_split(values, 2)
     means_for_first = np.broadcast_to(second.mean(axis=0), first.shape)
@@ -195,12 +191,12 @@ def draw_halves(
 ) -> Halves:
     """Draw random halves of `members` for each pair, as if its models had deleted them.
 
-    For samples that no model saw: a sham pool, or the forget set of oracles.
+    Used for samples that no model saw: a sham pool, or the forget set of oracles.
 
     Parameters
     ----------
     members, test
-        Whether each sample is in the pool, or a test sample, (N,) bool.
+        Whether each sample is in the pool, and whether it is a test sample: (N,) bool each.
     """
     rows = np.flatnonzero(members)
     deleted = np.zeros((2 * pairs, len(members)), dtype=bool)
@@ -219,7 +215,8 @@ def swap_partners(values: np.ndarray) -> np.ndarray:
 def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
     """Return the same models with a sham pool: random halves of test samples, which no model saw.
 
-    It is as large as the pool, but at most half of the test samples; the others stay test samples.
+    The sham pool has the size of the pool, but at most half of the test samples. The others stay
+    test samples.
     """
     test = np.flatnonzero(pairs.halves.test)
     size = min(int(pairs.halves.pool.sum()), len(test) // 2)
@@ -246,13 +243,13 @@ class OracleComparison:
 
 
 @dataclass(frozen=True)
-class Answers:
-    """The answers of one model.
+class Predictions:
+    """The predictions of one model.
 
     Parameters
     ----------
     logits : ndarray of float32, shape (N, C)
-        Its logits on N samples.
+        Logits of N samples.
     labels : ndarray of int64, shape (N,)
         Their true classes.
     retain, forget, test : ndarray of bool, shape (N,)
@@ -268,12 +265,12 @@ class Answers:
 
 @dataclass(frozen=True)
 class Curves:
-    """A number of a system and of its oracle after each of `steps` (T,), ascending.
+    """A measurement of a system and of its oracle after each of `steps` (T,), ascending.
 
     Attributes
     ----------
     system, oracle
-        The numbers (S, T) for S seeds.
+        The values (S, T) for S seeds.
     """
 
     steps: np.ndarray
@@ -283,20 +280,20 @@ class Curves:
 
 @dataclass(frozen=True)
 class ShippedFiles:
-    """The files of a system that is shipped, and what must or must not be in them.
+    """The shipped files of a system, and the rows that they must or must not contain.
 
-    Ids are not searched for as bytes: any file has 8 such bytes by chance.
+    Ids are not searched for as bytes, because any file may contain their few bytes by chance.
 
     Attributes
     ----------
     files
         The paths of files or folders.
     deleted, remaining
-        float32 rows, keys or tokens, that must not be there, and that must.
+        float32 keys or tokens that the files must not contain, and that they must contain.
     deleted_ids
         The ids of the deleted samples.
     listed_ids
-        The ids in the shipped memory, as its reader finds them.
+        The ids in the shipped memory.
     """
 
     files: tuple[Path, ...]

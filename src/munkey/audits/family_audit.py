@@ -28,13 +28,13 @@ from munkey.audits.verdict import (
 from munkey.core.diverged import DIVERGED
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
-DEPLOYED = "deployed"  # the path that answers users
+DEPLOYED = "deployed"  # the path whose predictions users get
 CONTROLS: dict[Role, ControlName] = {
     "nothing": "original",
     "oracle": "oracle",
     "control": "trained to remember",
 }
-Line = dict[str, object]
+Row = dict[str, object]
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,10 +44,10 @@ class AuditedSystem:
     Attributes
     ----------
     margins
-        The margins (S, N) by path, among them the deployed one.
+        The margins (S, N) by path, including the deployed path.
     logits
-        The logits (M, n, C) of the deployed path on the samples that model 0 deleted: of that
-        model alone, or of all oracles.
+        The logits (M, n, C) of the deployed path on the samples that model 0 deleted: those of
+        model 0, or of all oracles.
     diverged
         Which models diverged, and why. Such a system has no margins.
     """
@@ -69,7 +69,7 @@ class FamilyAudit:
     halves
         The halves of all models.
     generator
-        The source of bootstraps and redraws.
+        The random generator of bootstraps and redraws.
     """
 
     family: str
@@ -78,16 +78,16 @@ class FamilyAudit:
     generator: np.random.Generator
     _findings: dict[tuple[AuditedSystem, str], Findings] = field(default_factory=dict, init=False)
 
-    def make_lines(self) -> list[Line]:
-        """Return the rows of all systems, oracles among them, in the order of the systems.
+    def make_rows(self) -> list[Row]:
+        """Make the rows of all systems, including oracles, in the order of the systems.
 
-        The row of a system that diverged says so. If a system that others are compared with
-        diverged, their rows say so, too.
+        If a system, or one that it is compared with, has diverged, its row has the reason instead
+        of numbers.
         """
-        lines = []
+        rows = []
         for system in self.systems:
-            lines += self._make_lines(system)
-        return lines
+            rows += self._make_system_rows(system)
+        return rows
 
     def _explain_unaudited(self, system: AuditedSystem) -> str:
         """Return why a system cannot be audited; empty if it can."""
@@ -121,7 +121,7 @@ class FamilyAudit:
         return next(system for system in self.systems if system.role == role)
 
     def _make_pairs(self, system: AuditedSystem, path: str) -> Pairs:
-        """Return the pairs of a system on a path, with those of doing nothing to compare with."""
+        """Return a system's pairs on a path, with those of doing nothing as the reference."""
         margins = system.margins[path]
         halves = Halves(
             deleted=self.halves.deleted[: len(margins)],
@@ -136,15 +136,15 @@ class FamilyAudit:
         return Pairs(margins, halves, nothing)
 
     def _collect_findings(self, system: AuditedSystem, path: str) -> Findings:
-        """Return the findings for a system on a path, collected once: a control is a row, too."""
+        """Return the findings for a system on a path. Cached, because a control is also a row."""
         if (system, path) not in self._findings:
             pairs = self._make_pairs(system, path)
             self._findings[system, path] = collect_findings(pairs, self.generator)
         return self._findings[system, path]
 
-    def _make_lines(self, system: AuditedSystem) -> list[Line]:
-        """Return the rows of a system, one for each path."""
-        facts: Line = {
+    def _make_system_rows(self, system: AuditedSystem) -> list[Row]:
+        """Make the rows of a system, one for each path."""
+        facts: Row = {
             "family": self.family,
             "name": system.name,
             "title": system.title,
@@ -161,73 +161,73 @@ class FamilyAudit:
             if findings.tests:
                 p_values[path] = findings.p
         p_over_paths = holm(p_values)
-        lines = []
+        rows = []
         for path, findings in findings_by_path.items():
-            line = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
-            line |= collect_numbers(findings.share, findings.attacks)
+            row = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
+            row |= collect_numbers(findings.share, findings.attacks)
             for name, test in findings.tests.items():
-                line[f"{name}_p"] = test.p
+                row[f"{name}_p"] = test.p
             if findings.tests:
-                line |= {"p": findings.p, "limit": findings.limit}
-            line["p_paths"] = p_over_paths.get(path)
+                row |= {"p": findings.p, "limit": findings.limit}
+            row["p_paths"] = p_over_paths.get(path)
             if path == DEPLOYED:
-                line |= self._conclude(system, findings)
-            lines.append(line)
-        return lines
+                row |= self._conclude(system, findings)
+            rows.append(row)
+        return rows
 
     def _describe_power(self, pairs: int) -> str:
-        """Describe the power of simulated audits of this size and memorization."""
+        """Describe the power of simulated audits with this pool size and memorization."""
         nothing = self._collect_findings(self._find_system("nothing"), DEPLOYED)
         u_lira = nothing.attacks["u-lira"]
         auroc = u_lira.auroc.value if isinstance(u_lira, Attack) else None
         return describe_power(self.halves.first.shape[1], pairs, auroc)
 
-    def _conclude(self, system: AuditedSystem, findings: Findings) -> Line:
-        """Return the verdict on a method, or the outcome of a control, by its deployed path."""
+    def _conclude(self, system: AuditedSystem, findings: Findings) -> Row:
+        """Return the verdict on a method, or the outcome of a control, from its deployed path."""
         if system.role == "method":
             power = self._describe_power(len(system.margins[DEPLOYED]) // 2)
             verdict = reach_verdict(findings, self.controls, power)
-            line: Line = {
+            row: Row = {
                 "verdict": verdict.kind,
-                "words": verdict.words,
+                "words": verdict.sentence,
                 "flagged": " ".join(findings.flagged_tests),
             }
         else:
             name = CONTROLS.get(system.role)
-            line = {"verdict": "control", "words": "what the control is a share of"}
+            row = {"verdict": "control", "words": "what the control is a share of"}
             for control in self.controls:
                 if control.name == name:
-                    line["words"] = f"control: {control.words}"
+                    row["words"] = f"control: {control.sentence}"
                     break
         comparison = OracleComparison(system.logits, self._find_system("oracle").logits)
         to_oracle = distance(comparison, self.generator)
         if not isinstance(to_oracle, NoFinding) and system.role != "oracle":
-            line["js"] = 1000 * to_oracle.value.value
-            line["js_floor"] = 1000 * to_oracle.floor.value
-            line["js_ratio"] = to_oracle.ratio.value
-        return line
+            row["js"] = 1000 * to_oracle.value.value
+            row["js_floor"] = 1000 * to_oracle.floor.value
+            row["js_ratio"] = to_oracle.ratio.value
+        return row
 
 
-def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Line:
-    """Return the numbers of a row: contrasts in normal scores, all others in percent."""
-    line: Line = {}
+def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Row:
+    """Collect the numbers of a row: contrasts in normal scores, all others in percent."""
+    row: Row = {}
     if isinstance(share, Share):
-        line["contrast"] = share.contrast
-        line |= share.share.columns("share")
-        line |= share.training.columns("training")
-        line |= {"chance": share.chance, "p_pairs": share.p_pairs, "unit": share.unit}
+        row["contrast"] = share.contrast
+        row |= share.share.make_columns("share")
+        row |= share.training.make_columns("training")
+        row |= {"chance": share.chance, "p_pairs": share.p_pairs, "unit": share.unit}
     for name, finding in attacks.items():
         for number in ("auroc", "tpr_1", "tpr_5"):
             estimate = getattr(finding, number, None)
             if isinstance(estimate, Estimate):
-                line |= estimate.columns(f"{name}_{number}")
+                row |= estimate.make_columns(f"{name}_{number}")
         if isinstance(finding, Tail):
-            line |= {"square": finding.square, "scatter": finding.scatter}
-            line["tenth_contrast"] = finding.tenth
-            line |= finding.tenth_share.columns("tenth")
+            row |= {"square": finding.square, "scatter": finding.scatter}
+            row["tenth_contrast"] = finding.tenth
+            row |= finding.tenth_share.make_columns("tenth")
         if isinstance(finding, Strata):
             for stratum, put in finding.put.items():
-                line[f"put_{stratum}"] = put
+                row[f"put_{stratum}"] = put
             for stratum, stratum_share in finding.shares.items():
-                line |= stratum_share.columns(f"share_of_{stratum}")
-    return line
+                row |= stratum_share.make_columns(f"share_of_{stratum}")
+    return row

@@ -1,4 +1,4 @@
-"""Relearning: train a system further on the retain set, and measure the forget set on the way."""
+"""Relearning: train a system further on the retain set, and measure the forget set meanwhile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from munkey.audits.margins import compute_margins, count_below, normal_scores
+from munkey.audits.margins import compute_margins, compute_normal_scores, count_below
 from munkey.models.family import FAMILIES, Retrieval, System, Training
 from munkey.settings import DataSettings, RelearnSettings
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from munkey.memory.exemplars import ExemplarMemory
     from munkey.training.loop import Outcome
 
-Line = dict[str, float]
+Row = dict[str, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class EvaluationSamples:
     Attributes
     ----------
     forget
-        Whether a sample is in the forget set, (S,) bool. The others are test samples.
+        Whether each sample is in the forget set, (S,) bool. The others are test samples.
     """
 
     samples: ImageSet
@@ -41,7 +41,7 @@ class EvaluationSamples:
     device: str
     retrieval: Retrieval | None
 
-    def measure(self, system: System) -> Line:
+    def measure(self, system: System) -> Row:
         """Measure FA and TA in percent, and the forget set's mean normal score among test samples."""
         from munkey.evaluation.metrics import compute_accuracy
 
@@ -51,9 +51,9 @@ class EvaluationSamples:
         labels = self.samples.labels
         forget = self.forget
         is_test = ~forget
-        margins = compute_margins(logits, labels)[None]  # (1, S), as of one model
+        margins = compute_margins(logits, labels)[None]  # (1, S) for one model
         counts = count_below(margins, is_test)
-        scores = normal_scores(counts, int(is_test.sum()))[0]
+        scores = compute_normal_scores(counts, int(is_test.sum()))[0]
         return {
             "FA": compute_accuracy(logits[forget], labels[forget]),
             "TA": compute_accuracy(logits[is_test], labels[is_test]),
@@ -63,16 +63,16 @@ class EvaluationSamples:
 
 def train_further(
     system: System, training: Training, settings: RelearnSettings, evaluation: EvaluationSamples
-) -> list[Line]:
+) -> list[Row]:
     """Train a copy of a system further. Returns step, FA, TA and margin at each of `settings.steps`.
 
-    Batches and crops depend on `training.recipe.stage` alone.
+    Batches and crops depend only on `training.recipe.stage`.
 
     Parameters
     ----------
     training
-        The training on the retain set, with the crops and the pathway dropout of the system's own,
-        but a constant learning rate.
+        Training on the retain set, with the crops and pathway dropout of the original training, but
+        a constant learning rate.
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader
@@ -104,7 +104,7 @@ def train_further(
         logits = learner.predict(augment(batch.images, crops), batch.index)
         return classification_outcome(logits, batch.labels)
 
-    def measure(number: int) -> Line:
+    def measure(number: int) -> Row:
         model.eval()
         record = evaluation.measure(restore_memory(learner.system, system.memory))
         model.train()
@@ -121,14 +121,14 @@ def train_further(
         precision=Precision(train.precision, training.device),
         after_epoch=measure,
     ).run()
-    lines = [before]
+    rows = [before]
     for record in history:
-        lines.append({name: record[name] for name in before})  # without the loop's own columns
-    return lines
+        rows.append({name: record[name] for name in before})  # without the loop's own columns
+    return rows
 
 
 def restore_memory(learning: System, memory: ExemplarMemory | None) -> System:
-    """Return the system as deployed: its present weights and tokens, with the other rows of `memory`."""
+    """Return the system as deployed: its current weights and tokens, in the rows of `memory`."""
     if memory is None or learning.memory is None:
         return learning
     tokens = memory.tokens.detach().clone()

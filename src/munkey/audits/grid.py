@@ -24,12 +24,12 @@ class Setting(TypedDict):
     Attributes
     ----------
     knobs
-        The values of the knobs, by dotted name.
+        The values of the varied settings, by dotted name.
     before, after
-        The files of logits before and after deletion, one of each model.
+        The logit files before and after deletion, one per model.
     alone
-        Those after deletion of the family whose head the model has; empty if it has no head, or
-        that family is not in the plan.
+        The logit files after deletion of the model's head as a system by itself; empty if the
+        model has no head, or that family is not in the plan.
     """
 
     name: str
@@ -40,29 +40,29 @@ class Setting(TypedDict):
 
 
 class GridModels(NamedTuple):
-    """Models of a setting.
+    """The models of a setting.
 
     Attributes
     ----------
     margins
         The margins (S, N) by path.
     means
-        The means of P_s and of val and test accuracy.
+        The means of P_s and of validation and test accuracy.
     """
 
     margins: dict[str, np.ndarray]
     means: dict[str, float]
 
 
-def make_grid_lines(
+def make_grid_rows(
     settings: Sequence[Setting],
     paths: Sequence[str],
     forgotten: Sequence[np.ndarray],
     units: Mapping[int, str],
 ) -> Iterator[list[dict[str, object]]]:
-    """Yield the lines of each setting, one for each path: shares, accuracies in percent, and P_s.
+    """Yield the rows of each setting, one for each path: shares, accuracies in percent, and P_s.
 
-    If a model of a setting diverged, its line says so and has no numbers.
+    If a model of a setting diverged, its row has the reason instead of numbers.
     """
     for setting in settings:
         facts: dict[str, object] = {"setting": setting["name"], **setting["knobs"]}
@@ -81,26 +81,26 @@ def make_grid_lines(
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
         assert not isinstance(reference, NoFinding)  # a grid has at least two pairs
-        lines = []
+        rows = []
         for path in paths:
-            line = facts | {"path": path, "pairs": nothing.count}
+            row = facts | {"path": path, "pairs": nothing.count}
             share = residual_share(Pairs(after.margins[path], halves, nothing))
-            line |= collect_numbers(share, attacks={})
-            line["nothing"] = reference.contrast
-            line["nothing_p"] = reference.p_pairs
-            line["P_s"] = before.means["P_s"]
+            row |= collect_numbers(share, attacks={})
+            row["nothing"] = reference.contrast
+            row["nothing_p"] = reference.p_pairs
+            row["P_s"] = before.means["P_s"]
             for split in SPLITS:
-                line[f"{split}_before"] = before.means[split]
+                row[f"{split}_before"] = before.means[split]
             for split in SPLITS:
-                line[f"{split}_after"] = after.means[split]
+                row[f"{split}_after"] = after.means[split]
             if head_accuracies:
-                line["alone_after"] = np.mean(head_accuracies)
-            lines.append(line)
-        yield lines
+                row["alone_after"] = np.mean(head_accuracies)
+            rows.append(row)
+        yield rows
 
 
 def _find_divergence(files: Sequence[str]) -> str:
-    """Return why the first model that diverged did so; empty if none did."""
+    """Return why the first diverged model diverged; empty if none did."""
     for file in files:
         reason = explain_divergence(read_npz(file))
         if reason:
@@ -109,7 +109,7 @@ def _find_divergence(files: Sequence[str]) -> str:
 
 
 def _read_models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
-    """Read margins and accuracies of models from the files of their logits."""
+    """Read margins and accuracies of models from their logit files."""
     from munkey.evaluation.metrics import measure_pathways
 
     rows_by_path: dict[str, list[np.ndarray]] = {path: [] for path in paths}

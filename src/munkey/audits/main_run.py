@@ -1,4 +1,4 @@
-"""Audits of single systems of the main run: attacks on answers, and a search of files."""
+"""Audits of single systems of the main run: attacks on logits, and a search of files."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ import numpy as np
 from typing_extensions import TypedDict
 
 from munkey.audits.attacks.storage import NUMBERS, storage
-from munkey.audits.evidence import Answers, ShippedFiles
+from munkey.audits.evidence import Predictions, ShippedFiles
 from munkey.audits.registry import AUDITS, Estimate, NoFinding
 from munkey.core.diverged import DIVERGED, DivergedError, explain_divergence
 from munkey.core.files import read_npz
@@ -31,7 +31,7 @@ STORAGE_COLUMNS = (
     "why",
 )
 FILES = ("original", "unlearned")
-Line = dict[str, object]
+Row = dict[str, object]
 
 
 class MemoryFiles(TypedDict):
@@ -42,9 +42,9 @@ class MemoryFiles(TypedDict):
     key
         Its dataset, rate, seed, method and title.
     files
-        The files of its original and of itself.
+        The system files of its original and of itself.
     forget
-        The file of its forget set.
+        Its forget set file.
     """
 
     key: Mapping[str, object]
@@ -52,17 +52,17 @@ class MemoryFiles(TypedDict):
     forget: str
 
 
-def make_attack_lines(run: Evaluation) -> list[Line]:
-    """Return a line for each attack on logits: AUROC and TPR with intervals, in percent.
+def make_attack_rows(run: Evaluation) -> list[Row]:
+    """Make a row for each attack on logits: AUROC and TPR with intervals, in percent.
 
-    Lines of a system that diverged have no numbers.
+    The rows of a diverged system have no numbers.
     """
     attacks = [entry for entry in AUDITS.values() if entry.needs == "logits"]
     arrays = read_npz(run.logits)
     if explain_divergence(arrays):
         return [run.key | {"attack": attack.name} for attack in attacks]
     forget = np.isin(arrays["ids"], forget_sets.read(run.forget))
-    answers = Answers(
+    predictions = Predictions(
         logits=arrays["logits"],
         labels=arrays["labels"],
         retain=(arrays["splits"] == "train") & ~forget,
@@ -70,31 +70,31 @@ def make_attack_lines(run: Evaluation) -> list[Line]:
         test=arrays["splits"] == "test",
     )
     stage = Stage(run.seed, run.dataset, "attacks", run.rate, run.method)
-    lines = []
+    rows = []
     for attack in attacks:
-        finding = attack.run(answers, (stage / attack.name).numpy_generator())
-        line: Line = run.key | {"attack": attack.name}
+        finding = attack.run(predictions, (stage / attack.name).numpy_generator())
+        row: Row = run.key | {"attack": attack.name}
         for number in ("auroc", "tpr_1"):
             estimate = getattr(finding, number, None)
             if isinstance(estimate, Estimate):  # not refused
-                line |= estimate.columns(number)
-        lines.append(line)
-    return lines
+                row |= estimate.make_columns(number)
+        rows.append(row)
+    return rows
 
 
-def make_storage_lines(system: MemoryFiles) -> list[Line]:
-    """Return a line for each of the two files: how many deleted ids, keys and tokens it contains.
+def make_storage_rows(system: MemoryFiles) -> list[Row]:
+    """Make a row for each of the two files: how many deleted ids, keys and tokens it contains.
 
-    The original's file is the control: it must contain all. If the search proves nothing, `why`
-    says so. It does not look for tokens that are labels, which do not identify a row, nor in
-    systems that diverged, which have no memory. `deletion` says how exact it is, by `describe_exactness`.
+    The original's file is the control and must contain all of them. If the search proves nothing,
+    `why` has the reason. Tokens that are labels are not searched for, because they do not identify
+    a row; diverged systems have no memory to search. `deletion` is from `describe_exactness`.
     """
     forgotten = forget_sets.read(system["forget"])
     try:
         systems = [_load_system(file) for file in system["files"]]
     except DivergedError:
-        nothing_found: Line = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
-        return [{**system["key"], "file": kind, **nothing_found} for kind in FILES]
+        cells_if_diverged: Row = {"ids_of": len(forgotten), "rows_of": 0, "why": DIVERGED}
+        return [{**system["key"], "file": kind, **cells_if_diverged} for kind in FILES]
     memories = [loaded.require_memory() for loaded in systems]
     original = memories[0]
     matrices = [original.keys.numpy()]
@@ -107,25 +107,25 @@ def make_storage_lines(system: MemoryFiles) -> list[Line]:
         deleted.extend(matrix[is_deleted])
         remaining.extend(matrix[~is_deleted])
 
-    lines = []
+    rows = []
     for kind, file, memory in zip(FILES, system["files"], memories, strict=True):
         shipped = ShippedFiles((Path(file),), deleted, remaining, forgotten, memory.ids.numpy())
         finding = storage(shipped)
-        cells: Line = {"ids_of": len(forgotten), "rows_of": len(deleted)}
+        cells: Row = {"ids_of": len(forgotten), "rows_of": len(deleted)}
         cells["deletion"] = describe_exactness(systems[0])
         if isinstance(finding, NoFinding):
             cells["why"] = finding.why
         else:
             cells |= {"ids": len(finding.ids), "rows": finding.rows, "rows_of": finding.of}
-        lines.append({**system["key"], "file": kind, **cells})
-    return lines
+        rows.append({**system["key"], "file": kind, **cells})
+    return rows
 
 
 def describe_exactness(system: System) -> str | None:
-    """Describe whether deleting rows of a system gives the oracle: `exact`, or `exact given` constants.
+    """Describe whether deleting rows gives the oracle: `exact`, or `exact given` constants.
 
-    No deletion changes these constants. None for a system whose weights keep what they learned from
-    the rows.
+    Deletions do not change these constants. Returns None for a system whose weights retain what
+    they learned from the rows.
     """
     family = FAMILIES[system.family]
     if not isinstance(family, FittedFamily) or not family.exact:

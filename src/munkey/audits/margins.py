@@ -1,17 +1,17 @@
-"""Margins phi: how much a model prefers a sample's true class (the observable of LiRA)."""
+"""Margins phi: how much a model prefers a sample's true class (LiRA's statistic)."""
 
 import numpy as np
 
 from munkey.core.diverged import DivergedError
 
-ROWS = 4096  # samples at a time in float64: 1000 classes take 33 MB
+ROWS = 4096  # samples converted to float64 at a time: 33 MB for 1000 classes
 
 
 def compute_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return phi (N,) float64: the logit of the true class minus the log-sum-exp of the others.
+    """Compute phi (N,) float64: the logit of the true class minus the log-sum-exp of the others.
 
-    That is log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022). Raises
-    ValueError for logits (N, C) that are not finite, or of a single class.
+    This equals log(p / (1 - p)) for the probability p of the true class (Carlini et al. 2022).
+    Raises DivergedError for logits (N, C) that are not finite, and ValueError for a single class.
     """
     from scipy.special import logsumexp
 
@@ -30,19 +30,19 @@ def compute_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 
 
 def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Count, for margins phi (S, N), a model's own test samples with a smaller one: (S, N).
+    """Count, for each margin phi (S, N), the model's test samples with a smaller margin: (S, N).
 
-    A tie counts half. Raises ValueError for a model with the same margin for all test samples.
+    Ties count half. Raises ValueError for a model with the same margin for all test samples.
 
     Parameters
     ----------
     test
-        Whether a sample is a test sample, (N,) bool.
+        Whether each sample is a test sample, (N,) bool.
     """
     test_margins = np.sort(phi[:, test], axis=1)
     if not (test_margins[:, 0] < test_margins[:, -1]).all():
         raise ValueError(
-            "a model gives all test samples the same margin: there is no unit to measure in"
+            "a model has the same margin for all test samples, so margins cannot be ranked"
         )
     counts = np.empty(phi.shape)
     for model in range(len(phi)):
@@ -52,11 +52,11 @@ def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     return counts
 
 
-def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
-    """Turn counts of `count_below`, out of `test` samples, into quantiles of a standard normal.
+def compute_normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
+    """Convert counts of `count_below`, out of `test` samples, to quantiles of a standard normal.
 
-    A margin is measured by its rank among the model's own margins of test samples, so neither a
-    scale nor a few answers can stretch the unit. If these were normal, the unit would be their
+    A margin is measured by its rank among the model's own test margins, so the unit depends neither
+    on the logits' scale nor on outliers. For normally distributed test margins, the unit is their
     standard deviation.
     """
     from scipy.special import ndtri
@@ -65,17 +65,17 @@ def normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
 
 
 def coarsen(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
-    """Make counts (S, N) of `count_below` as coarse as the margins phi (S, N) of another system.
+    """Make counts (S, N) of `count_below` as coarse as another system's margins phi (S, N).
 
-    If a system returns rounded logits, or labels alone, many of its test samples tie. What it is
-    compared with must not be resolved more finely.
+    If a system returns rounded logits, or only labels, many of its test samples tie. Its reference
+    must not have a finer resolution.
     """
     coarse_counts = counts.copy()
     for model, test_margins in enumerate(phi[:, test]):
         _, tie_sizes = np.unique(test_margins, return_counts=True)
         if len(tie_sizes) == len(test_margins):  # no ties
             continue
-        # Each count becomes the middle of the ranks that tie at its place.
+        # Replace each count by the middle of the tied ranks that contain it.
         edges = np.concatenate([[0], np.cumsum(tie_sizes)])
         level = np.clip(np.searchsorted(edges, counts[model], "left"), 1, len(tie_sizes))
         coarse_counts[model] = (edges[level - 1] + edges[level]) / 2

@@ -1,4 +1,4 @@
-"""Contents of packed files: zip (so .npz and .pt), gzip, bzip2, xz and zlib, also nested."""
+"""Contents of compressed files: zip (.npz and .pt, too), gzip, bzip2, xz and zlib, also nested."""
 
 import bz2
 import gzip
@@ -15,7 +15,10 @@ STREAMS = {b"\x1f\x8b\x08": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 
 
 def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Yield the file, then its contents. Read each before the next. Raises UNREADABLE errors."""
+    """Yield the file, then its contents. Each must be read before the next is requested.
+
+    Raises one of the UNREADABLE errors if the content is damaged.
+    """
     start = file.read(6)
     file.seek(0)
     yield file
@@ -33,8 +36,8 @@ def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
     if start.startswith((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")):
         inflate = zlib.decompressobj()
         with tempfile.TemporaryFile() as inside:
-            with suppress(zlib.error):  # other kinds of files may begin with the same two bytes
-                while chunk := file.read(1 << 16):  # it grows at most a thousandfold
+            with suppress(zlib.error):  # other formats may start with the same two bytes
+                while chunk := file.read(1 << 16):  # grows at most a thousandfold
                     inside.write(inflate.decompress(chunk))
             inside.seek(0)
             yield from unpack(inside)

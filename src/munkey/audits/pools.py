@@ -13,44 +13,42 @@ __all__ = [
     "draw_half",
     "draw_hardest",
     "draw_wrong_labels",
-    "require_fitting",
+    "require_valid_size",
 ]
-LEAST_POOL = 4  # each half needs two samples for a variance
-LEAST_TEST = 8  # a sham pool takes half of these samples
+MIN_POOL = 4  # each half needs two samples for a variance
+MIN_TEST = 8  # a sham pool takes half of these samples
 
 
-def require_fitting(pool: int, dataset: Dataset, depth: int) -> None:
-    """Raise ValueError if a pool is too small to audit, or too large to train without.
+def require_valid_size(pool: int, dataset: Dataset, depth: int) -> None:
+    """Raise ValueError if a pool is too small to audit, or leaves too few samples for training.
 
     Parameters
     ----------
     depth
-        The number of neighbors to retrieve, `keys.depth`.
+        Number of neighbors to retrieve, `keys.depth`.
     """
     train = len(dataset.get_ids("train"))
     test = len(dataset.get_ids("test"))
-    if pool < LEAST_POOL:
+    if pool < MIN_POOL:
         raise ValueError(
-            f"audit.pool: {pool} of {train} training samples; an audit needs {LEAST_POOL}: raise it"
+            f"audit.pool: {pool} of {train} training samples; an audit needs {MIN_POOL}: raise it"
         )
     if train - pool < depth:
         raise ValueError(
             f"audit.pool: without the pool of {pool}, {train - pool} of {train} training"
-            " samples are left, and"
-            f" keys.depth wants {depth}: lower one of the two"
+            f" samples are left, but keys.depth is {depth}: lower one of the two"
         )
-    if test < LEAST_TEST:
+    if test < MIN_TEST:
         raise ValueError(
-            f"{test} test samples; an audit needs {LEAST_TEST}, to try itself on samples never"
-            " trained on"
+            f"{test} test samples; an audit needs {MIN_TEST} for its control, a sham pool of"
+            " samples that no model was trained on"
         )
 
 
 def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
     """Select the samples with the fewest votes, as many per class as in a random pool.
 
-    Returns their sorted ids. One is left out if their number is odd. Raises ValueError as `draw`
-    does.
+    Returns their sorted ids, without one if their number is odd. Raises the same errors as `draw`.
 
     Parameters
     ----------
@@ -70,12 +68,13 @@ def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage
     return drop_odd_one(ids, stage)
 
 
-def draw_half(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
-    """Return the sorted ids of a random half of a pool, number 0 or 1, drawn from the stage `pair`.
+def draw_half(pool: np.ndarray, number: int, pair_stage: Stage) -> np.ndarray:
+    """Draw half `number`, 0 or 1, of a random split of a pool of ids. Returns sorted ids.
 
-    Raises ValueError for an odd number of samples.
+    pair_stage: the random stage of the pair, which determines the split. Raises ValueError for an
+    odd number of samples.
     """
-    shuffled_ids = pair.numpy_generator().permutation(pool)
+    shuffled_ids = pair_stage.numpy_generator().permutation(pool)
     halves = np.split(shuffled_ids, 2)
     return np.sort(halves[number])
 
@@ -83,7 +82,7 @@ def draw_half(pool: np.ndarray, number: int, pair: Stage) -> np.ndarray:
 def draw_wrong_labels(
     labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Return labels (N,) with wrong ones, uniform over the other classes, in the rows `pool` (n,)."""
+    """Replace the labels (N,) of the rows `pool` (n,) by wrong ones, uniform over other classes."""
     shifts = generator.integers(1, classes, len(pool))
     wrong_labels = labels.copy()
     wrong_labels[pool] = (labels[pool] + shifts) % classes

@@ -1,8 +1,7 @@
-"""The power of an audit: how often simulated audits of its kind flag a known residue.
+"""The power of an audit: how often similar simulated audits flag a known residue.
 
-Verdicts quote it. `python -m benchmarks.gauntlet flags` writes the rows of power.csv. The simulated
-audits differ in the size of their pool, their number of pairs, and how much was memorized, which
-U-LiRA's AUROC before deletion measures.
+Verdicts quote it. `python -m benchmarks.gauntlet flags` writes power.csv. The simulated audits
+differ in pool size, number of pairs, and memorization, measured by U-LiRA's AUROC before deletion.
 """
 
 import csv
@@ -15,19 +14,21 @@ POWER = Path(__file__).with_name("power.csv")
 
 @dataclass(frozen=True)
 class Power:
-    """Simulated audits of one kind.
+    """The power of simulated audits of one kind.
 
     Attributes
     ----------
     pool
-        The number of samples in the pool.
+        Number of samples in the pool.
+    pairs
+        Number of pairs of models.
     auroc
-        The mean AUROC of U-LiRA for doing nothing, percent.
+        U-LiRA's mean AUROC for doing nothing, in percent.
     kept_whole
-        How many of kept_whole_of audits flag a system that keeps 5 % of the samples whole.
+        How many of kept_whole_of audits flag a system that keeps 5 % of the samples completely.
     mean_subtracted
-        How many of mean_subtracted_of audits flag a system that keeps 20 % of each memory, less
-        the mean of that over the pool.
+        How many of mean_subtracted_of audits flag a system that keeps 20 % of each sample's memory,
+        minus the mean of that over the pool.
     """
 
     pool: int
@@ -41,22 +42,22 @@ class Power:
 
 @cache
 def read_simulated_audits() -> tuple[Power, ...]:
-    """Read all simulated kinds of audits."""
+    """Read the power of all simulated kinds of audits."""
     with POWER.open(newline="") as file:
-        lines = list(csv.DictReader(file))
+        rows = list(csv.DictReader(file))
     kinds = []
-    for line in lines:
-        auroc = float(line.pop("auroc"))
-        counts = {name: int(value) for name, value in line.items()}
+    for row in rows:
+        auroc = float(row.pop("auroc"))
+        counts = {name: int(value) for name, value in row.items()}
         kinds.append(Power(auroc=auroc, **counts))
     return tuple(kinds)
 
 
 def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
-    """Return the largest kind that is at most as large as an audit, and at most as much memorized.
+    """Find the simulated kind nearest to an audit, without exceeding it in size or memorization.
 
-    If less was memorized than in any kind of that size, the one with the least. None if no kind is
-    small enough.
+    If less was memorized than in any kind of that size, return the one with the least memorization.
+    Returns None if no kind is small enough.
     """
     smaller_kinds = []
     for kind in read_simulated_audits():
@@ -80,20 +81,22 @@ def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
     Parameters
     ----------
     auroc
-        The AUROC of U-LiRA before deletion, percent; None if there are too few pairs for it.
+        U-LiRA's AUROC before deletion, in percent; None if there are too few pairs for it.
     """
     unknown = "what it finds of a few samples that are kept whole is not known"
     if auroc is None:
         return unknown
-    row = find_nearest_power(pool, pairs, auroc)
-    if row is None:
+    power = find_nearest_power(pool, pairs, auroc)
+    if power is None:
         return unknown
-    kind = f"{row.pool} samples, {row.pairs} pairs, LiRA's AUROC {row.auroc:.0f} before deletion"
-    limit = "" if row.auroc <= auroc else "at most "
+    kind = (
+        f"{power.pool} samples, {power.pairs} pairs, LiRA's AUROC {power.auroc:.0f} before deletion"
+    )
+    limit = "" if power.auroc <= auroc else "at most "
     return (
-        f"of 5 % of the samples kept whole, {limit}{row.kept_whole} of {row.kept_whole_of}"
+        f"of 5 % of the samples kept whole, {limit}{power.kept_whole} of {power.kept_whole_of}"
         f" simulated audits ({kind})"
         " found something; of 20 % of each memory kept less its mean,"
-        f" {limit}{row.mean_subtracted} of"
-        f" {row.mean_subtracted_of}"
+        f" {limit}{power.mean_subtracted} of"
+        f" {power.mean_subtracted_of}"
     )

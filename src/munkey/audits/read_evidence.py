@@ -1,4 +1,4 @@
-"""Reads the evidence of audits from their files: margins of every model, by path."""
+"""Read the evidence of audits from files: the margins of every model, by path."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class PlannedSystem(TypedDict):
     Attributes
     ----------
     logits
-        The files of logits, one of each model.
+        The logit files, one per model.
     """
 
     name: str
@@ -38,12 +38,12 @@ class PlannedSystem(TypedDict):
 def read_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
-    """Read the evidence of the audit of each family.
+    """Read the evidence for each family's audit.
 
     Parameters
     ----------
     halves
-        The files of the halves that models forget, one of each seed.
+        The forget set files, one per seed.
     """
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
@@ -54,26 +54,28 @@ def read_audits(
         yield FamilyAudit(
             family,
             systems=[_read_system(system, forgotten[0]) for system in family_systems],
-            # All systems answer the same samples, so any of their files tells ids and splits.
+            # All systems are evaluated on the same samples, so any file has the ids and splits.
             halves=read_halves(family_systems[0]["logits"][0], forgotten, units),
             generator=(stage / family).numpy_generator(),
         )
 
 
-def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int, str]) -> Halves:
-    """Return the halves of an audit.
+def read_halves(
+    logits_path: str | Path, forgotten_ids: Sequence[np.ndarray], units: Mapping[int, str]
+) -> Halves:
+    """Read sample ids and splits from a file of logits, and mark the halves of an audit.
 
     Parameters
     ----------
-    logits
-        A file with the ids and splits of all samples.
-    forgotten
-        The ids that the model of each seed forgets.
+    logits_path
+        A file of any model's logits, with the ids and splits of all samples.
+    forgotten_ids
+        For each seed, the ids that its model forgets.
     units
-        The unit of each id, if halves are of whole units; otherwise empty.
+        The unit of each id, if the halves consist of whole units; otherwise empty.
     """
-    arrays = read_npz(logits, "ids", "splits")
-    deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten])
+    arrays = read_npz(logits_path, "ids", "splits")
+    deleted = np.stack([np.isin(arrays["ids"], ids) for ids in forgotten_ids])
     unit_names = None
     if units:
         unit_names = np.array([units.get(sample_id, "") for sample_id in arrays["ids"].tolist()])
@@ -86,13 +88,13 @@ def read_halves(logits: str, forgotten: Sequence[np.ndarray], units: Mapping[int
 
 
 def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray:
-    """Return the margins (N,) of a model on a path, from the arrays of its predictions."""
+    """Compute a model's margins (N,) on a path, from the arrays of its logit file."""
     name = "logits" if path == DEPLOYED else f"path_{path}"
     return compute_margins(arrays[name], arrays["labels"])
 
 
 def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
-    """Read the margins of all models of a system. `forgotten` are the ids that model 0 forgets."""
+    """Read the margins of a system's models. forgotten: the ids that model 0 forgets."""
     rows_by_path: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
     reasons: list[str] = []
@@ -106,9 +108,10 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
             rows.append(read_path_margins(arrays, path))
         if number == 0 or system["role"] == "oracle":
             logits.append(arrays["logits"][np.isin(arrays["ids"], forgotten)])
-    margins: dict[str, np.ndarray] = {}
-    forget_logits = np.empty(0)
-    if not reasons:  # no model diverged
+    if reasons:
+        margins = {}
+        forget_logits = np.empty(0)
+    else:
         margins = {path: np.stack(rows) for path, rows in rows_by_path.items()}
         forget_logits = np.stack(logits)
     return AuditedSystem(
@@ -143,17 +146,20 @@ class AuditedCandidate:
 
 
 def describe_searches(folder: Path, drop: float) -> Iterator[str]:
-    """Yield the lines of each method, from the searches in an audit: candidates by residual share.
-
-    Raises FileNotFoundError if there are no searches.
+    """Yield lines that list each method's search candidates by residual share.
 
     Parameters
     ----------
     folder
         The folder of a data set's searches.
     drop
-        The points of the original's validation accuracy that a candidate may lose. Those that
-        lose more come last.
+        The loss of validation accuracy, in points, that a candidate may have. Candidates with a
+        larger loss come last.
+
+    Raises
+    ------
+    FileNotFoundError
+        If there are no searches.
     """
     root = folder.parents[1]
     dataset = prepared.load(root / "data" / folder.name)
@@ -161,7 +167,7 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     paths = list((root / "search" / place).glob("seed*/rate*/*/search.json"))
     if not paths:
         raise FileNotFoundError(
-            f"{root / 'search' / place}: no searches; `make audits` with search: true makes them"
+            f"{root / 'search' / place}: no searches; run `make audits` with search: true"
         )
     paths.sort(key=lambda path: (_parse_seed(path), str(path)))
     seeds = sorted({_parse_seed(path) for path in paths})
@@ -176,7 +182,7 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
         if len(searches) != len(seeds):
             yield (
                 f"{method}: searched with {len(searches)} of {len(seeds)} models;"
-                " `make audits` goes on"
+                " `make audits` continues"
             )
             continue
         candidates = []
@@ -228,7 +234,7 @@ def _measure_share(
         logits = family.predict_logits(unlearned, samples, data, "cpu", None)
         after.append(compute_margins(logits, samples.labels))
         before.append(compute_margins(arrays["logits"], arrays["labels"]))
-        halves = read_halves(str(original_file), forgotten, {})
+        halves = read_halves(original_file, forgotten, {})
     nothing = Pairs(np.stack(before), halves)
     share = residual_share(Pairs(np.stack(after), halves, nothing))
     assert isinstance(share, Share)

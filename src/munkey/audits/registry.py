@@ -1,15 +1,15 @@
 """The registry of audits. An audit is a function (evidence, generator) -> Finding.
 
-`needs` names the evidence that an audit works on (munkey.audits.evidence):
+`needs` names the evidence that an audit uses (munkey.audits.evidence):
 
     pairs    Pairs             margins of models trained in pairs on swapped halves of a pool
     oracles  OracleComparison  logits of unlearned models and of oracles on one forget set
-    logits   Answers           logits of one model on its retain, forget and test sets
-    models   ShippedFiles      the files of a system that is shipped
-    curves   Curves            a number of a system and of its oracle, while both are trained further
+    logits   Predictions       logits of one model on its retain, forget and test sets
+    models   ShippedFiles      the files of a shipped system
+    curves   Curves            a measurement of a system and its oracle during further training
 
-Snakemake imports the module of each audit while it plans, so audits import scipy and scikit-learn
-inside functions.
+Snakemake imports every audit's module for planning, so audits import scipy and scikit-learn inside
+functions.
 """
 
 from collections.abc import Callable
@@ -22,12 +22,12 @@ Need = Literal["pairs", "oracles", "logits", "models", "curves"]
 
 
 class Finding:
-    """The result of an audit: subclasses are frozen dataclasses of numbers."""
+    """Base class of audit results. Subclasses are frozen dataclasses of numbers."""
 
 
 @dataclass(frozen=True)
 class NoFinding(Finding):
-    """The finding of an audit that the data are too few for.
+    """The finding of an audit that has too little data.
 
     Attributes
     ----------
@@ -40,13 +40,13 @@ class NoFinding(Finding):
 
 @dataclass(frozen=True)
 class Estimate(Finding):
-    """A number with its 95 % interval, in the unit of its finding."""
+    """A number with its 95 % interval, in the finding's unit."""
 
     value: float
     low: float
     high: float
 
-    def columns(self, name: str) -> dict[str, float]:
+    def make_columns(self, name: str) -> dict[str, float]:
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 
@@ -81,11 +81,11 @@ def audit(
     name : str
         Its name in tables of results.
     title : str
-        Its columns in the tables of the report.
+        The title of its columns in the report.
     needs : {"pairs", "oracles", "logits", "models", "curves"}
         The evidence that it is called with.
     definition : str
-        One line for the table of audits.
+        A short definition for the table of audits.
     source : str
         Authors, year and venue.
 
@@ -97,7 +97,7 @@ def audit(
     Raises
     ------
     ValueError
-        If `needs` names unknown evidence, or if the name is taken or cannot be part of a path.
+        If `needs` is unknown, or if the name is taken or cannot be part of a path.
 
     Examples
     --------
@@ -110,9 +110,9 @@ def audit(
     ...     definition="the more confident, the likelier a member",
     ...     source="none",
     ... )
-    ... def confidence(answers, generator):
-    ...     score = answers.logits.max(axis=1)
-    ...     return attack_population([score], [np.flatnonzero(answers.test)], answers, generator)
+    ... def confidence(predictions, generator):
+    ...     score = predictions.logits.max(axis=1)
+    ...     return attack_population([score], [np.flatnonzero(predictions.test)], predictions, generator)
     >>> AUDITS["confidence"].needs
     'logits'
     >>> AUDITS.remove("confidence")

@@ -10,15 +10,15 @@ from munkey.audits.evidence import Pairs, Roles
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, NoFinding
 
-TOLERANCE = 1e-5  # scores are rounded to multiples of it: a difference by rounding alone is a tie
+TOLERANCE = 1e-5  # scores are rounded to multiples of this, so rounding differences are ties
 DRAWS = 500  # bootstrap samples
-# of Halves.first: (P, n) each, higher where a sample looks deleted
+# Maps Halves.first to scores (P, n) by role, higher where a sample looks deleted.
 Scores = Callable[[np.ndarray], Roles]
 
 
 @dataclass(frozen=True)
 class Rates:
-    """AUROC, and true-positive rates at 1 and 5 % of false positives; percent."""
+    """AUROC, and true-positive rates at false-positive rates of 1 % and 5 %, all in percent."""
 
     auroc: float
     tpr_1: float
@@ -26,13 +26,13 @@ class Rates:
 
 
 class Ranking:
-    """Ranks of positives and negatives, from which rates are computed with different weights."""
+    """The ranks of positives and negatives, to compute rates with different weights."""
 
     def __init__(self, positives: np.ndarray, negatives: np.ndarray) -> None:
-        both = np.concatenate([positives.ravel(), negatives.ravel()])
-        if not np.isfinite(both).all():
+        scores = np.concatenate([positives.ravel(), negatives.ravel()])
+        if not np.isfinite(scores).all():
             raise ValueError("scores are not finite")
-        levels, ranks = np.unique(np.round(both / TOLERANCE), return_inverse=True)
+        levels, ranks = np.unique(np.round(scores / TOLERANCE), return_inverse=True)
         self._rank_count = len(levels)
         self._positives = ranks[: positives.size]
         self._negatives = ranks[positives.size :]
@@ -45,12 +45,12 @@ class Ranking:
         Parameters
         ----------
         positives, negatives
-            The weights of the samples, in the shape of the scores; None: all 1.
+            Sample weights in the shape of the scores; by default, all 1.
         """
-        # Shares of the weight at each rank, the highest first.
+        # Share of the weight at each rank, highest rank first.
         positive_shares = self._compute_shares(self._positives, positives)
         negative_shares = self._compute_shares(self._negatives, negatives)
-        # Rates if all samples at this rank or a higher one are called positive.
+        # Rates if all samples at this rank or higher are classified as positive.
         true_positives = np.cumsum(positive_shares)
         false_positives = np.cumsum(negative_shares)
         # The chance that a positive ranks above a negative; ties count half.
@@ -71,7 +71,7 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Attack(Finding):
-    """How well an attack tells deleted samples from others; percent."""
+    """How well an attack separates deleted samples from others, in percent."""
 
     auroc: Estimate
     tpr_1: Estimate | NoFinding
@@ -89,9 +89,9 @@ def bootstrap_intervals(
     Parameters
     ----------
     redraw_rates
-        A function that returns the rates of one bootstrap sample.
+        Returns the rates of one bootstrap sample.
     negatives
-        The number of negatives.
+        Number of negatives.
     """
     bootstrap = [redraw_rates() for _ in range(draws)]
 
@@ -101,9 +101,9 @@ def bootstrap_intervals(
         return Estimate(getattr(rates, name), float(low), float(high))
 
     def estimate_tpr(name: str, percent: int) -> Estimate | NoFinding:
-        """Estimate the true-positive rate at `percent` of false positives.
+        """Estimate the true-positive rate at a false-positive rate of `percent`.
 
-        With fewer than 100 / percent negatives, not even one of them may be a false positive.
+        With fewer than 100 / percent negatives, even a single false positive exceeds this rate.
         """
         needed = math.ceil(100 / percent)
         if negatives < needed:
@@ -118,14 +118,14 @@ def bootstrap_intervals(
 
 
 def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
-    """Return how often each of `size` items is in a bootstrap sample."""
+    """Draw a bootstrap sample, and return how often it contains each of `size` items."""
     return np.bincount(generator.integers(size, size=size), minlength=size)
 
 
 def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
     """Attack all pairs. Returns the rates, with a bootstrap over pairs and samples.
 
-    The score of a sample may depend on no other margin of its own pair, nor on the pair's halves.
+    A sample's score must not depend on other margins of its own pair, nor on the pair's halves.
     """
     first = pairs.halves.first
     ranking = Ranking(*scores(first))
@@ -140,7 +140,7 @@ def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -
 
 
 def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
-    """Make the test statistics of an attack: its AUROC's distance from 50, and TPR at 1 % if any."""
+    """Make an attack's test statistics: |AUROC - 0.5|, and the TPR at 1 % if defined."""
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         sample_scores = scores(first)
@@ -151,7 +151,7 @@ def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
         wins = (lower + not_higher) / 2  # ties count half
         values = {f"{name}_auroc": abs(wins / len(negatives) - 0.5)}
         if len(negatives) >= 100:
-            # At most 1 % of the negatives are above this one.
+            # At most 1 % of the negatives are above this threshold.
             threshold = negatives[-1 - len(negatives) // 100]
             values[f"{name}_tpr_1"] = float(np.mean(positives > threshold))
         return values

@@ -1,6 +1,6 @@
-"""Differencing: a system before and after a deletion reveals the deleted samples.
+"""Differencing: comparing a system before and after a deletion reveals the deleted samples.
 
-After Chen et al. 2021, arXiv 2005.02205; attackers and measure: this project.
+After Chen et al. 2021, arXiv 2005.02205; the attackers and the measure are ours.
 """
 
 from collections import defaultdict
@@ -23,21 +23,21 @@ from munkey.models.networks.closed_form import Head
 from munkey.settings import DataSettings, Sections
 from munkey.unlearn.contract import Method, Request
 
-DELETIONS = {1: 40, 10: 10, 100: 4}  # by size of a deletion: how many, each from the whole system
+DELETIONS = {1: 40, 10: 10, 100: 4}  # number of deletions by size, each from the whole system
 
 
 @dataclass(frozen=True)
 class Attacker:
-    """An attacker with two versions, who knows pictures, labels and keys of all training samples.
+    """An attacker who has two versions, and pictures, labels and keys of all training samples.
 
     Attributes
     ----------
     near
-        The neighbors of each sample in the memory of all samples.
+        Each sample's neighbors in the memory of all samples.
     public
-        The keys of other samples, whose labels are known, too.
+        The keys of other samples, whose labels are also known.
     stage
-        The source of the deletions, which are the same for all methods.
+        The random stage of the deletions, which are the same for all methods.
     """
 
     dataset: Dataset
@@ -47,14 +47,14 @@ class Attacker:
     stage: Stage
     device: str
 
-    def make_lines(
+    def make_rows(
         self, method: Method, original: System, settings: Sections
     ) -> Iterator[dict[str, object]]:
-        """Yield a line for each attacker and size of a deletion: how well it names deleted samples.
+        """Yield a row for each attacker and size of a deletion: how well it names deleted samples.
 
-        The attacker `answers` suspects samples whose log-probabilities changed most; `margins`,
-        which needs labels, those whose margin fell most; `weights`, of a linear head, those in
-        whose direction the weights moved most, relative to the mean over classes.
+        The attacker `answers` suspects the samples whose log-probabilities changed most. `margins`,
+        which needs labels, suspects those whose margin fell most. `weights`, for a linear head,
+        suspects those in whose direction the weights moved most, relative to the class mean.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class Attacker:
             return method.unlearn(system, request, own_settings)
 
         def predict(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
-            if family.asks_keys:
+            if family.needs_query_keys:
                 retrieval = Retrieval(None, keys=keys[rows])
             else:
                 retrieval = family.make_retrieval(near, settings["inference"])
@@ -89,12 +89,12 @@ class Attacker:
             directions = self._compute_directions(before.model.features)
 
         def score_samples(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
-            """Return how much each attacker suspects each sample, (N,), after a deletion."""
+            """Return each attacker's suspicion of each sample, (N,), after a deletion."""
             after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
-            if after.memory is not None and not family.asks_keys:
-                # Only answers to samples with a deleted neighbor change.
+            if after.memory is not None and not family.needs_query_keys:
+                # Predictions change only for samples with a deleted neighbor.
                 rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
                 is_remaining = np.isin(ids, after.memory.ids)
                 remaining = Keys(ids[is_remaining], keys[is_remaining])
@@ -143,7 +143,7 @@ class Attacker:
         Parameters
         ----------
         features
-            The features that replace keys, if the weights are of features.
+            The random features, if the weights apply to these instead of keys.
         """
         keys = self.keys.keys
         public_keys = self.public.keys
@@ -160,9 +160,9 @@ class Attacker:
 
 
 def compute_precision(scores: np.ndarray, deleted: np.ndarray) -> float:
-    """Return the percentage of the b deleted samples, (N,) bool, among the b with the highest scores.
+    """Return the percentage of the b highest scores (N,) that belong to the b deleted samples.
 
-    If samples tie at the threshold, the expected number counts.
+    If samples tie at the threshold, their expected number counts.
     """
     count = deleted.sum()
     threshold = np.sort(scores)[-count]

@@ -14,8 +14,9 @@ from munkey.audits.redraws import Significance, run_permutation_tests
 from munkey.audits.registry import AUDITS, Finding, NoFinding
 from munkey.audits.roc import make_rate_statistics
 
-ALPHA = 0.05  # level of the tests of a row, corrected together
-STRICT = 0.01  # of controls that must pass: each makes one audit in a hundred powerless by chance
+ALPHA = 0.05  # level of a row's tests, which are corrected together
+# Level of the controls that must pass. Each makes one audit in a hundred powerless by chance.
+STRICT = 0.01
 REDRAWS = 1199  # so that p is a multiple of 1 / 1200
 SHAMS = 40  # sham pools
 SHAM_REDRAWS = 239
@@ -60,13 +61,13 @@ class Control:
 
     @property
     def is_right(self) -> bool:
-        """Whether it came out as it must. A control that was not run must be optional."""
+        """Whether the outcome is as required. A control that was not run must be optional."""
         if self.flagged is None:
             return self.name in OPTIONAL
         return self.flagged is MUST_BE_FLAGGED[self.name]
 
     @property
-    def words(self) -> str:
+    def sentence(self) -> str:
         if self.flagged is None:
             return f"{self.name} was not run"
         outcome = "was flagged" if self.flagged else "passed"
@@ -80,19 +81,19 @@ class Verdict:
 
     Attributes
     ----------
-    words
+    sentence
         The verdict in a sentence.
     """
 
     kind: Kind
-    words: str
+    sentence: str
 
 
 def holm(p_values: Mapping[str, float]) -> dict[str, float]:
-    """Return Holm's adjusted p of several tests (Holm 1979).
+    """Adjust the p-values of several tests by Holm's method (Holm 1979).
 
-    If those at most alpha are rejected, the chance of any false rejection is at most alpha. Raises
-    ValueError for a value that is not a probability.
+    If all tests with adjusted p <= alpha are rejected, the probability of any false rejection is at
+    most alpha. Raises ValueError for a value that is not a probability.
     """
     for name, p in p_values.items():
         if not 0 <= p <= 1:
@@ -109,9 +110,9 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def run_joint_tests(
     pairs: Pairs, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
-    """Return all tests of a row, corrected together: the share, the tail, and rates of attacks.
+    """Run all tests of a row, corrected together: the share, the tail, and rates of attacks.
 
-    Needs two pairs.
+    Requires two pairs.
     """
     parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
     for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
@@ -145,7 +146,7 @@ class Findings:
 
     @property
     def p(self) -> float:
-        """The smallest corrected p; 1 without any test."""
+        """The smallest corrected p-value; 1 without any test."""
         return min((test.p for test in self.tests.values()), default=1.0)
 
     @property
@@ -168,7 +169,7 @@ class Findings:
 
     @property
     def limit(self) -> float:
-        """The share, equal for all samples, that is found in four audits of five; percent."""
+        """The share, equal for all samples, that four audits out of five detect, in percent."""
         from scipy.stats import norm
 
         if isinstance(self.share, NoFinding):
@@ -179,9 +180,9 @@ class Findings:
 
 
 def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
-    """Return the findings of a row.
+    """Collect the findings of a row.
 
-    With equal answers of partners, to the bit, there are no tests.
+    If partners have exactly equal margins, no tests are run.
     """
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
@@ -192,7 +193,7 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
-    """Return a control, judged by its findings; None for one that was not run."""
+    """Judge a control by its findings. findings: None for a control that was not run."""
     if findings is None or isinstance(findings.share, NoFinding):
         return Control(name, None)
     if MUST_BE_FLAGGED[name]:
@@ -217,34 +218,35 @@ def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
 def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """Return the verdict on a row.
 
-    "none found" names the upper end of the interval of the share, for the mean over this pool. If
-    it is 100 % or more, the audit cannot tell the row from doing nothing: no power.
+    "none found" includes the upper end of the share's interval, for the mean over this pool. If it
+    is 100 % or more, the audit cannot distinguish the row from doing nothing, so it has no power.
 
     Parameters
     ----------
     power
-        The findings of simulated audits of this kind, in words (munkey.audits.power).
+        A description of the power of simulated audits of this kind (munkey.audits.power).
     """
     controls_by_name = {control.name: control for control in controls}
     wrong_controls = []
     for name in MUST_BE_FLAGGED:
         control = controls_by_name.get(name, Control(name, None))  # a missing one was not run
         if not control.is_right:
-            wrong_controls.append(control.words)
+            wrong_controls.append(control.sentence)
     if wrong_controls:
-        return powerless_verdict("; ".join(wrong_controls))
+        return make_powerless_verdict("; ".join(wrong_controls))
     if isinstance(findings.share, NoFinding):
-        return powerless_verdict(findings.share.why)
+        return make_powerless_verdict(findings.share.why)
     return _judge_row(findings, findings.share, power)
 
 
 def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
-    """Return the verdict on a row whose controls came out as they must."""
+    """Return the verdict on a row whose controls all had the required outcome."""
     estimate = share.share
     is_bounded = math.isfinite(estimate.high)
-    limits = "unbounded"
     if is_bounded:
         limits = f"{format_whole(estimate.low)}, {format_whole(estimate.high)}"
+    else:
+        limits = "unbounded"
     interval = f"{format_whole(estimate.value)} % [{limits}]"
     flagged_tests = findings.flagged_tests
     if "share" in flagged_tests:
@@ -263,44 +265,44 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
         )
     if estimate.high >= 100:
         limit = f"as much as {estimate.high:.0f} % may be left" if is_bounded else "no bound holds"
-        return powerless_verdict(limit)
-    words = (
+        return make_powerless_verdict(limit)
+    sentence = (
         f"these attacks found no more than {max(math.ceil(estimate.high), 0)} % on average,"
         f" and find {math.ceil(findings.limit)} % left of each in four audits of five"
     )
     if power:
-        words += f"; {power}"
+        sentence += f"; {power}"
     if findings.powerless_tests:
         unable = ", ".join(TESTS[name] for name in findings.powerless_tests)
-        words += f"; {unable} could not find anything"
-    return Verdict("none found", words)
+        sentence += f"; {unable} could not find anything"
+    return Verdict("none found", sentence)
 
 
 def format_whole(value: float) -> str:
-    """Return a number without decimals; never -0."""
+    """Format a number without decimals; never as -0."""
     return f"{round(value) or 0:d}"
 
 
 def _describe_test(name: str, findings: Findings) -> str:
-    """Return the finding of a test in words, with its number."""
+    """Describe the finding of a test, with its number."""
     attack, _, number = name.partition("_")
     if attack in findings.attacks:
         estimate = getattr(findings.attacks[attack], number)
         if number == "auroc":
             return f"{TESTS[name]} {estimate.value:.1f}"
         return f"{TESTS[name]} finds {estimate.value:.1f} % of them"
-    few = findings.attacks["tail"]
-    assert isinstance(few, tail.Tail)
-    words = {
-        "square": f"samples differ {few.square:.1f} times as much as by chance (mean square)",
-        "few": f"the tenth that keeps most keeps {format_whole(few.tenth_share.value)} %",
+    finding = findings.attacks["tail"]
+    assert isinstance(finding, tail.Tail)
+    descriptions = {
+        "square": f"samples differ {finding.square:.1f} times as much as by chance (mean square)",
+        "few": f"the tenth that keeps most keeps {format_whole(finding.tenth_share.value)} %",
         "scatter": (
-            f"answers scatter {few.scatter:.2f} times as much as where never seen (mean square)"
+            f"answers scatter {finding.scatter:.2f} times as much as where never seen (mean square)"
         ),
         "memory": "what is left varies with what was memorized",
     }
-    return words.get(name, f"{TESTS[name]} differs")
+    return descriptions.get(name, f"{TESTS[name]} differs")
 
 
-def powerless_verdict(why: str) -> Verdict:
+def make_powerless_verdict(why: str) -> Verdict:
     return Verdict("no power", f"this audit has no power here: {why}")

@@ -41,7 +41,7 @@ def list_(
 
     Lists the samples that match all filters. A filter with several values matches any of them.
     """
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.errors import UnknownNamesError
 
     id_filter = None
@@ -60,7 +60,7 @@ def list_(
         )
         if id_filter is not None:
             rows = [row for row in rows if row.id in id_filter]
-        samples = json_answers.format_samples(rows)
+        samples = json_format.format_samples(rows)
     table = [["id", "class", "file", "unit", "added"]]
     table += [list(sample.values()) for sample in samples]
     if as_csv:
@@ -88,10 +88,10 @@ def log(directory: arguments.Directory, as_json: arguments.AsJson = False) -> No
     \b
     munkey log model --json
     """
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
 
     with arguments.open_model(directory) as predictor:
-        deletions = json_answers.format_log(predictor.log())
+        deletions = json_format.format_log(predictor.log())
     columns = ["first", "last", "when", "request", "deleted", "head"]
     table = [columns]
     for deletion in deletions:
@@ -162,14 +162,14 @@ def verify(
 
     Exits with 1 if a check fails, and with 2 if the model is too damaged to open.
     """
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
 
     with arguments.open_model(directory) as predictor:
         with show_spinner("verifying"):
             report = predictor.verify(published)
         if not report.sound:
             raise NotVerifiedError(str(report))
-    print_result(str(report), json_answers.format_report(report), as_json)
+    print_result(str(report), json_format.format_report(report), as_json)
 
 
 def purge(

@@ -56,7 +56,7 @@ def find(
     numbers.
     """
     from munkey.core.files import atomic
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.model.explain import render_near_page
 
     require_explanation_page(directory, html)
@@ -82,7 +82,7 @@ def find(
             row_number_in_file[file] += 1
             name += f", row {row_number_in_file[file]}"
         parts.append(f"{name}:\n{_format_samples(samples)}")
-    result = {"pictures": json_answers.format_near_samples(nearest)}
+    result = {"pictures": json_format.format_near_samples(nearest)}
     print_result("\n\n".join(parts), result, as_json)
 
 

@@ -54,7 +54,7 @@ def predict(
     from rich.progress import track
 
     from munkey.core.files import atomic
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.explain import page
     from munkey.deploy.model.images import iterate_pictures
@@ -83,7 +83,7 @@ def predict(
                 faults.append(str(error))  # continue, to report the faults of all batches
                 continue
             faults += [str(warning.message) for warning in skip_warnings]
-            records += json_answers.format_prediction(prediction, explain=explain)["predictions"]
+            records += json_format.format_prediction(prediction, explain=explain)["predictions"]
             basis = prediction.basis
         if faults and (on_bad == "raise" or not records):
             raise PictureError("\n".join(faults))
@@ -153,7 +153,7 @@ def add(
     munkey add model new/*.png --class cat
     munkey add model new/*.png --class cat --unit 'Anna K.'
     """
-    from munkey.deploy import json_answers
+    from munkey.deploy import json_format
     from munkey.deploy.errors import format_first_ten
     from munkey.deploy.model.images import iterate_pictures
 
@@ -166,7 +166,7 @@ def add(
                 units=[unit] * len(files),
                 allow_blocked=allow_blocked,
             )
-    result = json_answers.format_addition(addition) | {"class": label}
+    result = json_format.format_addition(addition) | {"class": label}
     ids = result["ids"]
     if len(ids) == 1:
         id_range = f"id {ids[0]}"

@@ -8,26 +8,26 @@ from typing import IO
 
 import numpy as np
 
-from munkey.data.decoding.picture_files import MOST_PIXELS
+from munkey.data.decoding.picture_files import MAX_PIXELS
 from munkey.data.source import SourceError
 
 BLOCK = 64 * 2**20  # bytes per read
-UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
-# A larger archive may unpack to this many times its size. Zeros reach 1,000; MNIST, whose pictures
-# are mostly black, reaches 5.
-MOST_RATIO = 200
+MAX_UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
+# Beyond that, an archive may unpack to this many times its size. The ratio is 1,000 for zeros and 5
+# for MNIST, whose pictures are mostly black.
+MAX_RATIO = 200
 
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """The header of a file that holds one array.
+    """The header of a file with one array.
 
     Attributes
     ----------
     name
-        The name of the array or of its file, for messages.
+        The name of the array or its file, for messages.
     packed_bytes
-        The size of the array in the file, compressed or not.
+        The array's size in the file, compressed or not.
     """
 
     name: str
@@ -39,15 +39,15 @@ class ArrayHeader:
     def require_plausible_size(self) -> None:
         """Raise SourceError if the array is far larger than its compressed bytes: a zip bomb."""
         size = math.prod(self.shape) * self.dtype.itemsize
-        if size > max(UNPACKED, MOST_RATIO * self.packed_bytes):
+        if size > max(MAX_UNPACKED, MAX_RATIO * self.packed_bytes):
             fault = (
                 f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed_bytes:,},"
-                f" more than {MOST_RATIO} times as many; if that is right, store it unpacked"
+                f" more than {MAX_RATIO} times as many; if that is right, store it uncompressed"
             )
             raise SourceError(self.name, [fault])
 
     def read_blocks(self, file: IO[bytes] | BufferedIOBase) -> Iterator[np.ndarray]:
-        """Yield blocks of rows from an open file whose header has been read.
+        """Yield blocks of rows from a file that is open just after its header.
 
         Raises SourceError if the file is shorter or longer than the array.
         """
@@ -62,22 +62,21 @@ class ArrayHeader:
                 )
             yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
         if file.read(1):
-            raise SourceError(self.name, [f"{self.name}: goes on after {self.shape} {self.dtype}"])
+            raise SourceError(
+                self.name, [f"{self.name}: has more data than {self.shape} {self.dtype}"]
+            )
 
 
 @dataclass(frozen=True)
 class Part:
-    """The images and the labels of a split."""
+    """The headers of a split's images and labels."""
 
     images: ArrayHeader
     labels: ArrayHeader
 
 
 def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """Return faults in the shapes and types of the parts.
-
-    The same part may serve several splits.
-    """
+    """Find faults in the shapes and dtypes of parts. A part may be listed for several splits."""
     faults: list[str] = []
     for part in parts:
         faults += _find_image_faults(part.images)
@@ -87,11 +86,11 @@ def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[st
         faults = _find_length_faults(parts)
     if not faults and not storage_size:
         faults = _find_size_faults(parts)
-    return list(dict.fromkeys(faults))  # each once, in order
+    return list(dict.fromkeys(faults))  # without repetition, in order
 
 
 def _find_length_faults(parts: Sequence[Part]) -> list[str]:
-    """Find parts with more images than labels, or fewer."""
+    """Find parts whose numbers of images and labels differ."""
     faults = []
     for part in parts:
         images = part.images
@@ -122,13 +121,13 @@ def _find_image_faults(images: ArrayHeader) -> list[str]:  # noqa: PLR0911  # on
     if len(shape) not in (3, 4):
         return [f"{name}: must be (N, H, W) or (N, H, W, channels), not {shape}"]
     if min(shape) < 1:
-        return [f"{name}: holds no images, its shape is {shape}"]
-    if shape[1] * shape[2] > MOST_PIXELS:
-        return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MOST_PIXELS:,}"]
+        return [f"{name}: contains no images, its shape is {shape}"]
+    if shape[1] * shape[2] > MAX_PIXELS:
+        return [f"{name}: {shape[1]} x {shape[2]} pixels; a picture may have {MAX_PIXELS:,}"]
     if len(shape) == 4 and shape[-1] not in (1, 3):
         advice = ""
         if shape[1] in (1, 3):
-            advice = "; it has them first: save images.transpose(0, 2, 3, 1)"
+            advice = "; the channels come first: save images.transpose(0, 2, 3, 1)"
         return [f"{name}: must be (N, H, W, channels) with 1 or 3 channels, not {shape}{advice}"]
     if images.dtype != np.uint8 and not np.issubdtype(images.dtype, np.floating):
         return [f"{name}: pixels must be uint8, or floats in [0, 1], not {images.dtype}"]
@@ -150,6 +149,6 @@ def _find_label_faults(labels: ArrayHeader) -> list[str]:
 
 
 def read_labels(labels: ArrayHeader, file: IO[bytes] | BufferedIOBase) -> np.ndarray:
-    """Read labels, (N,) int64, from an open file whose header has been read."""
+    """Read labels, (N,) int64, from a file that is open just after its header."""
     blocks = [block.reshape(-1) for block in labels.read_blocks(file)]
     return np.concatenate(blocks).astype(np.int64)

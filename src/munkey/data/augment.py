@@ -1,24 +1,24 @@
-"""What training does to an image before the model sees it (app. B.3)."""
+"""Image augmentation during training (app. B.3)."""
 
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from munkey.data.resample import crop_resize, normalize, random_boxes, resize
+from munkey.data.resample import crop_resize, draw_boxes, normalize, resize
 from munkey.settings import DataSettings, TrainSettings
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random-resized-crop to the model's size, then normalization; nothing else (app. B.3).
+    """Random-resized-crop to the model's size, then normalization (app. B.3).
 
     Attributes
     ----------
     size
-        Side of the result in pixels.
+        Side of the output in pixels.
     scale, ratio
-        Ranges of a crop's share of the area and of its aspect ratio.
+        Ranges of the crop's area (as a share of the image) and aspect ratio.
     mean, std
         Mean and standard deviation of pixels in [0, 1].
     """
@@ -37,11 +37,11 @@ class Augmentation:
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size). Differentiable."""
-        boxes = random_boxes(
+        boxes = draw_boxes(
             len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator
         )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
     def eval_transform(self, images: Tensor) -> Tensor:
-        """Resize and normalize images as a model sees them at test time. Differentiable."""
+        """Resize and normalize images (B, 3, H, W), as for evaluation. Differentiable."""
         return normalize(resize(images, self.size), self.mean, self.std)

@@ -1,17 +1,17 @@
-"""Files of published data sets: read from `data/`, or downloaded by torchvision's client."""
+"""Files of published data sets, in `data/` or downloaded with torchvision."""
 
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
 FOLDER = Path("data")
-PATIENCE_S = 30
+TIMEOUT_S = 30
 
 
 class MissingDataError(FileNotFoundError):
-    """A data set's file is not here and cannot be downloaded.
+    """A data set's file is missing and cannot be downloaded.
 
-    The message says which file to put where.
+    The message names the file and where to put it.
     """
 
 
@@ -22,9 +22,9 @@ class PublishedFile:
     Attributes
     ----------
     size
-        The size in words, for the message.
+        A text with its size, for messages.
     unpacked
-        The folder that may stand in for the file.
+        The unpacked folder, which may replace the file.
     """
 
     url: str
@@ -34,15 +34,19 @@ class PublishedFile:
     unpacked: str | None = None
 
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
-        """Return the path of the file. Downloads it if it is not in `folder`, and checks its md5.
-
-        Raises MissingDataError if the file is not there and cannot be downloaded, ValueError if the
-        file in `folder` is another or damaged.
+        """Return the path of the file, downloading it if it is not in `folder`. Checks its md5.
 
         Parameters
         ----------
         own_md5
-            The md5 of the user's own, repacked copy, which must be in `folder` already.
+            The md5 of the user's own, repacked copy, which must already be in `folder`.
+
+        Raises
+        ------
+        MissingDataError
+            If the file is missing and cannot be downloaded.
+        ValueError
+            If the file in `folder` is damaged or a different one.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -50,40 +54,40 @@ class PublishedFile:
         part = folder / f".{self.name}.part"  # an interrupted download leaves no `path`
         if own_md5 and not path.exists():
             raise MissingDataError(
-                f"{path} is not there. source.md5 says that it is a copy of your own: put it there, or make source.md5"
-                " null; the published file is then downloaded"
+                f"{path} is missing. source.md5 is set, so your own copy is expected: put it there, or set source.md5"
+                " to null to download the published file"
             )
         if not path.exists():
             try:
                 download_url(self.url, str(folder), part.name, self.md5)
             except (OSError, RuntimeError) as error:
                 part.unlink(missing_ok=True)
-                raise self.missing_file_error(folder) from error
+                raise self.make_missing_file_error(folder) from error
             part.replace(path)
         if not check_md5(str(path), own_md5 or self.md5):
-            raise self.damaged_file_error(path, own_md5)
+            raise self.make_damaged_file_error(path, own_md5)
         return path
 
-    def damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
-        """Return the error for a file that is neither the published one nor the user's own copy."""
+    def make_damaged_file_error(self, path: Path, own_md5: str | None = None) -> ValueError:
+        """Make the error for a file that is neither the published one nor the user's own copy."""
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
-            f"{path} is damaged or another file: its md5 is not {own_md5 or self.md5}. Put a whole copy in its place,"
-            f" from {self.url}; or move it elsewhere and run again: it is then downloaded. Or, if you repacked this"
-            f" copy, set source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
+            f"{path} is damaged or another file: its md5 is not {own_md5 or self.md5}. Replace it with a complete copy"
+            f" from {self.url}, or move it elsewhere and run again to download it. If you repacked this copy, set"
+            f" source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
         )
 
     def is_here(self, folder: Path = FOLDER) -> bool:
-        """Return whether the file, or its unpacked folder, is in `folder`; contents are not checked."""
+        """Return whether `folder` has the file or its unpacked folder. Does not check contents."""
         if (folder / self.name).exists():
             return True
         return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """Return the size of the download that `obtain` would begin; 0 if there is none, or if unknown.
+        """Return the size of the download that `obtain` would start; 0 if there is none or unknown.
 
-        Raises MissingDataError if the file is not here and its server does not answer.
+        Raises MissingDataError if the file is missing and its server does not respond.
         """
         if self.is_here(folder):
             return 0
@@ -93,13 +97,13 @@ class PublishedFile:
             self.url, method="HEAD", headers={"User-Agent": USER_AGENT}
         )
         try:
-            with urllib.request.urlopen(head_request, timeout=PATIENCE_S) as answer:
-                return int(answer.headers["Content-Length"] or 0)
+            with urllib.request.urlopen(head_request, timeout=TIMEOUT_S) as response:
+                return int(response.headers["Content-Length"] or 0)
         except OSError as error:
-            raise self.missing_file_error(folder) from error
+            raise self.make_missing_file_error(folder) from error
 
-    def missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
-        """Return the error for a file that is not in `folder` on a machine without a network."""
+    def make_missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
+        """Make the error for a file that is not in `folder` and cannot be downloaded."""
         return MissingDataError(
             f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"
             f" ({self.size}, md5 {self.md5}) and put it there as {folder / self.name}; nothing else is needed"

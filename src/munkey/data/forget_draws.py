@@ -1,7 +1,7 @@
-"""Draws of forget sets (sec. 4), once per data set, seed and rate, and forget sets from lists.
+"""Draw forget sets (sec. 4), once per data set, seed and rate, or take them from lists.
 
-Reading them is another module, `forget_sets`, so that a change here redraws forget sets but does
-not, say, extract keys again.
+They are read by another module, `forget_sets`, so that a change here redraws forget sets but does
+not, for example, extract keys again.
 """
 
 from collections import Counter
@@ -20,12 +20,12 @@ from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
 
-LEAST_GROUPS = 4  # so that pairs can cut a pool of them in three ways
-SEED = "{seed}"  # in the path of a list: a list for each seed
-COLUMNS = ("id", "file")  # of a CSV file: ids, or names of files
-SHOWN = 3  # entries that a message names
-MOST_APART = 0.005  # between the share of a list and the rate that tables name
-KNOBS = "forget.rates (of an audit's pool, audit.pool)"
+MIN_GROUPS = 4  # so that pairs can split a pool of them in three ways
+SEED = "{seed}"  # placeholder in the path of a list, if each seed has its own list
+COLUMNS = ("id", "file")  # columns of a CSV file: ids or file names
+MAX_LISTED = 3  # entries listed in a message
+MAX_RATE_DIFFERENCE = 0.005  # between a list's share and the rate in tables
+SETTING = "forget.rates (for an audit's pool, audit.pool)"
 
 
 def draw(
@@ -33,20 +33,20 @@ def draw(
 ) -> np.ndarray:
     """Draw round(rate * N) samples to forget. Returns their sorted ids.
 
-    Raises ValueError if the forget set would be empty, a whole class, or the whole set.
+    Raises ValueError if the forget set would be empty or contain a whole class.
 
     Parameters
     ----------
     ids, labels
         Ids and labels (N,) of the training samples.
     sampling
-        `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the
-        lower class).
+        `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the class
+        with the lower index).
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
         raise ValueError(
-            f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data"
+            f"{rate} of {len(ids)} training samples is {count}: change {SETTING} or add data"
         )
     if sampling == "uniform":
         forget_ids = generator.choice(ids, size=count, replace=False)
@@ -61,7 +61,7 @@ def draw(
     emptied_classes = np.setdiff1d(labels, retained_labels)
     if len(emptied_classes):
         raise ValueError(
-            f"{rate} of the samples leaves none of class {emptied_classes.tolist()} to retain: lower {KNOBS}"
+            f"{rate} of the samples leaves none of class {emptied_classes.tolist()} to retain: lower {SETTING}"
         )
     return np.sort(forget_ids)
 
@@ -72,9 +72,9 @@ class Groups(NamedTuple):
     Attributes
     ----------
     ids
-        (N,) ascending.
+        Sample ids (N,), ascending.
     names
-        (N,) the name of each sample's group, '' for a sample without one.
+        The name of each sample's group (N,); '' for a sample without one.
     """
 
     ids: np.ndarray
@@ -101,7 +101,7 @@ def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Grou
 
 
 def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
-    """Group samples by k-means on their keys (N, d), with about `size` samples in a cluster."""
+    """Group samples by k-means on their keys (N, d), with about `size` samples per cluster."""
     from sklearn.cluster import MiniBatchKMeans
 
     n_clusters = max(len(ids) // size, 2)
@@ -112,9 +112,9 @@ def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) 
 
 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
-    """Check that groups of these names exist. Returns the names of all groups, sorted.
+    """Check that groups with these names exist. Returns the names of all groups, sorted.
 
-    Raises ValueError for an unknown name; the message lists the known ones.
+    Raises ValueError, with a list of the known names, for an unknown name.
     """
     group_names = sorted(set(groups.names) - {""})
     for name in names:
@@ -124,7 +124,7 @@ def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
         if len(group_names) > 20:
             examples += f" and {len(group_names) - 20} more"
         raise ValueError(
-            f"forget.names: no sample is of {name!r}{did_you_mean(name, group_names)} There are {examples}"
+            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} There are {examples}"
         )
     return group_names
 
@@ -136,28 +136,31 @@ def draw_groups(
     names: Sequence[str] | None,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Draw whole groups to forget: the named ones, or random ones of about rate * N samples.
+    """Draw whole groups to forget: the named ones, or random ones with about rate * N samples.
 
-    Returns sorted ids.
-
-    Named groups and drawn classes may leave a class empty. Raises ValueError for an unknown name,
-    and if nothing or everything would be forgotten.
+    Returns sorted ids. A class may be left without samples.
 
     Parameters
     ----------
     labels
-        (N,) of the same samples.
+        Labels (N,) of the same samples.
+
+    Raises
+    ------
+    ValueError
+        If a name is unknown, no sample would be forgotten, or fewer than two classes would remain.
     """
     group_names = check_group_names(groups, names or ())
-    forget_names = list(names or ())
-    if not names:
+    if names:
+        forget_names = list(names)
+    else:
         forget_names = _draw_group_names(groups, group_names, rate * len(groups.ids), generator)
     is_forgotten = np.isin(groups.names, forget_names)
     if not is_forgotten.any() or len(set(labels[~is_forgotten].tolist())) < 2:
         raise ValueError(
-            f"{KNOBS} or forget.names: forgetting {is_forgotten.sum()} of {len(groups.ids)} samples,"
-            f" {len(forget_names)} of {len(group_names)} groups, leaves fewer than two classes, or"
-            " forgets none; some must stay"
+            f"{SETTING} or forget.names: forgetting {is_forgotten.sum()} of {len(groups.ids)} samples,"
+            f" {len(forget_names)} of {len(group_names)} groups, would forget nothing or leave fewer"
+            " than two classes"
         )
     return np.asarray(groups.ids[is_forgotten])
 
@@ -165,10 +168,7 @@ def draw_groups(
 def _draw_group_names(
     groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
 ) -> list[str]:
-    """Draw groups at random.
-
-    Each is taken if it brings the number of samples closer to the target.
-    """
+    """Draw groups at random, taking each that brings the sample count closer to the target."""
     names: list[str] = []
     count = 0
     for name in generator.permutation(np.array(group_names, dtype=object)):
@@ -185,11 +185,11 @@ def find_lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
     Parameters
     ----------
     ids
-        Samples that form whole groups.
+        Ids of samples that make up whole groups.
     """
     is_selected = np.isin(groups.ids, ids)
     selected_ids = groups.ids[is_selected]
-    # Ids ascend, so the first position of a name in `unique` is that of the group's lowest id.
+    # Ids are ascending, so a name's first position from `unique` is that of its lowest id.
     _, first_positions = np.unique(groups.names[is_selected].astype(str), return_index=True)
     return np.sort(selected_ids[first_positions])
 
@@ -197,7 +197,7 @@ def find_lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
 def draw_share(
     groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw a share of the samples of these groups. Returns their sorted ids.
+    """Draw a share of these groups' samples. Returns their sorted ids.
 
     Raises ValueError if the share is less than one sample, or for an unknown group.
     """
@@ -206,7 +206,8 @@ def draw_share(
     count = round(share * len(candidate_ids))
     if count == 0:
         raise ValueError(
-            f"forget.rates: {share} of {len(candidate_ids)} samples of {', '.join(names)} is none"
+            f"forget.rates: {share} of the {len(candidate_ids)} samples of {', '.join(names)} is"
+            " less than one"
         )
     return np.sort(generator.choice(candidate_ids, size=count, replace=False))
 
@@ -217,9 +218,9 @@ class Members(NamedTuple):
     Attributes
     ----------
     ids
-        (N,) ascending.
+        Sample ids (N,), ascending.
     labels
-        (N,).
+        Class indices (N,).
     """
 
     ids: np.ndarray
@@ -227,7 +228,7 @@ class Members(NamedTuple):
 
 
 def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
-    """Return the share of each sample's neighbors that have its label: (N,); 0 for one without neighbors.
+    """Compute the share of each sample's neighbors with its label: (N,); 0 without neighbors.
 
     Parameters
     ----------
@@ -245,97 +246,112 @@ def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
 def draw_by_difficulty(
     ids: np.ndarray, votes: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Select the round(rate * N) hardest, easiest, or medium samples. Returns their sorted ids.
+    """Select the round(rate * N) hardest, easiest or medium samples. Returns their sorted ids.
 
-    Raises ValueError as `draw`.
+    Raises ValueError if that is none or all of the samples.
 
     Parameters
     ----------
     sampling
-        `hard`, `easy`, or `medium`, those around the median.
+        `hard`, `easy`, or `medium` for those around the median.
     votes
-        (N,), the share of a sample's neighbors that have its class; ties are broken at random.
+        The share of each sample's neighbors with its class (N,). Ties are broken at random.
     """
     count = round(rate * len(ids))
     if not 0 < count < len(ids):
         raise ValueError(
-            f"{rate} of {len(ids)} training samples is {count}: change {KNOBS} or add data"
+            f"{rate} of {len(ids)} training samples is {count}: change {SETTING} or add data"
         )
-    # The hardest first. lexsort sorts by its last key, and breaks ties by the one before.
+    # Hardest first. lexsort sorts by its last key, and breaks ties by the previous key.
     order = np.lexsort((generator.random(len(votes)), votes))
     start = {"hard": 0, "medium": (len(ids) - count) // 2, "easy": len(ids) - count}[sampling]
     return np.sort(ids[order[start : start + count]])
 
 
 def draw_halves(
-    ids: np.ndarray, labels: np.ndarray, share: float, pool: Stage, pair: Stage
+    ids: np.ndarray, labels: np.ndarray, share: float, pool_stage: Stage, pair_stage: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a class-stratified pool of training samples and split it into two equal halves.
-
-    The split is random; the ids of each half are sorted. The pool is the same for every pair.
-    Raises ValueError in the same cases as `draw`.
+    """Draw a class-stratified pool of training samples and split it at random into two halves.
 
     Parameters
     ----------
     ids, labels
-        (N,) of the training samples.
-    pool, pair
-        The random sources of pool and halves.
+        Ids and labels (N,) of the training samples.
+    share
+        Size of the pool as a share of the samples.
+    pool_stage
+        The random stage of the pool. It is the same for all pairs.
+    pair_stage
+        The random stage of the split. Each pair has its own.
+
+    Returns
+    -------
+    first, second
+        The sorted ids of the two halves, which have the same size.
+
+    Raises
+    ------
+    ValueError
+        If `draw` cannot draw a stratified pool of this size.
     """
-    pool_ids = draw(ids, labels, share, "stratified", pool.numpy_generator())
-    shuffled_ids = pair.numpy_generator().permutation(drop_odd_one(pool_ids, pool))
+    pool_ids = draw(ids, labels, share, "stratified", pool_stage.numpy_generator())
+    shuffled_ids = pair_stage.numpy_generator().permutation(drop_odd_one(pool_ids, pool_stage))
     first, second = np.split(shuffled_ids, 2)
     return np.sort(first), np.sort(second)
 
 
 def draw_group_halves(
-    groups: Groups, labels: np.ndarray, share: float, pool: Stage, pair: Stage
+    groups: Groups, labels: np.ndarray, share: float, pool_stage: Stage, pair_stage: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a pool of whole groups, about `share` of the samples, and split it into halves.
+    """Draw a pool of whole groups, about `share` of the samples, and split it into two halves.
 
-    The pool is the same for every pair.
-
-    Half of the groups, by number and at random, are in each half; its ids are sorted. Raises
-    ValueError as `draw_groups`, and for fewer than four groups.
+    Each half gets half of the groups at random. Returns the sorted ids of both halves.
 
     Parameters
     ----------
     labels
-        (N,).
+        Class indices (N,) of the samples in `groups`.
+    pool_stage, pair_stage
+        The random stages of the pool and of the split, as for `draw_halves`.
+
+    Raises
+    ------
+    ValueError
+        If `draw_groups` cannot draw such a pool, or if the pool has fewer than four groups.
     """
-    pool_ids = draw_groups(groups, labels, share, None, pool.numpy_generator())
+    pool_ids = draw_groups(groups, labels, share, None, pool_stage.numpy_generator())
     names_in_pool = groups.names[np.isin(groups.ids, pool_ids)]
     pool_groups = np.array(sorted(set(names_in_pool)), dtype=object)
-    if len(pool_groups) < LEAST_GROUPS:
+    if len(pool_groups) < MIN_GROUPS:
         group_count = len(set(groups.names) - {""})
         raise ValueError(
             f"audit.pool = {share}: {len(pool_groups)} of {group_count} groups in training;"
-            f" an audit needs {LEAST_GROUPS}: raise it"
+            f" an audit needs {MIN_GROUPS}: raise it"
         )
-    shuffled_groups = pair.numpy_generator().permutation(pool_groups)
+    shuffled_groups = pair_stage.numpy_generator().permutation(pool_groups)
     first, second = np.array_split(shuffled_groups, 2)
     return groups.ids[np.isin(groups.names, first)], groups.ids[np.isin(groups.names, second)]
 
 
-def drop_odd_one(ids: np.ndarray, pool: Stage) -> np.ndarray:
-    """Drop a random id of a pool of odd size, so that all pairs divide the same samples."""
+def drop_odd_one(ids: np.ndarray, pool_stage: Stage) -> np.ndarray:
+    """Drop a random id from a pool of odd size, so that all pairs split the same samples."""
     if len(ids) % 2:
-        return np.delete(ids, (pool / "odd").numpy_generator().integers(len(ids)))
+        return np.delete(ids, (pool_stage / "odd").numpy_generator().integers(len(ids)))
     return ids
 
 
 def get_list_file(settings: ForgetSettings) -> str | None:
-    """Return the file that lists the forget set; None if `sampling` does not read it."""
+    """Return the file that lists the forget set; None if `sampling` is not `listed`."""
     return settings.file if settings.sampling == "listed" else None
 
 
 def get_list_path(file: str, seed: int) -> Path:
-    """Return the path of the list of a seed."""
+    """Return the path of a seed's list."""
     return Path(file.replace(SEED, str(seed)))
 
 
 def read_list(path: Path) -> list[int] | list[str]:
-    """Read a list of ids or file names: an .npy array, a column of a CSV file, or one a line.
+    """Read a list of ids or file names from an .npy array, a CSV column, or a text file's lines.
 
     Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
@@ -349,7 +365,7 @@ def read_list(path: Path) -> list[int] | list[str]:
             if line.strip():
                 entries.append(line.strip())
     if not entries:
-        raise ValueError(f"{path}: lists nothing")
+        raise ValueError(f"{path}: contains no entries")
     duplicates = []
     for entry, count in Counter(entries).items():
         if count > 1:
@@ -357,7 +373,7 @@ def read_list(path: Path) -> list[int] | list[str]:
     duplicates.sort()
     if duplicates:
         raise ValueError(
-            f"{path}: lists {len(duplicates)} entries twice, e.g. {duplicates[0]}; list each once"
+            f"{path}: lists {len(duplicates)} entries more than once, e.g. {duplicates[0]}; list each once"
         )
     if all(entry.isdecimal() for entry in entries):
         return [int(entry) for entry in entries]
@@ -367,59 +383,63 @@ def read_list(path: Path) -> list[int] | list[str]:
 def find_listed_ids(
     entries: list[int] | list[str], samples: Iterable[Mapping[str, str]], path: Path
 ) -> np.ndarray:
-    """Find the samples that a list names, all of which must be in training. Returns sorted ids.
+    """Find the ids of a list's entries, sorted. All of them must be training samples.
 
-    An entry may omit the first folders of a path if only one file ends in the rest. Raises
-    ValueError that names the unknown and ambiguous entries.
+    An entry may omit the first folders of a path if the rest is unambiguous.
 
     Parameters
     ----------
     entries
         As `read_list` returns them.
     samples
-        Lines of samples.csv: id, split and, for picture files, name.
+        Rows of samples.csv: id, split and, for picture files, name.
+
+    Raises
+    ------
+    ValueError
+        If entries are unknown, ambiguous, or not in training.
     """
-    lines = list(samples)
-    splits = {int(line["id"]): line["split"] for line in lines}
+    rows = list(samples)
+    splits = {int(row["id"]): row["split"] for row in rows}
     if isinstance(entries[0], int):
         ids = [int(entry) for entry in entries]
         unknown_ids = [sample_id for sample_id in ids if sample_id not in splits]
-        _refuse_entries(path, "ids that no sample has", unknown_ids)
+        _refuse_entries(path, "unknown ids", unknown_ids)
     else:
-        ids = _find_ids_of_files([str(entry) for entry in entries], lines, path)
+        ids = _find_ids_of_files([str(entry) for entry in entries], rows, path)
     not_in_training = []
     for entry, sample_id in zip(entries, ids, strict=True):
         if splits[sample_id] != "train":
             not_in_training.append(entry)
     _refuse_entries(
-        path, "samples that are not in training, so that no model learns them", not_in_training
+        path, "samples that are not in training, so no model learns them", not_in_training
     )
     return np.sort(np.array(ids, dtype=np.int64))
 
 
 def require_listed_share(path: Path, count: int, train_count: int, rate: float) -> None:
-    """Raise ValueError if the list's share of the training set is not the rate that tables name."""
+    """Raise ValueError if the list's share of the training set differs from the rate in tables."""
     share = count / train_count
-    if abs(share - rate) > MOST_APART:
+    if abs(share - rate) > MAX_RATE_DIFFERENCE:
         raise ValueError(
-            f"{path}: lists {count:,} of {train_count:,} training samples, but forget.rates = [{rate:g}], under which"
-            f" tables show it; write forget.rates: [{share:.4g}]"
+            f"{path}: lists {count:,} of {train_count:,} training samples, but forget.rates = [{rate:g}], which"
+            f" tables would show; write forget.rates: [{share:.4g}]"
         )
 
 
 def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path) -> list[int]:
-    """Find the samples of files that may lack the first folders of their paths."""
+    """Find the samples of files, whose paths may omit the first folders."""
     if "name" not in samples[0]:
         raise ValueError(
-            f"{path}: lists names of files, but the samples of this data set are not files; list ids"
+            f"{path}: lists file names, but this data set's samples are not files; list ids"
         )
-    # a/b/c.png is found as a/b/c.png, as b/c.png, and as c.png.
+    # a/b/c.png can be found as a/b/c.png, b/c.png or c.png.
     ids_by_ending: dict[str, list[int]] = {}
-    for line in samples:
-        parts = Path(line["name"]).parts
+    for row in samples:
+        parts = Path(row["name"]).parts
         for start in range(len(parts)):
             ending = "/".join(parts[start:])
-            ids_by_ending.setdefault(ending, []).append(int(line["id"]))
+            ids_by_ending.setdefault(ending, []).append(int(row["id"]))
     unknown = []
     ambiguous = []
     first_ids = {}
@@ -431,15 +451,15 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
         if len(ids) > 1:
             ambiguous.append(file)
         first_ids[file] = ids[0]
-    _refuse_entries(path, "files that no sample is", unknown)
-    _refuse_entries(path, "names that several files have (write more of the path)", ambiguous)
+    _refuse_entries(path, "unknown files", unknown)
+    _refuse_entries(path, "ambiguous names (write more of the path)", ambiguous)
     return list(first_ids.values())
 
 
 def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
-    """Raise ValueError if a list has wrong entries. what: the fault, for the message."""
+    """Raise ValueError if there are wrong entries. what: describes them in the message."""
     if entries:
-        examples = ", ".join(map(repr, entries[:SHOWN]))
+        examples = ", ".join(map(repr, entries[:MAX_LISTED]))
         raise ValueError(
             f"{path}: lists {len(entries):,} {what}, e.g. {examples}; correct the list"
         )
@@ -453,13 +473,13 @@ def _read_text(path: Path) -> str:
 
 
 def _read_column(path: Path) -> list[str]:
-    """Read the column of ids, or else that of file names, from a CSV file."""
+    """Read the column `id`, or else the column `file`, from a CSV file."""
     table = parse_table(path, _read_text(path))
     for name in COLUMNS:
         if name in table.names:
             position = table.names.index(name)
             return [cells[position] for _, cells in table.lines]
-    raise ValueError(f"{path}: has no column `id` or `file`; name one so")
+    raise ValueError(f"{path}: has no column `id` or `file`; rename one")
 
 
 def _read_npy(path: Path) -> list[str]:
@@ -471,5 +491,5 @@ def _read_npy(path: Path) -> list[str]:
     except ValueError:
         raise ValueError(f"{path}: is not an array of numbers or names") from None
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuU":
-        raise ValueError(f"{path}: must hold one row of whole numbers or names")
+        raise ValueError(f"{path}: must be a one-dimensional array of integers or names")
     return [str(entry) for entry in array.tolist()]

@@ -1,7 +1,4 @@
-"""Files of forget sets (sec. 4), which every method and both oracles share.
-
-They are drawn in `forget_draws`.
-"""
+"""Forget set files (sec. 4), which all methods and oracles share. `forget_draws` draws them."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,14 +11,14 @@ from munkey.data.prepared import Dataset
 
 
 class ForgetSplit(NamedTuple):
-    """Sorted ids of the retain set D_r and of the forget set D_f: together, the training split."""
+    """Sorted ids of the retain set D_r and the forget set D_f."""
 
     retain: np.ndarray
     forget: np.ndarray
 
 
 def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
-    """Write a forget set or a half of a pool.
+    """Write a forget set, or half of a pool.
 
     Parameters
     ----------
@@ -38,25 +35,25 @@ def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = N
 
 
 def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
-    """Read the unit of each id from files of halves; empty if they name no units."""
+    """Read the unit of each id from files of halves; empty if they have no column `unit`."""
     units = {}
     for path in paths:
-        for line in read_csv(path):
-            if "unit" in line:
-                units[int(line["id"])] = line["unit"]
+        for row in read_csv(path):
+            if "unit" in row:
+                units[int(row["id"])] = row["unit"]
     return units
 
 
 def read(path: str | Path | None) -> np.ndarray:
     """Read the sorted sample ids of a forget set: (M,) int64. Empty without a file.
 
-    Raises DamagedFileError if the file was changed since it was written, or lists nothing.
+    Raises DamagedFileError if the file was changed since it was written, or contains no ids.
     """
     if path is None:
         return np.array([], dtype=np.int64)
     ids = np.array([int(row["id"]) for row in read_csv(path)], dtype=np.int64)
     if not len(ids):
-        raise DamagedFileError(path, "lists no sample to forget")
+        raise DamagedFileError(path, "contains no sample to forget")
     return ids
 
 
@@ -68,9 +65,9 @@ def split(
     Parameters
     ----------
     path
-        The file of the forget set; without one, all samples are retained.
+        The forget set file; without one, all samples are retained.
     absent
-        In an audit, the file of the samples that the model never saw. They are in neither set.
+        In an audit, the file of samples that the model never saw. They are in neither set.
     """
     forget_ids = read(path)
     excluded_ids = np.union1d(forget_ids, read(absent))

@@ -1,4 +1,4 @@
-"""Labeled images of a set of samples, from which training and prediction draw batches."""
+"""Sets of labeled images, which training and prediction read in batches."""
 
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
@@ -55,14 +55,14 @@ class ImageSet:
     Raises
     ------
     IndexError
-        By ``batch``, for a position of N or more.
+        If ``batch`` gets a position of N or more.
 
     Notes
     -----
-    Pixels are 0 to 255 in storage and float32 in [0, 1] in a batch, not normalized. The set never
-    changes: ``dataclasses.replace`` makes a relabeled set or a subset. ``image_set`` makes one from a
-    data set in ``results/NAME/data`` and ids. A method gets them as ``request.retain``, ``.forget``
-    and ``.val``.
+    Pixels are 0 to 255 in storage and float32 in [0, 1] in a batch, not normalized. The set is
+    immutable: ``dataclasses.replace`` makes a relabeled set or a subset. ``image_set`` makes one
+    from a data set in ``results/NAME/data`` and ids. Methods get their samples as image sets:
+    ``request.retain``, ``.forget`` and ``.val``.
 
     Examples
     --------
@@ -75,7 +75,7 @@ class ImageSet:
     >>> images.shape, images.max().item(), labels.tolist()
     (torch.Size([2, 3, 8, 8]), 1.0, [0, 1])
 
-    The samples of class 1, as a set of their own:
+    Select the samples of class 1:
 
     >>> keep = samples.labels == 1
     >>> subset = replace(
@@ -111,11 +111,11 @@ class ImageSet:
         positions = index.numpy()
         rows = self.rows[positions]
         labels = to_device(torch.from_numpy(self.labels[positions]), device)
-        if isinstance(self.images, Tensor):  # on the device already
+        if isinstance(self.images, Tensor):  # already on the device
             images = self.images[to_device(torch.from_numpy(rows), device)]
         else:
             images = torch.from_numpy(np.ascontiguousarray(self.images[rows]))
-            images = to_device(images, device)  # transfer uint8: a quarter of the bytes of float32
+            images = to_device(images, device)  # as uint8, a quarter of the bytes of float32
         return LabeledImages(to_unit_range(images), labels)
 
 
@@ -146,7 +146,7 @@ class TensorSet:
 
 @dataclass(frozen=True)
 class JoinedSet:
-    """Several sets read as one: positions count through the first set, then the second, …"""
+    """The concatenation of several sets: positions of the first set come first, and so on."""
 
     parts: tuple[LabeledSet, ...]
 
@@ -154,7 +154,7 @@ class JoinedSet:
         return sum(len(part) for part in self.parts)
 
     def batch(self, index: Tensor, device: str) -> LabeledImages:
-        """Return the images at the positions `index` (B,), in its order, on the device."""
+        """Return the images at the positions `index` (B,), in this order, on the device."""
         positions = []  # in `index`, part by part
         images = []
         labels = []
@@ -174,7 +174,7 @@ class JoinedSet:
 
 
 def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
-    """Return the labeled images of the samples `ids` (sorted).
+    """Make the image set of samples with these sorted ids.
 
     Raises KeyError for an id that is not in the data set.
     """
@@ -201,9 +201,9 @@ def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> Imag
 
 
 def upload(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
-    """Copy the images of these samples, and no others, to a tensor on the device.
+    """Copy only these samples' images to a tensor on the device.
 
-    Copies `block` images at a time, to bound the memory of the host.
+    Copies `block` images at a time, to limit host memory.
     """
     images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
     for start in range(0, len(samples), block):
@@ -214,5 +214,5 @@ def upload(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
 
 
 def to_unit_range(images: Tensor) -> Tensor:
-    """(B, H, W, 3) uint8 -> (B, 3, H, W) float32 in [0, 1]."""
+    """Convert (B, H, W, 3) uint8 to (B, 3, H, W) float32 in [0, 1]."""
     return images.permute(0, 3, 1, 2).float().div_(255)

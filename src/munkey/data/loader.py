@@ -1,4 +1,4 @@
-"""The batches of an epoch. On a GPU, the next batches are copied while one is computed."""
+"""Loader of an epoch's batches. On a GPU, the next batches are copied during computation."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ class Loader:
         The positions of each batch in `samples`.
     """
 
-    AHEAD = 2  # batches on the GPU before they are needed
+    AHEAD = 2  # batches copied to the GPU in advance
 
     def __init__(self, samples: LabeledSet, indices: Sequence[Tensor], device: str) -> None:
         self.samples = samples
@@ -62,7 +62,7 @@ class Loader:
         return map(self._read, self.indices)
 
     def _prefetch(self) -> Iterator[Batch]:
-        """Yield the batches. Each is copied to the GPU on a separate stream, ahead of its use."""
+        """Yield the batches, each copied in advance to the GPU on a separate stream."""
         stream = gpu.CopyStream()
 
         def start_copy(index: Tensor) -> tuple[Batch, gpu.Arrival]:
@@ -80,7 +80,7 @@ class Loader:
 def prefetch(
     make: Callable[[ItemT], ResultT], items: Sequence[ItemT], count: int
 ) -> Iterator[ResultT]:
-    """Yield `make(item)` for each item, in order, while a thread computes up to `count` ahead."""
+    """Yield `make(item)` for each item, in order. A thread computes up to `count` items ahead."""
     with ThreadPoolExecutor(1) as thread:
         futures: deque[Future[ResultT]] = deque()
         for item in items:

@@ -1,4 +1,4 @@
-"""Picture files of any format, size and color mode as RGB arrays."""
+"""Read picture files of any format, size and color mode as RGB arrays."""
 
 import os
 import stat
@@ -14,19 +14,19 @@ from munkey.core.console import pluralize, progress, warn
 from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
-    MOST_PIXELS,
+    MAX_PIXELS,
     DecodedPicture,
     PictureLimits,
     RefusedPictureError,
-    dim_warning,
-    unit_to_uint8,
+    convert_unit_to_uint8,
+    format_dim_warning,
 )
 from munkey.data.source import SourceError, escape_undecodable, reraise_as_source_error
 
 BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
-LIMITS = PictureLimits(pixels=MOST_PIXELS)
-# A NAS and a Mac put these beside pictures: thumbnails, and halves of files.
-BESIDE = ("@eaDir", "__MACOSX")
+LIMITS = PictureLimits(pixels=MAX_PIXELS)
+# Folders that a NAS or macOS adds next to pictures, for thumbnails and resource forks.
+IGNORED_FOLDERS = ("@eaDir", "__MACOSX")
 
 
 def decode(
@@ -37,7 +37,7 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    Warns of 16-bit gray that becomes nearly black. Raises SourceError at the end, which lists every
+    Warns about 16-bit gray that becomes nearly black. Raises SourceError at the end, with every
     file that cannot be read or, without a `size`, differs in size from the first.
 
     Parameters
@@ -74,7 +74,7 @@ def decode(
     if block:
         yield np.stack(block)
     if white is None:
-        warning = dim_warning(brightest, "source.white")
+        warning = format_dim_warning(brightest, "source.white")
         if warning:
             warn(f"WARNING: {warning}")
 
@@ -84,11 +84,11 @@ def are_readable(
 ) -> list[bool]:
     """Return whether each picture file can be read.
 
-    Decodes all, and warns of the others with the reasons.
+    Decodes all files, and warns about those that cannot be read, with the reasons.
     """
     faults: list[str] = []
     is_readable: list[bool] = []
-    for name in progress(names, "pictures looked at", "pictures"):
+    for name in progress(names, "pictures checked", "pictures"):
         try:
             _read(name, open_file, None, white)
         except SourceError as error:
@@ -122,7 +122,7 @@ def _read(
 def open_regular_file(path: str | Path) -> IO[bytes]:
     """Open a regular file.
 
-    Raises OSError for anything else: opening a pipe would wait for a process that writes to it.
+    Raises OSError for anything else, because opening a pipe would wait for a writer.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -134,7 +134,7 @@ def open_regular_file(path: str | Path) -> IO[bytes]:
 def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """Convert (n, H, W[, 1 or 3]) uint8, or floats in [0, 1], to (n, H, W, 3) uint8.
 
-    Raises SourceError for NaN and for values out of range.
+    Raises SourceError for NaN and values out of range.
 
     Parameters
     ----------
@@ -142,7 +142,7 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
         The number of the first image, for messages.
     """
     if np.issubdtype(images.dtype, np.floating):
-        images = _floats_to_uint8(images, name, first)
+        images = _convert_floats_to_uint8(images, name, first)
     if images.ndim == 3:
         images = images[..., None]
     if images.shape[-1] == 1:
@@ -150,7 +150,7 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     return images
 
 
-def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
+def _convert_floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
     """Convert images (n, ...) of floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
     faults = []
     for number, image in enumerate(images, start=first):
@@ -159,31 +159,31 @@ def _floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
     if faults:
         raise SourceError(name, faults)
     try:
-        return unit_to_uint8(images)
+        return convert_unit_to_uint8(images)
     except ValueError as error:
         raise SourceError(name, [f"{name}: {error}"]) from error
 
 
 def is_picture_name(name: str) -> bool:
-    """Return whether a file name has the extension of a format that is read."""
+    """Return whether a file name has the extension of a supported format."""
     from PIL import Image
 
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
 
 
-def skipped_files_warning(paths: Sequence[Path]) -> str:
-    """Return the warning about files that are not pictures: how many of each extension."""
-    kinds = Counter(_file_kind(path) for path in paths)
+def format_skipped_files_warning(paths: Sequence[Path]) -> str:
+    """Format a warning about files that are not pictures, with their number by extension."""
+    kinds = Counter(_get_file_kind(path) for path in paths)
     counts = ", ".join(f"{count:,} {kind}" for kind, count in kinds.most_common())
     sentence = (
-        f"left out {pluralize(len(paths), 'file')} beside the pictures: {counts}; e.g. {paths[0]}"
+        f"skipped {pluralize(len(paths), 'file')} next to the pictures: {counts}; e.g. {paths[0]}"
     )
     return escape_undecodable(f"{sentence}. Pictures may be {', '.join(FORMATS)}")
 
 
-def _file_kind(path: Path) -> str:
-    if path.name in BESIDE:
+def _get_file_kind(path: Path) -> str:
+    if path.name in IGNORED_FOLDERS:
         return f"{path.name} (folder)"
     if path.exists() and not path.is_file():
-        return "no plain file"
-    return path.suffix.lower() or "without an ending"
+        return "special file"
+    return path.suffix.lower() or "without extension"

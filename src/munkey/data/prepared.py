@@ -1,7 +1,7 @@
-"""The prepared form of a data set, which every later stage reads.
+"""The prepared form of a data set, which all later stages read.
 
-A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped when it is read), `samples.csv` (id,
-split, label, for picture files name and, where they are known, unit) and `classes.json`.
+It is a folder with `images.npy` (uint8, N x H x W x 3, read as a memory map), `samples.csv` (id,
+split, label, the name of picture files, and the unit if known) and `classes.json`.
 """
 
 import hashlib
@@ -21,20 +21,20 @@ from munkey.core.files import (
     write_json,
 )
 from munkey.core.ids import find_rows
-from munkey.data.intake.copies import conflicting_copies_warning
-from munkey.data.intake.unit_names import large_units_warning, unit_names
+from munkey.data.intake.copies import format_conflicting_copies_warning
+from munkey.data.intake.unit_names import format_large_units_warning, unit_names
 from munkey.data.source import SPLITS, Source, SourceError, find_image_faults
 
-WAYS_OUT = (
-    "Three ways out: add images; leave such classes out (source.only names those to be used); or divide the images"
-    " otherwise (source.split, or splits of your own: docs/data.md)"
+FEW_IMAGES_ADVICE = (
+    "Add images; omit such classes (source.only lists the classes to use); or split the images"
+    " differently (source.split, or your own splits: docs/data.md)"
 )
-MOST_CLASSES = 25_000  # ImageNet-21k has 21,841
+MAX_CLASSES = 25_000  # ImageNet-21k has 21,841
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A prepared data set. The ids ascend; row i of every array belongs to ids[i].
+    """A prepared data set. The ids are ascending, and row i of every array belongs to ids[i].
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Dataset:
     splits
         (N,) str.
     units
-        The person, lesion, … of each sample, None if unknown; None for a data set without
+        The person, lesion, … of each sample, or None if unknown. None for a data set without
         units.
     """
 
@@ -57,11 +57,11 @@ class Dataset:
     units: tuple[str | None, ...] | None = None
 
     def get_ids(self, split: str) -> np.ndarray:
-        """Sorted sample ids of a split."""
+        """Return the sorted sample ids of a split."""
         return self.ids[self.splits == split]
 
     def rows(self, ids: np.ndarray) -> np.ndarray:
-        """Row numbers of sample ids. Raises KeyError for an id that is not in the data set."""
+        """Return the row numbers of sample ids. Raises KeyError for an unknown id."""
         return find_rows(self.ids, ids)
 
 
@@ -75,16 +75,16 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    Raises SourceError that lists everything wrong with the source. Reports a warning with the
-    number of images that occur in two splits, because no test can tell whether those are forgotten.
-    A killed process leaves no file that looks complete.
+    Raises SourceError with all faults of the source. Reports a warning with the number of images
+    that occur in two splits, because no test can show whether those are forgotten. A killed process
+    leaves no file that looks complete.
 
     Parameters
     ----------
     min_train
-        The fewest training samples with which enough neighbors remain after forgetting.
+        Minimum number of training samples, so that enough neighbors remain after forgetting.
     max_train
-        The most training samples that the head can be fitted to.
+        Maximum number of training samples that the head can be fitted to.
     """
     folder = Path(folder)
     if source.units is not None:
@@ -93,7 +93,7 @@ def prepare(
     if faults:
         faults += find_image_faults(source.blocks())
         raise SourceError("the data set cannot be used", faults)
-    # A preparation that was killed may have left up to 15 GB in a temporary file.
+    # A killed preparation may have left up to 15 GB in a temporary file.
     for leftover in folder.glob(".images.npy.*.npy"):
         leftover.unlink()
     with atomic_with_checksum(folder / "images.npy") as temporary:
@@ -105,25 +105,25 @@ def prepare(
 
 
 def _find_suspicious_samples(source: Source, digests: np.ndarray) -> list[str]:
-    """Return warnings about copies of images and about large units, which may be mistakes."""
+    """Make warnings about copies of images and large units, which may be mistakes."""
     names = source.names or [f"image {number}" for number in range(len(digests))]
     classes = [source.classes[label] for label in source.labels.tolist()]
     contents = digests.tolist()
-    warnings = [conflicting_copies_warning(contents, classes, "class", names)]
+    warnings = [format_conflicting_copies_warning(contents, classes, "class", names)]
     if source.units is not None:
-        warnings.append(conflicting_copies_warning(contents, source.units, "unit", names))
-        warnings.append(large_units_warning(source.units))
+        warnings.append(format_conflicting_copies_warning(contents, source.units, "unit", names))
+        warnings.append(format_large_units_warning(source.units))
     duplicates = _count_duplicates_across_splits(digests, source.splits)
     if duplicates:
         warnings.append(
-            f"{duplicates} images of val or test occur in another split too, pixel by pixel:"
-            " they say nothing about forgetting"
+            f"{duplicates} images of val or test also occur in another split, pixel by pixel:"
+            " they show nothing about forgetting"
         )
     return [warning for warning in warnings if warning]
 
 
 def _make_sample_rows(source: Source) -> list[dict[str, object]]:
-    """Return the rows of samples.csv."""
+    """Make the rows of samples.csv."""
     rows = []
     for position, label in enumerate(source.labels.tolist()):
         row: dict[str, object] = {
@@ -140,16 +140,16 @@ def _make_sample_rows(source: Source) -> list[dict[str, object]]:
 
 
 def load(folder: str | Path) -> Dataset:
-    """Open a prepared data set, checked in full, without keeping its images in memory.
+    """Check and open a prepared data set, with its images memory-mapped.
 
-    Raises DamagedFileError.
+    Raises DamagedFileError if a file was changed or the files are inconsistent.
     """
     folder = Path(folder)
     samples = read_csv(folder / "samples.csv")
     images = map_npy(folder / "images.npy")
     if len(images) != len(samples):
         raise DamagedFileError(
-            folder / "images.npy", f"holds {len(images)} images, samples.csv {len(samples)}"
+            folder / "images.npy", f"has {len(images)} images, but samples.csv has {len(samples)}"
         )
     units = None
     if "unit" in samples[0]:
@@ -165,19 +165,19 @@ def load(folder: str | Path) -> Dataset:
 
 
 def _find_label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
-    """Return faults in the labels and splits of a source."""
+    """Find faults in the labels and splits of a source."""
     labels = source.labels
     splits = source.splits
     classes = source.classes
     if len(labels) != len(splits):
         raise ValueError(f"{len(labels)} labels and {len(splits)} splits: must be equal in number")
-    if len(classes) > MOST_CLASSES:
+    if len(classes) > MAX_CLASSES:
         return [
-            f"{len(classes):,} classes are too many, {MOST_CLASSES:,} may be: are the labels classes at all?"
+            f"{len(classes):,} classes, but at most {MAX_CLASSES:,} are allowed: are the labels really classes?"
         ]
     if len(classes) == 1:
         return [
-            f"one class, {classes[0]!r}, is nothing to learn: is source.path the folder of the classes' folders?"
+            f"only one class, {classes[0]!r}: is source.path the folder that contains the class folders?"
         ]
     faults = []
     split_names = set(splits.tolist())
@@ -185,7 +185,7 @@ def _find_label_faults(source: Source, min_train: int, max_train: int | None) ->
         faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(split_names))}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
         faults.append(
-            f"labels run from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
+            f"labels range from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
             f" numbered 0 to {len(classes) - 1} without gaps"
         )
     if not faults:
@@ -201,14 +201,14 @@ def _find_label_faults(source: Source, min_train: int, max_train: int | None) ->
         )
     if max_train is not None and count > max_train:
         faults.append(
-            f"{count:,} training samples; the head that munkey.head names takes at most"
-            f" {max_train:,}: set it to lda"
+            f"{count:,} training samples; the head in munkey.head takes at most {max_train:,}: set it"
+            " to lda"
         )
     return faults
 
 
 def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[str]) -> list[str]:
-    """Return faults: classes without an image in some split. The first one also says what to do."""
+    """Find classes without an image in some split. The first fault also says what to do."""
     faults = []
     for label, name in enumerate(classes):
         splits_of_class = splits[labels == label]
@@ -218,10 +218,10 @@ def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[
         elif missing_splits:
             count = pluralize(len(splits_of_class), "image")
             faults.append(
-                f"no image of class {name!r} in split {' and '.join(missing_splits)}: it has {count} in all"
+                f"no image of class {name!r} in split {' and '.join(missing_splits)}: it has {count} in total"
             )
     if faults:
-        faults[0] += f". {WAYS_OUT}"
+        faults[0] += f". {FEW_IMAGES_ADVICE}"
     return faults
 
 
@@ -235,10 +235,10 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
             is_rgb = block.dtype == np.uint8 and block.ndim == 4 and block.shape[-1] == 3
             if not is_rgb or shape not in (None, block.shape[1:]):
                 raise ValueError(
-                    f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}; all alike"
+                    f"all images must be (H, W, 3) uint8 of one size, not {block.shape} {block.dtype}"
                 )
             if shape is None:
-                # The size of the images is known from the first block, their number from the labels.
+                # The first block determines the images' size, and the labels their number.
                 shape = block.shape[1:]
                 header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
                 np.lib.format.write_array_header_1_0(file, header)
@@ -253,7 +253,7 @@ def _write_images(source: Source, path: Path) -> np.ndarray:
 
 
 def _count_duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
-    """Count the images of val that occur in train, and those of test that occur in train or val."""
+    """Count images of val that occur in train, and images of test that occur in train or val."""
     earlier_digests: set[bytes] = set()
     duplicates = 0
     for split in SPLITS:

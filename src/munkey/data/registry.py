@@ -24,11 +24,11 @@ class DatasetEntry:
     Attributes
     ----------
     needs_path
-        Whether source.path is a file or a folder; None if the data set is not the user's own.
+        Whether source.path is a file or a folder; None for published data sets.
     folder
         The unpacked data set, used without a checksum.
     archive
-        Returns the file to download; called only if needed, because it imports heavy libraries.
+        Returns the file to download. Called only if needed, because it imports heavy libraries.
     more
         Returns further files that the file at source.path refers to.
     """
@@ -43,11 +43,11 @@ class DatasetEntry:
 
     @property
     def train(self) -> int | None:
-        """The number of training samples, if it is known before the data set is read."""
+        """Number of training samples, if known before the data set is read."""
         return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> list[Path]:
-        """Return the files or the folder of a data set without a published checksum."""
+        """List the files or the folder of a data set without a published checksum."""
         if self.needs_path and settings.path:
             return [Path(settings.path), *self.more(Path(settings.path))]
         return [self.folder] if self.folder else []
@@ -57,9 +57,9 @@ DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 
 
 def find_reader(dataset: str, settings: SourceSettings) -> DatasetEntry:
-    """Find the reader of a data set: source.reader, or the one with its name.
+    """Find the reader of a data set: source.reader, or the one with the data set's name.
 
-    Raises KeyError that lists valid names.
+    Raises KeyError, with a list of valid names, for an unknown name.
     """
     return DATASETS[settings.reader or dataset]
 
@@ -77,7 +77,7 @@ def dataset(
     Parameters
     ----------
     description
-        One line for the table of data sets.
+        A short description for the table of data sets.
     """
 
     def register(load: Reader) -> Reader:

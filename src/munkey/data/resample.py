@@ -1,8 +1,7 @@
-"""Batched cropping, resizing and normalizing, and the boxes of random-resized-crop.
+"""Batched cropping, resizing and normalization, and the boxes of random-resized-crop.
 
-One resampling serves all of them: the crop box of each image becomes two small weight matrices
-(antialiased bilinear, as in torchvision and Pillow), so that a batch with a different box per image
-is two batched matrix products on any device.
+Each crop box is converted to two small weight matrices (antialiased bilinear, as in torchvision and
+Pillow), so a batch with a different box per image takes two batched matrix products on any device.
 """
 
 import math
@@ -13,13 +12,13 @@ from torch import Tensor
 from munkey.core.device import to_device
 from munkey.core.gpu import autocast
 
-DRAWS = 10  # boxes drawn for an image before the central one is taken, as in torchvision
+DRAWS = 10  # boxes drawn per image before falling back to the central one, as in torchvision
 
 
 def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Cut a box out of each image and resize it to size x size.
+    """Crop a box from each image and resize it to size x size.
 
-    Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` box by box.
+    Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` for each box.
 
     Parameters
     ----------
@@ -29,9 +28,9 @@ def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
         (B, 4) integers (top, left, height, width) inside the image.
     """
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
-    rows = _resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
-    columns = _resampling_weights(left, width, images.shape[3], size)  # (B, size, W)
-    with autocast(torch.float32, images.device.type):  # bfloat16 has fewer digits than a pixel
+    rows = _compute_resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
+    columns = _compute_resampling_weights(left, width, images.shape[3], size)  # (B, size, W)
+    with autocast(torch.float32, images.device.type):  # bfloat16 has less precision than a pixel
         return rows[:, None] @ images @ columns[:, None].mT
 
 
@@ -47,7 +46,7 @@ def normalize(images: Tensor, mean: float, std: float) -> Tensor:
     return (images - mean) / std
 
 
-def random_boxes(
+def draw_boxes(
     count: int,
     height: int,
     width: int,
@@ -55,16 +54,17 @@ def random_boxes(
     ratio: list[float],
     generator: torch.Generator,
 ) -> Tensor:
-    """Crop boxes of random-resized-crop, distributed as torchvision's `RandomResizedCrop`.
+    """Draw the boxes of random-resized-crop, distributed as in torchvision's `RandomResizedCrop`.
 
-    An image gets the first of its draws that fits, or else the largest central crop within `ratio`.
+    Each image gets the first of its draws that lies within the image, or else the largest central
+    crop within `ratio`.
 
     Returns (count, 4) int64: top, left, height, width.
 
     Parameters
     ----------
     scale
-        Range of the share of the area.
+        Range of the box area, as a share of the image.
     ratio
         Range of the aspect ratio, drawn log-uniformly.
     """
@@ -83,25 +83,27 @@ def random_boxes(
     top = (torch.rand(count, generator=generator) * (height - h + 1)).long()
     left = (torch.rand(count, generator=generator) * (width - w + 1)).long()
     boxes = torch.stack([top, left, h, w], dim=1)
-    return torch.where(fits.any(dim=1, keepdim=True), boxes, _central_box(height, width, ratio))
+    return torch.where(
+        fits.any(dim=1, keepdim=True), boxes, _make_central_box(height, width, ratio)
+    )
 
 
-def _central_box(height: int, width: int, ratio: list[float]) -> Tensor:
+def _make_central_box(height: int, width: int, ratio: list[float]) -> Tensor:
     """Return (top, left, height, width) of the largest central box within the aspect ratios."""
     h = height
     w = width
-    if width / height < ratio[0]:
+    if width / height < ratio[0]:  # the image is too narrow
         h = round(width / ratio[0])
-    elif width / height > ratio[1]:
+    elif width / height > ratio[1]:  # the image is too wide
         w = round(height * ratio[1])
     return torch.tensor([(height - h) // 2, (width - w) // 2, h, w])
 
 
-def _resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
+def _compute_resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
     """Return weights (B, size, extent) that resample [start, start + length) of an axis to `size`.
 
-    The filter is a triangle around the center of each output pixel. It is as wide as an output pixel,
-    or as an input pixel where the image is enlarged.
+    The filter is a triangle centered on each output pixel. Its half-width is one output pixel, or
+    one input pixel if the image is enlarged.
     """
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]

@@ -1,4 +1,4 @@
-"""How large the published data sets are, and how much of one is used."""
+"""Sizes of the published data sets, and limits on the images of each class."""
 
 from typing import NamedTuple
 
@@ -6,7 +6,7 @@ from munkey.settings import SourceSettings
 
 
 class Size(NamedTuple):
-    """Images in each split, side of a stored picture in pixels, classes."""
+    """Number of images in each split, side of a stored picture in pixels, number of classes."""
 
     train: int
     val: int
@@ -36,7 +36,7 @@ SIZES = {  # by the name of the data set
 
 
 def get_class_limit(settings: SourceSettings, split: str) -> int | None:
-    """Return the most images of each class in a split, by source.limit_per_class; None: all."""
+    """Return the most images per class in a split (source.limit_per_class), or None."""
     if not isinstance(settings.limit_per_class, dict):
         return settings.limit_per_class
     limits: dict[str, int] = dict(settings.limit_per_class.items())

@@ -1,4 +1,4 @@
-"""What a data set's reader returns: images in blocks, with labels, splits and class names."""
+"""The result of a data set's reader: images in blocks, with labels, splits and class names."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -9,34 +9,34 @@ import numpy as np
 from munkey.core.console import progress
 
 SPLITS = ("train", "val", "test")
-FIRST = 20  # faults that a message names
+MAX_LISTED = 20  # faults listed in a message
 
 
 class SourceError(ValueError):
-    """A data set cannot be used as it is.
+    """A data set cannot be used.
 
-    The message shows the first faults, `faults` holds all of them.
+    The message lists the first faults, and `faults` all of them.
     """
 
     def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.faults = list(faults)
         plural = "" if len(faults) == 1 else "s"
         lines = [f"{what}: {len(faults)} fault{plural}"]
-        for fault in faults[:FIRST]:
+        for fault in faults[:MAX_LISTED]:
             lines.append(f"  - {fault}")
-        if len(faults) > FIRST:
-            lines.append(f"  - ... and {len(faults) - FIRST} more")
+        if len(faults) > MAX_LISTED:
+            lines.append(f"  - ... and {len(faults) - MAX_LISTED} more")
         super().__init__(escape_undecodable("\n".join(lines)))
 
 
 def escape_undecodable(name: str) -> str:
-    """Escape the bytes of a file name that are not UTF-8, as in caf\\xe9.png, so that it can be printed."""
+    """Escape bytes that are not UTF-8 in a file name, as in caf\\xe9.png, to make it printable."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 @contextmanager
 def reraise_as_source_error(name: str) -> Iterator[None]:
-    """Turn any error of a library that reads a foreign file into a SourceError with its name."""
+    """Convert any error from a library that reads a file to a SourceError with the file's name."""
     try:
         yield
     except SourceError:
@@ -48,7 +48,7 @@ def reraise_as_source_error(name: str) -> Iterator[None]:
 
 
 def number_classes(labels: np.ndarray) -> list[str]:
-    """Numbers as names of classes that have none, one for each different label."""
+    """Return numbers as class names, one for each distinct label."""
     return [str(number) for number in range(len(np.unique(labels)))]
 
 
@@ -59,16 +59,15 @@ class Source:
     Attributes
     ----------
     images
-        (N, H, W, 3) uint8, or blocks of them that are read once and in order, so that they need
-        not fit in memory.
+        (N, H, W, 3) uint8, or an iterable of blocks, which is read once and may exceed memory.
     labels
         (N,) integers below len(classes).
     splits
-        (N,) names out of SPLITS.
+        (N,) names from SPLITS.
     names
-        The files that the images came from, if there are any.
+        The source files of the images, if any.
     units
-        The person, lesion, … of each sample, None if unknown.
+        The person, lesion, … of each sample, or None if unknown.
     """
 
     images: np.ndarray | Iterable[np.ndarray]
@@ -83,14 +82,14 @@ class Source:
         return [self.images] if isinstance(self.images, np.ndarray) else self.images
 
     def with_progress(self) -> "Source":
-        """Return the same source, which prints its progress while its blocks are read."""
+        """Return a source that prints progress while its blocks are read."""
         if isinstance(self.images, np.ndarray):
             return self
         return replace(self, images=progress(self.images, "block", "blocks"))
 
 
 def find_image_faults(blocks: Iterable[np.ndarray]) -> list[str]:
-    """Find the faults of a source's images. Reads all of them and keeps none."""
+    """Find the faults of a source's images, by reading all of them."""
     try:
         for _ in blocks:
             pass

@@ -1,4 +1,4 @@
-"""Settings of any data set: fewer samples, another size, names of classes, faults in a copy."""
+"""Settings for any data set: class names, fewer samples, another size, altered samples."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,16 +18,14 @@ from munkey.settings import AlterSettings, SourceSettings
 TextT = TypeVar("TextT", str, str | None)
 # The unit of altered samples, and of the test samples that show whether forgetting corrected them.
 ALTERED = "altered"
-PATCH = 3 / 32  # side of the patch as a share of the picture's
-BRIGHTER = 1.15  # factor of the pixels of a near-duplicate
+PATCH = 3 / 32  # side of the patch, relative to the picture's side
+BRIGHTNESS = 1.15  # brightness factor of a near-duplicate
 
 
 def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     """Apply source.classes, only, limit_per_class, val_from and storage_size.
 
-    Images still come in blocks.
-
-    Raises SourceError if the classes cannot be given these names, or if one does not exist.
+    Raises SourceError if the class names do not match the source, or source.units is not supported.
     """
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
@@ -37,7 +35,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     if settings.units is not None and source.units is None:
         raise SourceError(
             "source.units",
-            ["is for folders of pictures alone: this data set has no paths to look in"],
+            ["is only for folders of pictures: this data set has no paths to search"],
         )
     if settings.limit_per_class is not None:
         limits = {split: get_class_limit(settings, split) for split in SPLITS}
@@ -50,24 +48,24 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
 
 
 def _check_class_names(numbers: list[str], names: list[str]) -> None:
-    """Raise SourceError unless the classes are numbers, as many as there are names."""
+    """Raise SourceError unless the classes are numbers, and there is one name for each."""
     if not all(number.isdecimal() for number in numbers):
         raise SourceError(
             "source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"]
         )
     if len(numbers) != len(names):
         raise SourceError(
-            "source.classes", [f"names {len(names)} classes, but there are {len(numbers)} labels"]
+            "source.classes", [f"lists {len(names)} classes, but there are {len(numbers)} labels"]
         )
 
 
 def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
-    """Keep the first samples of each class in each split, in their order.
+    """Keep the first samples of each class in each split.
 
     Parameters
     ----------
     limits
-        How many, by split; None: all.
+        Number of samples by split; None keeps all.
     """
     import pandas as pd
 
@@ -79,13 +77,14 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
 
 
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
-    """Make a part of the training samples val, and the source's own val test.
+    """Draw val from the training samples; the source's own val becomes test.
+
+    Val is drawn by class, and a unit's samples stay together.
 
     Parameters
     ----------
     shares
-        The shares of train, val and test, of which the first two count. Val is drawn by class, and
-        the samples of a unit stay together.
+        The shares of train, val and test. Only the first two are used.
     """
     train_share, val_share, _ = shares
     splits = source.splits.copy()
@@ -130,7 +129,7 @@ def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
 
 
 def _select_samples(source: Source, keep: np.ndarray) -> Source:
-    """Keep the samples that `keep`, (N,) bool, marks."""
+    """Keep the samples where `keep`, (N,) bool, is true."""
 
     def select(column: Sequence[TextT] | None) -> list[TextT] | None:
         if column is None:
@@ -148,7 +147,7 @@ def _select_samples(source: Source, keep: np.ndarray) -> Source:
 
 
 def _select_images(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the blocks with only the images that `keep`, (N,) bool, marks."""
+    """Yield the blocks with only the images where `keep`, (N,) bool, is true."""
     start = 0
     for block in source.blocks():
         yield block[keep[start : start + len(block)]]
@@ -167,9 +166,9 @@ def _resize_images(source: Source, size: int) -> Iterator[np.ndarray]:
 
 
 def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Source:
-    """Alter some samples, e.g. their labels, to test whether forgetting them undoes the damage.
+    """Alter some samples or labels, to test whether forgetting them undoes the damage.
 
-    Raises SourceError for an unknown class.
+    Raises SourceError for an unknown class, or if no sample would be altered.
     """
     _check_classes("source.alter.classes", settings.classes, source)
     classes = [source.classes.index(name) for name in settings.classes]
@@ -184,10 +183,10 @@ def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Sour
 def _confuse_classes(
     source: Source, classes: Sequence[int], share: float, generator: np.random.Generator
 ) -> Source:
-    """Swap the labels of a share of the training samples of two classes.
+    """Swap the labels of a share of two classes' training samples.
 
-    These samples and the test samples of the two classes, which keep their labels, get the unit
-    ALTERED. This is interclass confusion (Goel et al. 2024).
+    These samples get the unit ALTERED, as do the two classes' test samples, which keep their
+    labels. This is interclass confusion (Goel et al. 2024).
     """
     is_in_classes = np.isin(source.labels, classes)
     is_train = source.splits == "train"
@@ -202,10 +201,10 @@ def _confuse_classes(
 def _poison_with_patches(
     source: Source, target: int, share: float, generator: np.random.Generator
 ) -> Source:
-    """Give a share of the training samples of all other classes a patch and the target's label.
+    """Add a patch and the target's label to a share of the other classes' training samples.
 
-    Half of the test samples of these classes get the patch but keep their labels. All samples with
-    a patch get the unit ALTERED.
+    Half of these classes' test samples get the patch but keep their labels. All samples with a
+    patch get the unit ALTERED.
     """
     is_other = source.labels != target
     is_train = source.splits == "train"
@@ -223,12 +222,12 @@ def _poison_with_patches(
 
 
 def _draw_share(candidates: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
-    """Draw a share of the samples that `candidates`, (N,) bool, marks. Returns (N,) bool."""
+    """Draw a share of the samples where `candidates`, (N,) bool, is true. Returns (N,) bool."""
     rows = np.flatnonzero(candidates)
     count = round(share * len(rows))
     if count == 0:
         raise SourceError(
-            "source.alter.share", [f"{share} of {len(rows)} samples that may be altered is none"]
+            "source.alter.share", [f"{share} of {len(rows)} eligible samples is less than one"]
         )
     is_drawn = np.zeros(len(candidates), dtype=bool)
     is_drawn[generator.choice(rows, size=count, replace=False)] = True
@@ -253,7 +252,7 @@ def _add_patches(source: Source, has_patch: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def _add_near_duplicates(source: Source, share: float, generator: np.random.Generator) -> Source:
-    """Append a near-duplicate of a share of the training samples. The two share a unit."""
+    """Append near-duplicates of a share of the training samples. Each pair shares a unit."""
     has_twin = _draw_share(source.splits == "train", share, generator)
     rows = np.flatnonzero(has_twin).tolist()
     twin_units = [f"pair-{row}" for row in rows]
@@ -286,9 +285,9 @@ def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np
 
 
 def _make_near_duplicate(image: np.ndarray) -> np.ndarray:
-    """Cut off the upper and left edge of an image (H, W, 3) uint8, resize it back, and brighten it."""
+    """Crop the upper and left edge of an image (H, W, 3) uint8, brighten it, and resize it back."""
     side = image.shape[0]
     edge = max(side // 16, 1)
-    pixels = BRIGHTER * image[edge:, edge:].astype(np.float64)
+    pixels = BRIGHTNESS * image[edge:, edge:].astype(np.float64)
     brighter_image = np.clip(pixels, 0, 255).astype(np.uint8)
     return resize(brighter_image, (side, side))

@@ -1,4 +1,4 @@
-"""Splits for data sets that lack some. They are fixed: the same for all seeds."""
+"""Draw missing splits of data sets. They are the same for all seeds."""
 
 from collections.abc import Sequence
 
@@ -7,8 +7,8 @@ import numpy as np
 from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES
 
-UNSPLIT = ""  # stands for the split of samples whose source names none
-VAL_SHARE = 0.4  # of an original validation or test set: 40 % val, 60 % test (app. B.1)
+UNSPLIT = ""  # the split of samples whose source lists none
+VAL_SHARE = 0.4  # val's share of an original validation or test set (app. B.1)
 
 
 def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
@@ -17,9 +17,9 @@ def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     Parameters
     ----------
     name
-        The data set, which seeds the draw.
+        The data set's name, which seeds the draw.
     val
-        How many become val, by default 40 % (app. B.1).
+        Number of val samples; by default 40 % (app. B.1).
     """
     if val is None:
         val = round(VAL_SHARE * count)
@@ -36,16 +36,16 @@ def complete_splits(
     shares: list[float],
     units: Sequence[str | None] | None = None,
 ) -> np.ndarray:
-    """Complete the splits that a source names. Returns the split of each sample: (N,) names.
+    """Complete the splits of a source. Returns the split of each sample: (N,) names.
 
     All samples of a unit are in the split of its first sample.
 
     Parameters
     ----------
     split_names
-        The split of each sample, or empty texts. Without val, test is divided.
+        The split of each sample, or empty strings. Without val, test is divided.
     shares
-        The shares of train, val and test within each class, if the source names no splits.
+        The shares of train, val and test within each class, if the source has no splits.
     """
     # All samples of a unit follow its first sample. A sample without a unit follows itself.
     first_samples = np.arange(len(labels))
@@ -53,7 +53,7 @@ def complete_splits(
     for number, unit in enumerate(units or []):
         if unit:
             first_samples[number] = first_of_unit.setdefault(unit, number)
-    # So only leaders are split: `splits_of_leaders[positions]` is the split of every sample.
+    # So only these first samples, the leaders, are split; `positions` maps samples to leaders.
     if UNSPLIT in split_names:
         leaders, positions = np.unique(first_samples, return_inverse=True)
         splits_of_leaders = split_by_class(name, labels[leaders], shares)
@@ -85,7 +85,7 @@ def require_published_sizes(name: str, splits: np.ndarray) -> None:
     actual = {split: int((splits == split).sum()) for split in expected}
     if actual != expected:
         raise ValueError(
-            f"{name} should have {expected} samples, but the files here hold {actual}:"
+            f"{name} should have {expected} samples, but the files have {actual}:"
             " download them again"
         )
 
@@ -94,7 +94,7 @@ def apportion(sizes: np.ndarray, count: int) -> np.ndarray:
     """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`."""
     quotas = count * sizes / sizes.sum()
     shares = np.floor(quotas).astype(int)
-    # What rounding down left over goes to the largest remainders, one each.
+    # The rest after rounding down goes to the largest remainders, one each.
     order = np.argsort(-(quotas - shares), kind="stable")
     shares[order[: count - shares.sum()]] += 1
     return shares

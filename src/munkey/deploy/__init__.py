@@ -1,1 +1,1 @@
-"""A trained MUNKEY in its own directory (docs/serving.md): answer, forget, add, explain."""
+"""Exported models (docs/serving.md): predict, forget, add and explain."""

@@ -74,7 +74,7 @@ class Additions:
         elif model.tokens_are_keys:
             tokens = keys
         else:
-            # A trained neighbor lends its token for each answer, see `Retriever`.
+            # For each prediction, trained neighbors lend their tokens (`Retriever`).
             tokens = np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
         with self._lock():
             first_id = self.next_id
@@ -110,8 +110,9 @@ class Additions:
                 reference = manifest.estimator or EstimatorReference(dtype=dtype)
                 changes["estimator"] = reference.model_copy(update={"dtype": dtype})
             if has_chosen_ids:
-                # The next default id follows every id used so far. `next_id` adds the rows that are
-                # counted since: until the new ones are counted below, it skips some numbers.
+                # The next default id must be larger than every id used so far. `next_id` adds the
+                # number of rows added since `rows` was recorded, so until `rows` is updated below,
+                # it skips some ids.
                 first_new_id = max(next_id, int(ids.max(initial=-1)) + 1)
                 counts = {"rows": self._total_rows, "first_new_id": first_new_id}
                 changes["memory"] = manifest.memory.model_copy(update=counts)
@@ -139,7 +140,7 @@ class Additions:
             raise ValueError(
                 f"{model.directory}: no longer holds a trained sample that could lend its token"
             )
-        # Rows that are there already, and are exact copies of new ones.
+        # Earlier rows that are exact copies of new ones.
         earlier_ids = np.sort(model.store.find_ids_by_content(new_rows.contents))
         earlier_contents = view.records["content"][model.store.require_rows(earlier_ids)]
         model.store.add(*new_rows, allow_blocked=allow_blocked)
@@ -154,14 +155,14 @@ class Additions:
     def next_id(self) -> int:
         """The id of the next new sample.
 
-        It follows those of the data set, of all samples added since, and of all in the memory.
+        It is larger than the ids in the data set, of all samples added since, and in the memory.
         """
         memory = self._model.manifest.memory
-        added_count = self._total_rows - memory.rows  # with those that were deleted since
+        added_count = self._total_rows - memory.rows  # including rows deleted since
         largest_id = int(self._model.store.view.ids.max(initial=-1))  # a dead row's id is 0
         return max(memory.first_new_id + added_count, largest_id + 1)
 
     @property
     def _total_rows(self) -> int:
-        """How many rows the memory holds or has held."""
+        """Number of rows that were ever in the memory."""
         return self._model.store.position.live + self._model.store.deletions

@@ -1,9 +1,9 @@
-"""Certificates of deletions: the number of samples, the time, the place in the chain, and limits.
+"""Deletion certificates: how many samples were deleted, when, and what this does not prove.
 
-A certificate is JSON with the SHA-256 of its canonical form, and a page that tells a person the
-same. It lists ids only on demand, since a list of deleted ids is itself a trace of them. Instead it
-has a salted hash; the salt is not part of it. Whoever holds salt and ids can show that these were
-deleted, and no one else can guess them.
+A certificate is a JSON file with the SHA-256 of its canonical form, and an HTML page with the same
+content. Ids are listed only on request, because a list of deleted ids is itself a trace of them.
+Otherwise, the certificate has a salted hash of the ids, without the salt. Anyone who has the salt
+and the ids can show that these were deleted; nobody else can guess them.
 """
 
 import hashlib
@@ -31,37 +31,37 @@ from munkey.deploy.store.store import Store
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
 NOT_CLAIMED = (
-    "Anything about copies: pictures and data sets that the memory was made from, other exports,"
-    " results and earlier versions in DVC or MLflow, backups, snapshots, answers that were given"
-    " before.",
-    "Anything about what lies below the file system: blocks that an SSD remapped, copy-on-write,"
-    " swap.",
-    "Who asked, who deleted, or that the clock of the machine was right.",
-    "A signature: whoever can write this file can write another one. What binds it is the head of"
-    " the chain, if it was published where the owner of the memory cannot change it.",
+    "Anything about copies: the pictures and data sets that the memory was built from, other"
+    " exports, results and earlier versions in DVC or MLflow, backups, snapshots, earlier"
+    " predictions.",
+    "Anything below the file system: blocks that an SSD remapped, copy-on-write, swap.",
+    "Who requested the deletion, who carried it out, or that the machine's clock was right.",
+    "A signature: anyone who can write this file can write another one. Only the head of the chain"
+    " binds it, if it was published where the owner of the memory cannot change it.",
 )
 WEIGHTS = (
-    "That the weights of the model forgot: deletion does not change them. The audits of this"
-    " project measure what can be left of a sample in weights that were trained with it."
+    "That the model's weights forgot the samples: deletion does not change them. This project's"
+    " audits measure how much of a sample can remain in weights that were trained on it."
 )
 ENCODER = (
-    "That the encoder is what it would be without the samples, or that nobody can tell who went:"
-    " with the rows that are left and the weights or digests of before, a guess can be tested."
+    "That the encoder is the same as it would be without the samples, or that nobody can find out"
+    " whose samples were deleted: anyone with the remaining rows and earlier weights or digests"
+    " can test a guess."
 )
 CONSTANTS = (
     "That {} would have been chosen without the samples: a deletion recomputes only constants that"
-    " say `auto`."
+    " are set to `auto`."
 )
 LATER_IDS = (
-    "That the ids behind `ids_sha256` are those of the deletion: they were given later, to who"
-    " wrote this."
+    "That the ids behind `ids_sha256` are those of the deletion: they were supplied afterwards, when"
+    " this certificate was written."
 )
 LISTED_IDS = (
-    "That nothing names the deleted samples: this certificate lists their ids, so it is itself a"
-    " trace of them."
+    "That no trace of the deleted ids is left: this certificate lists them, so it is itself a trace"
+    " of them."
 )
 
-# Fields that the chain has no record of, in words.
+# Fields that the chain does not record, with descriptions.
 UNCHAINED = {
     "written": "when it was written",
     "versions": "the versions of the programs",
@@ -71,12 +71,12 @@ UNCHAINED = {
     "ids": "that the ids in it are those of the deletion",
     "ids_sha256": "that the ids behind its salted hash are those of the deletion",
     "live": "how many samples were left",
-    "exact": "the digests of what answered: they are not of the rows that the memory holds now",
+    "exact": "the digests of the model: they are not of the rows that the memory holds now",
 }
 
 
 class CertificateError(ValueError):
-    """A file is not a certificate, or was changed after it was written."""
+    """A certificate cannot be issued, read or written."""
 
 
 class Certificate(BaseModel, frozen=True, extra="forbid"):
@@ -89,33 +89,33 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     request : str or None
         The number of the request.
     rows : int
-        How many samples were deleted.
+        Number of deleted samples.
     ids : tuple of int or None
-        Their ids, only on demand.
+        Their ids, only on request.
     ids_sha256 : str or None
         SHA-256(salt || ids, ascending, 8 bytes each, little-endian).
     deleted, written : str
-        When the samples were deleted, and when this was written: ISO 8601, UTC.
+        When the samples were deleted, and when the certificate was written: ISO 8601, UTC.
     first : int
         Sequence number of the first deleted sample in the chain.
     before, head : str
         Heads of the chain before and after the deletion.
     live : int or None
-        How many samples the memory held afterwards, if that was recorded.
+        Number of samples in the memory after the deletion, if known.
     rows_zeroed : bool
-        Whether zeros were found in place of keys, tokens, ids and labels, and known to be on the
-        disk.
+        Whether keys, tokens, ids and labels were overwritten with zeros, and the zeros were known
+        to be on the disk.
     purged : bool
-        Whether it was known that no file of the memory held a byte of the samples, or of the names
-        of their source files and units.
+        Whether the memory was purged: no file of it contained a byte of the samples, or of the
+        names of their source files and units.
     identical : int or None
-        How many exact copies stayed in the memory.
+        Number of exact copies that stayed in the memory.
     exact : dict of str to str or None
-        Only for families that delete exactly: digests of the sums, weights or rows that answered
-        when this was written (`FittedModel.digests`). They equal those of a fit that never saw the
-        deleted rows; `find_faults` checks that.
+        Only for families that delete exactly: digests of the model's sums, weights or rows when the
+        certificate was written (`FittedModel.digests`). They equal those of a fit that never saw
+        the deleted rows; `find_faults` checks that.
     sha256 : str
-        Of all other fields (`manifest.compute_digest`).
+        SHA-256 of all other fields (`manifest.compute_digest`).
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
@@ -165,15 +165,15 @@ def certify(
 ) -> Certificate:
     """Certify a deletion.
 
-    live: rows after it. purged: whether there was a purge since. The chain tells neither of them.
-    exact: `Predictor.digests`. constants: `Predictor.constants`. Raises CertificateError if nothing
-    was deleted.
+    live: number of rows after the deletion. purged: whether the memory was purged since. The chain
+    records neither. exact: `Predictor.digests`. constants: `Predictor.constants`. Raises
+    CertificateError if nothing was deleted.
     """
+    if not receipt.sequences:
+        raise CertificateError("nothing was deleted, so there is nothing to certify")
     identical = None
     if live is not None and receipt.identical is not None:
         identical = len(receipt.identical)
-    if not receipt.sequences:
-        raise CertificateError("nothing was deleted, so there is nothing to certify")
     return Certificate(
         memory=receipt.store,
         request=receipt.request,
@@ -214,13 +214,14 @@ def find_receipt(store: Store, sequence: int | None = None, request: str | None 
     CertificateError if there is none.
     """
     receipts = [receipt for receipt in store.log() if receipt.sequences]
-    reason = ""
     if request is not None:
         receipts = [receipt for receipt in receipts if receipt.request == request]
         reason = f", and none has the request {request!r}"
     elif sequence is not None:
         receipts = [receipt for receipt in receipts if sequence in receipt.sequences]
         reason = f", and none has the number {sequence}"
+    else:
+        reason = ""
     if not receipts:
         count = pluralize(store.deletions, "deleted sample")
         raise CertificateError(f"the chain has {count}{reason}")
@@ -237,9 +238,9 @@ def add_ids(
 ) -> Certificate:
     """Add the salted hash of the deleted ids to a certificate.
 
-    list_ids: add the ids, too; the certificate then calls itself a trace of them. added_later:
-    whether the user named the ids after the deletion, so that nothing shows that they are right;
-    the certificate then says that, too.
+    list_ids: also add the ids; the certificate then states that it is a trace of them. added_later:
+    whether the user supplied the ids after the deletion, so that nothing shows that they are right;
+    the certificate then states that, too.
     """
     changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
@@ -255,9 +256,10 @@ def add_ids(
 def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """List the names of digests that differ.
+    """List the names of the digests that differ.
 
-    Returns None if there are none, or they belong to another state of the memory.
+    Returns None if the digests cannot be compared: some are missing, or they belong to different
+    states of the memory.
     """
     if not certified or not exact:
         return None
@@ -273,7 +275,7 @@ def find_faults(
     salt: bytes = b"",
     exact: dict[str, str] | None = None,
 ) -> list[str]:
-    """List how this memory, or ids and salt, contradict a certificate, a sentence each.
+    """List how this memory, or ids and salt, contradict a certificate: one sentence per fault.
 
     exact: `Predictor.digests(recompute=True)`, the digests of a fit to the remaining rows.
     """
@@ -282,25 +284,27 @@ def find_faults(
     id_list = None
     if ids is not None:
         id_list = list(ids)
-    if id_list is not None and certificate.ids_sha256 != hash_ids(id_list, salt):
-        faults.append("it was not made for these ids with this salt")
+        if certificate.ids_sha256 != hash_ids(id_list, salt):
+            faults.append("it was not issued for these ids with this salt")
     if certificate.sha256 != compute_digest(certificate):
         faults.append("it was changed after it was written: its SHA-256 is not the one in it")
     different_digests = _compare_digests(certificate.exact, exact)
     if different_digests:
         faults.append(
-            f"a fit to the remaining rows has other {' and '.join(different_digests)}: the model had a row"
-            " too many or too few, or was altered (weights alone also differ between processors and"
-            " versions of torch)"
+            f"a fit to the remaining rows has different {' and '.join(different_digests)}: the model"
+            " had a row too many or too few, or was altered (weights also differ between processors"
+            " and versions of torch)"
         )
     if certificate.memory != memory_name:
         faults.append(
-            f"the certificate is of the memory {certificate.memory}, but this is {memory_name}"
+            f"the certificate is for the memory {certificate.memory}, but this is {memory_name}"
         )
         return faults  # nothing else in it can be compared
-    if certificate.ids is not None and len(set(certificate.ids)) != certificate.rows:
-        count = pluralize(certificate.rows, "row")
-        faults.append(f"it says {count}, and its ids say otherwise")
+    if certificate.ids is not None:
+        listed_count = len(set(certificate.ids))
+        if listed_count != certificate.rows:
+            count = pluralize(certificate.rows, "row")
+            faults.append(f"it is for {count}, but lists {pluralize(listed_count, 'id')}")
     faults += store.find_chain_faults()
     if id_list is not None:
         faults += _find_id_faults(certificate, store, id_list)
@@ -308,9 +312,9 @@ def find_faults(
     deleted_count = store.deletions
     if last_sequence > deleted_count:
         faults.append(
-            f"the certificate ends in deleted sample {last_sequence}, and the chain of this memory has"
-            f" {deleted_count}: this is an older copy, e.g. a restored backup, and what it shows as"
-            " deleted may be back"
+            f"the certificate ends with deleted sample {last_sequence}, but the chain of this memory"
+            f" has only {deleted_count}: this is an older copy, such as a restored backup, and the"
+            " deleted samples may be back"
         )
         return faults
     receipt = find_receipt(store, last_sequence)
@@ -330,8 +334,8 @@ def find_faults(
     )
     if certified_fields != chained_fields:
         faults.append(
-            "the chain of this memory has another deletion in its place: its history is not the"
-            " certificate's"
+            "the chain of this memory has another deletion in its place: its history differs from"
+            " the certificate's"
         )
     return faults + _find_digest_faults(certificate, store)
 
@@ -339,13 +343,13 @@ def find_faults(
 def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
     """Find reasons why these ids cannot be those of the deletion, e.g. they are in the memory.
 
-    The chain itself has no record of ids.
+    The chain itself does not record ids.
     """
     faults: list[str] = []
     distinct_count = len(set(ids))
     if distinct_count != certificate.rows:
         count = pluralize(certificate.rows, "row")
-        faults.append(f"it says {count}, and {distinct_count} ids were given")
+        faults.append(f"it is for {count}, not for {pluralize(distinct_count, 'id')}")
     view = store.view
     deletion_time = _parse_microseconds(certificate.deleted)
     # An id that was added again later is another row.
@@ -358,20 +362,20 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
 
 
 def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
-    """Find reasons why the memory never held the rows of the digests in `exact`."""
+    """Find reasons why the digests in `exact` cannot belong to any earlier rows of the memory."""
     if not certificate.exact:
         return []
     head = certificate.exact.get("head", "")
     live = certificate.exact.get("live", "")
     heads = {receipt.after for receipt in store.log() if receipt.sequences}
     if head not in heads:
-        return ["its digests of what answered are of a head that the chain does not have"]
+        return ["its digests of the model belong to a head that is not in the chain"]
     if head != store.head:
         return []  # rows were deleted since
     view = store.view
     added_times = np.sort(view.records["added"][view.live])
-    # Since this head rows were only added, one or several at a time. So the memory held as many
-    # rows as were added before each of those times, or as many as now.
+    # Since this head, rows were only added, one or several at a time. So the possible row counts
+    # are the number of rows added before each of those times, and the current number.
     counts_before_additions = np.searchsorted(added_times, added_times).tolist()
     possible_counts = {*counts_before_additions, len(added_times)}
     # It cannot hold fewer than it held at the time of the deletion.
@@ -380,7 +384,7 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
     is_possible = live.isdecimal() and int(live) in possible_counts and int(live) >= least_count
     if not is_possible:
         return [
-            f"its digests of what answered are of {live} rows, which the memory did not hold at"
+            f"its digests of the model are for {live} rows, but the memory never had that many at"
             " that head"
         ]
     return []
@@ -389,7 +393,7 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
 def _parse_microseconds(at: str) -> int:
     """Parse a time in a certificate to microseconds since 1970, as the memory stores it.
 
-    Any other text becomes 0, which fits no chain.
+    Any other text becomes 0, which is before any deletion.
     """
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
@@ -400,14 +404,14 @@ def _parse_microseconds(at: str) -> int:
 def describe_unconfirmed_fields(
     certificate: Certificate, exact: dict[str, str] | None = None
 ) -> dict[str, str]:
-    """Return a description, by field name, of each field that the chain has no record of.
+    """Describe each field of a certificate that the chain does not record, by field name.
 
-    Ids are always among them: the writer of a certificate chooses both ids and salt.
+    Ids are always among them, because the writer of a certificate chooses both ids and salt.
     """
     fields = {}
-    for name, words in UNCHAINED.items():
+    for name, description in UNCHAINED.items():
         if getattr(certificate, name) is not None:
-            fields[name] = words
+            fields[name] = description
     if _compare_digests(certificate.exact, exact) is not None:
         fields.pop("exact", None)  # they were compared
     return fields
@@ -421,7 +425,7 @@ def read_certificate(path: str | Path) -> Certificate:
         raise CertificateError(f"{path}: not a certificate ({error.strerror})") from error
     except ValidationError as error:
         raise CertificateError(
-            f"{path}: not a certificate (it is not what `munkey` writes as one)"
+            f"{path}: not a certificate (its fields are not those that `munkey` writes)"
         ) from error
     if certificate.sha256 != compute_digest(certificate):
         raise CertificateError(
@@ -431,10 +435,11 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page beside it: both or neither, and on the disk.
+    """Write a certificate as JSON, and its page next to it; sync both to disk.
 
-    Returns the path of the page. If the process is killed in between, only the JSON exists. Raises
-    the same errors as `get_page_path`, and OSError.
+    If the page cannot be written, the JSON file is removed again. If the process is killed in
+    between, only the JSON file exists. Returns the path of the page. Raises the same errors as
+    `get_page_path`, and OSError.
     """
     page = get_page_path(path)
     page_text = render_page(certificate)
@@ -450,7 +455,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
 
 def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a new file. On Linux it gets its name only when it is complete: a kill leaves no part."""
+    """Write a new file. On Linux, it is named once it is complete, so a kill leaves no part."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
@@ -463,8 +468,8 @@ def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            # `src_dir_fd` is not used, since the path is absolute. But only with it does Python call
-            # `linkat` so that it follows the link in /proc to the nameless file.
+            # The path is absolute, so `src_dir_fd` has no effect on it. But only with `src_dir_fd`
+            # does Python call `linkat`, which follows the link in /proc to the nameless file.
             os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
     except OSError as error:
         raise UnwritableFileError(
@@ -473,20 +478,20 @@ def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def get_page_path(path: str | Path) -> Path:
-    """Return the path of the page of a new certificate.
+    """Return the path of a new certificate's page.
 
-    Raises CertificateError if that is the certificate itself, or if either exists: a certificate
-    may be the only record of a deletion, so it is never overwritten.
+    Raises CertificateError if that is the certificate itself, or if either file exists. A
+    certificate may be the only record of a deletion, so it is never overwritten.
     """
     page = Path(path).with_suffix(".html")
     if page == Path(path):
         raise CertificateError(
-            f"{path}: give the name of the JSON file; the page is written beside it, as .html"
+            f"{path}: give the name of the JSON file; the page is written next to it, as .html"
         )
     for file in (Path(path), page):
         if os.path.lexists(file):
             raise CertificateError(
-                f"{file}: exists already, and no certificate is overwritten; give a new name"
+                f"{file}: exists already, and certificates are never overwritten; give a new name"
             )
     return page
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from munkey.core.console import pluralize
-from munkey.deploy import json_answers
+from munkey.deploy import json_format
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError
-from munkey.deploy.json_answers import Json
+from munkey.deploy.json_format import Json
 from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import UnknownIdsError
@@ -23,8 +23,9 @@ from munkey.deploy.store.store import Store
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel
 
-# Names of samples, as `Predictor.select` takes them. A line means the samples with all its names.
-Line = Mapping[str, Any]
+# Names of samples by kind, as `Predictor.select` takes them. They select the samples that have a
+# name of each kind. In a table of requests, one row is one selector.
+Selector = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -33,22 +34,22 @@ class DeletionRequest:
 
     Parameters
     ----------
-    lines : mapping of (str or None) to sequence of Line
-        Lines by request number; None for a request without a number. A request means the samples
-        that any of its lines means.
+    selectors : mapping of (str or None) to sequence of Selector
+        Selectors by request number; None for a request without a number. A request is about the
+        samples that any of its selectors selects.
     ignore_missing : bool
         Skip names that no sample has.
     also_identical : bool
-        Forget exact copies too.
+        Also forget exact copies.
     similar : float or None
-        List look-alikes of at least this cosine. None means 0.95; 0 means none are listed.
+        List look-alikes of at least this cosine. None means 0.95; 0 lists none.
     also_similar : bool
-        Forget these look-alikes too.
+        Also forget these look-alikes.
     block_return : bool
         Refuse to `add` the same pictures from now on.
     """
 
-    lines: Mapping[str | None, Sequence[Line]]
+    selectors: Mapping[str | None, Sequence[Selector]]
     ignore_missing: bool = False
     also_identical: bool = False
     similar: float | None = 0
@@ -57,10 +58,10 @@ class DeletionRequest:
 
 
 class PlannedDeletion(NamedTuple):
-    """The samples that one request means, as of its plan.
+    """The samples of one request, when it was planned.
 
     ids: (N,) int64, ascending. earlier_receipt: the receipt, if the request was carried out before.
-    look_alikes: the field `similar` of its answer, with id, cosine and unit, nearest first.
+    look_alikes: the field `similar` of its result, with id, cosine and unit, nearest first.
     """
 
     ids: np.ndarray
@@ -70,9 +71,9 @@ class PlannedDeletion(NamedTuple):
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """A request with the samples that it means, as of the moment when they were looked up.
+    """A request with its samples, when they were looked up.
 
-    missing: all names that no sample has. hint: names close to those, in words.
+    missing: all names that no sample has. hint: a sentence with similar names.
     """
 
     request: DeletionRequest
@@ -85,8 +86,8 @@ class DeletionPlan:
 class CertificateOrder:
     """Which deletions to certify.
 
-    salts: by request number. deliver: receives each answer with its certificate. include_salts:
-    answers contain the salts. list_ids: certificates contain the ids.
+    salts: by request number. deliver: receives each result with its certificate. include_salts:
+    results contain the salts. list_ids: certificates contain the ids.
     """
 
     salts: Mapping[str | None, bytes]
@@ -98,8 +99,8 @@ class CertificateOrder:
 class Deletion(NamedTuple):
     """A deletion that was carried out.
 
-    ids: (N,) deleted samples. copies: exact copies of the named samples, with their units.
-    remaining: how many samples the memory still holds.
+    ids: (N,) ids of the deleted samples. copies: exact copies of the named samples, with their
+    units. remaining: number of samples still in the memory.
     """
 
     receipt: Receipt
@@ -111,8 +112,8 @@ class Deletion(NamedTuple):
 class Deletions:
     """Plans deletions and carries them out, one at a time.
 
-    lock: excludes other threads that change the memory. loaded_sums: the sums that
-    answers have needed so far, if any; they follow each deletion.
+    lock: excludes other threads that change the memory. loaded_sums: returns the model whose sums
+    are loaded, if any; each deletion updates them.
     """
 
     def __init__(
@@ -134,21 +135,21 @@ class Deletions:
         # Missing names that raise an error, unless missing names are ignored.
         refused_names: list[str] = []
         hints: list[str] = []
-        for number, lines in request.lines.items():
-            ids, unknown_names, hint = resolve_lines(self._samples, lines)
+        for number, selectors in request.selectors.items():
+            ids, unknown_names, hint = resolve_selectors(self._samples, selectors)
             earlier_receipt = self._find_receipt(number)
             require_new_number(number, earlier_receipt, len(ids))
             deletions[number] = PlannedDeletion(ids, earlier_receipt, {})
             suffix = ""
-            if len(request.lines) > 1:
+            if len(request.selectors) > 1:
                 suffix = f" (request {number})"
             names = [f"{name}{suffix}" for name in dict.fromkeys(unknown_names)]
             if earlier_receipt is None or not earlier_receipt.sequences:
                 missing += names
             if earlier_receipt is None:
                 refused_names += names
-            # A repeated request gets its hint too: most of its missing names were forgotten back
-            # then, but one that resembles a present name may have been mistyped.
+            # A repeated request also gets its hint: most of its missing names were forgotten the
+            # first time, but one that resembles a present name may have been mistyped.
             if hint:
                 hints.append(hint)
         hint = " ".join(dict.fromkeys(hints))  # each hint once
@@ -160,7 +161,7 @@ class Deletions:
         return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
-        """Raise ValueError if a request of the plan was carried out since, with samples left."""
+        """Raise ValueError if a request was carried out since, but some of its samples remain."""
         for number, deletion in plan.deletions.items():
             earlier_receipt = self._find_receipt(number)
             if earlier_receipt:
@@ -175,7 +176,7 @@ class Deletions:
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
         """Implement `Predictor.preview`."""
-        answers: list[Json] = []
+        results: list[Json] = []
         # As if each request were carried out before the next.
         remaining_ids = self._samples.ids
         for number, deletion in plan.deletions.items():
@@ -187,7 +188,7 @@ class Deletions:
                 ids = np.union1d(ids, identical_ids)
                 identical_ids = identical_ids[:0]
             remaining_ids = np.setdiff1d(remaining_ids, ids)
-            answer: Json = {
+            result: Json = {
                 "request": number,
                 "would_delete": ids.tolist(),
                 "classes": self._samples.select(ids=ids).classes,
@@ -197,9 +198,9 @@ class Deletions:
                 "found_nothing": not len(ids),
             }
             if deletion.earlier_receipt:
-                answer |= json_answers.format_deletion(deletion.earlier_receipt)
-            answers.append(answer)
-        return answers
+                result |= json_format.format_deletion(deletion.earlier_receipt)
+            results.append(result)
+        return results
 
     def delete_samples(
         self,
@@ -209,11 +210,11 @@ class Deletions:
         *,
         was_planned: bool = False,
     ) -> Deletion:
-        """Delete samples under the number of their request.
+        """Delete samples under their request's number.
 
-        ids: checked and ascending. was_planned: the request meant samples when it was planned. If
-        another request, e.g. of the same table, has deleted them since, this request is recorded
-        nevertheless. A request that never meant a sample is not recorded.
+        ids: checked and ascending. was_planned: whether the request had samples when it was
+        planned. If another request, e.g. of the same table, has deleted them since, this request is
+        still recorded. A request that never had a sample is not recorded.
         """
         with self._lock():
             rows = self._store.find_rows(ids)
@@ -225,10 +226,11 @@ class Deletions:
             copies = self._samples.find_copies_by_row(rows)
             identical = tuple(copy["id"] for copy in copies.samples)
             view = self._store.view
-            labels = np.unique(view.labels[np.concatenate([rows, copies.rows])])
+            rows_and_copies = np.concatenate([rows, copies.rows])
+            labels = np.unique(view.labels[rows_and_copies])
             if request.also_identical:
-                rows = np.concatenate([rows, copies.rows])
-                rows = rows[np.argsort(view.ids[rows])]  # the order of the chain
+                order = np.argsort(view.ids[rows_and_copies])  # the order of the chain
+                rows = rows_and_copies[order]
                 identical = ()
             deleted_ids = view.ids[rows]
             if len(rows) or was_planned or earlier_receipt is not None:
@@ -248,7 +250,7 @@ class Deletions:
         return Deletion(receipt, deleted_ids, copies.samples, remaining)
 
     def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
-        """Delete rows from the memory, and from the sums that answers have needed."""
+        """Delete rows from the memory, and from the sums if they are loaded."""
 
         def delete() -> Receipt:
             return self._store.delete_rows(rows, request=number, block_return=block_return)
@@ -260,55 +262,56 @@ class Deletions:
 
 
 def require_new_number(number: str | None, earlier_receipt: Receipt | None, count: int) -> None:
-    """Raise ValueError for a repeated request that still means `count` samples of the memory."""
+    """Raise ValueError for a repeated request of which `count` samples are still in the memory."""
     if earlier_receipt and count:
         outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(
-            f"request {number!r} {outcome} on {earlier_receipt.when.isoformat()}, and names"
-            f" {pluralize(count, 'sample')} that the memory holds; give this deletion another"
-            " number. Nothing was changed, for other requests of the same call either"
+            f"request {number!r} {outcome} on {earlier_receipt.when.isoformat()}, but names"
+            f" {pluralize(count, 'sample')} still in the memory; give this deletion another number."
+            " Nothing was changed, for other requests of the same call either"
         )
 
 
-def resolve_lines(samples: Samples, lines: Sequence[Line]) -> tuple[np.ndarray, list[str], str]:
-    """Find the ids (N,) that any line means.
+def resolve_selectors(
+    samples: Samples, selectors: Sequence[Selector]
+) -> tuple[np.ndarray, list[str], str]:
+    """Find the ids (N,) of the samples that any selector selects.
 
-    Also returns the names and lines that mean no sample, and a hint with names close to those.
+    Also returns the names and selectors without samples, and a hint with similar names.
     """
     hints: list[str] = []
     names_by_kind: dict[str, Any] = {}  # by kind, such as "files" or "units"
-    ids_of_lines = [np.empty(0, dtype=np.int64)]
-    missing_lines: list[str] = []
-    for line in lines:
-        if len(line) == 1:
-            # The names of all lines with a single kind are looked up together, below.
-            [(kind, names)] = line.items()
+    selected_ids = [np.empty(0, dtype=np.int64)]
+    missing_selectors: list[str] = []
+    for selector in selectors:
+        if len(selector) == 1:
+            # The names of all selectors with a single kind are looked up together, below.
+            [(kind, names)] = selector.items()
             names_by_kind.setdefault(kind, []).extend(names)
             continue
-        # A line with several kinds means the samples that have a name of each.
         ids = samples.ids
-        for kind, names in line.items():
-            if len(ids):  # otherwise the line means no sample, whatever its other names are
+        for kind, names in selector.items():
+            if len(ids):  # otherwise it selects nothing, whatever its other names are
                 selection = samples.select(**{kind: names}, ignore_missing=True)
                 ids = np.intersect1d(ids, selection.ids)
                 hints.append(selection.hint)
-        ids_of_lines.append(ids)
+        selected_ids.append(ids)
         if not len(ids):
-            all_names = [str(name) for names in line.values() for name in names]
-            missing_lines.append(" and ".join(all_names))
+            all_names = [str(name) for names in selector.values() for name in names]
+            missing_selectors.append(" and ".join(all_names))
     selection = samples.select(**names_by_kind, ignore_missing=True)
     hints.append(selection.hint)
-    ids = np.unique(np.concatenate([*ids_of_lines, selection.ids]))
+    ids = np.unique(np.concatenate([*selected_ids, selection.ids]))
     hint = " ".join(dict.fromkeys(filter(None, hints)))
-    return ids, [*selection.missing, *missing_lines], hint
+    return ids, [*selection.missing, *missing_selectors], hint
 
 
 def _add_look_alikes(
     samples: Samples, deletion: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
-    """Add look-alikes to the plan of a request, which means them too if `also_similar`.
+    """List the look-alikes of a planned deletion, and add them to it if `also_similar`.
 
-    A repeated request, and one that means more than 1,000 samples, gets no look-alikes. Raises
+    A repeated request, and a request for more than 1,000 samples, gets no look-alikes. Raises
     ValueError if `also_similar` is set for more than 1,000 samples, or if `similar` is not a
     cosine.
     """

@@ -1,4 +1,4 @@
-"""Errors of a model in a directory, and of requests to it, in words that a person can act on."""
+"""Errors of an exported model, and of requests to it. Each message says what to do."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -7,15 +7,15 @@ from pathlib import Path
 from munkey.core.console import escape_to_one_line
 
 OTHER_VERSION = (
-    "another version of munkey made it: use that one, or move it elsewhere, export again and forget"
-    " what was forgotten"
+    "another version of munkey wrote it: use that version, or move it elsewhere, export again and"
+    " repeat the deletions"
 )
 
 MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of validation and test"
 
 
 def format_first_ten(values: Sequence[object]) -> str:
-    """Format the first ten values, separated by commas, and say how many there are."""
+    """Format the first ten values, separated by commas, and their number if there are more."""
     text = ", ".join(escape_to_one_line(str(value)) for value in values[:10])
     if len(values) > 10:
         text += f", … ({len(values):,} in all)"
@@ -25,7 +25,7 @@ def format_first_ten(values: Sequence[object]) -> str:
 class UnreadableModelError(ValueError):
     """The directory is not a model that this version can read. Nothing in it was changed.
 
-    path: of the faulty file or folder.
+    path: the faulty file or folder.
     """
 
     def __init__(
@@ -35,24 +35,24 @@ class UnreadableModelError(ValueError):
 
 
 class PictureError(ValueError):
-    """A picture cannot be used. Nothing was answered, and nothing added."""
+    """A picture cannot be used. Nothing was predicted, and nothing was added."""
 
 
 class EmptyModelError(ValueError):
-    """Every sample was forgotten, so answers would rest on nothing in the memory."""
+    """Every sample was forgotten, so the memory has nothing to predict from."""
 
     def __init__(self, directory: Path, is_fitted: bool) -> None:
         # Adding does not help MUNKEY: a sample that is added borrows the token of a trained one.
         to_do = "add samples first" if is_fitted else "train a new model"
         super().__init__(
-            f"{directory}: every sample was forgotten, so there is nothing to answer from; {to_do}"
+            f"{directory}: every sample was forgotten, so there is nothing to predict from; {to_do}"
         )
 
 
 class UnknownNamesError(KeyError):
-    """Files, classes, units or ids that no sample of the memory has.
+    """Files, classes, units or ids that no sample in the memory has.
 
-    missing: all of them. hint: names close to them, in words.
+    missing: all of them. hint: a sentence with similar names.
     """
 
     def __init__(self, missing: Sequence[str], hint: str = "") -> None:
@@ -71,7 +71,7 @@ class UnknownNamesError(KeyError):
 
 
 class AmbiguousFileError(ValueError):
-    """A name means two source files: one by its name in the memory, one by where it lies now.
+    """A name matches two source files: one by its name in the memory, one by its current path.
 
     ids_by_file: the ids of the samples from each.
     """
@@ -81,7 +81,7 @@ class AmbiguousFileError(ValueError):
             f"{file} (ids {format_first_ten(sorted(ids))})" for file, ids in ids_by_file.items()
         ]
         super().__init__(
-            f"this can be {' or '.join(files)}, so nothing was done; name ids, or the file by its"
+            f"this can be {' or '.join(files)}, so nothing was done; give ids, or the file's"
             " absolute path"
         )
 

@@ -1,4 +1,4 @@
-"""A predictor for an estimator: it answers with class labels, and takes rows of new classes."""
+"""A predictor for an estimator: it predicts class labels, and accepts rows of new classes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
 
 
 class EstimatorPredictor(Predictor):
-    """A model whose family is fitted, as the estimators of munkey use it.
+    """A model of a fitted family, as munkey's estimators use it.
 
-    Classes without rows do not appear in its answers. All answers equal those of a fit to the rows
-    in the memory, bit for bit. Each method raises UnreadableModelError if the memory is damaged.
+    Classes without rows do not appear in its predictions. All predictions equal those of a fit to
+    the rows in the memory, bit for bit. Each method raises UnreadableModelError if the memory is
+    damaged.
     """
 
     @property
@@ -26,21 +27,24 @@ class EstimatorPredictor(Predictor):
         return fitted_model
 
     def compute_logits(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
-        """Return the classes that have rows, ascending, and logits (N, C) of keys (N, d)."""
-        manifest, (class_indices, logits) = self._model.answer_with_manifest(
+        """Compute logits of keys (N, d) for the classes that have rows.
+
+        Returns the classes, ascending, and the logits (N, C).
+        """
+        manifest, (class_indices, logits) = self._model.compute_with_manifest(
             lambda: self._fitted_model.compute_present_logits(keys, self._model.retrieve)
         )
         classes = [manifest.classes[index] for index in class_indices.tolist()]
         return classes, logits
 
     def solve_head(self) -> "SolvedHead":
-        """Solve for the linear head behind `compute_logits`. Only for a family that has one."""
+        """Solve for the linear head of `compute_logits`. Only for families that have one."""
 
         def solve() -> "SolvedHead":
-            # Looked up in here: a new class replaces the fitted model.
+            # Looked up inside, because a new class replaces the fitted model.
             return self._fitted_model.solve_present_head()
 
-        _, solved_head = self._model.answer_with_manifest(solve)
+        _, solved_head = self._model.compute_with_manifest(solve)
         return solved_head
 
     def find_present_classes(self) -> list[Any]:
@@ -49,7 +53,7 @@ class EstimatorPredictor(Predictor):
         def find_class_indices() -> np.ndarray:
             return self._fitted_model.find_present_classes()
 
-        manifest, class_indices = self._model.answer_with_manifest(find_class_indices)
+        manifest, class_indices = self._model.compute_with_manifest(find_class_indices)
         return [manifest.classes[index] for index in class_indices.tolist()]
 
     def read_units(self) -> np.ndarray:
@@ -78,7 +82,7 @@ class EstimatorPredictor(Predictor):
         dtype : str
             NumPy dtype of all classes, for the manifest.
         ids : ndarray of int64, shape (N,), optional
-            Ids of the rows. By default, new ones.
+            Ids of the rows. By default, new ids.
         units : sequence of str or None, length N, optional
             The person, device, … of each row.
 

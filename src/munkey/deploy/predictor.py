@@ -1,4 +1,4 @@
-"""A trained model that answers, forgets and learns new samples: `from munkey import Predictor`."""
+"""A trained model that predicts, forgets and learns new samples: `from munkey import Predictor`."""
 
 import re
 import threading
@@ -13,9 +13,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.files import atomic
-from munkey.deploy import certificate, json_answers
+from munkey.deploy import json_format
 from munkey.deploy.additions import Additions
-from munkey.deploy.certificate import Certificate
+from munkey.deploy.certificate import (
+    Certificate,
+    add_ids,
+    certify,
+    find_faults,
+    find_receipt,
+)
 from munkey.deploy.deletions import (
     CertificateOrder,
     Deletion,
@@ -24,7 +30,7 @@ from munkey.deploy.deletions import (
     Deletions,
 )
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.json_answers import Json
+from munkey.deploy.json_format import Json
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.find import DEFAULT_COUNT, NearSamples, require_valid_search
 from munkey.deploy.model.images import Images
@@ -43,10 +49,10 @@ Device = Literal["auto", "cpu", "cuda"]
 
 
 class Predictor(AbstractContextManager["Predictor"]):
-    """An exported model: it answers about pictures, forgets samples, and learns new ones.
+    """An exported model, which classifies pictures, forgets samples, and learns new ones.
 
-    Open one with `Predictor.load`. It may be used from several threads. Any number of processes may
-    read the same model; one at a time may change it.
+    Open it with `Predictor.load`. It may be used from several threads. Any number of processes may
+    read the same model, but only one at a time may change it.
 
     Attributes
     ----------
@@ -58,8 +64,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     Raises
     ------
     UnreadableModelError
-        If anything in the directory is damaged, foreign or of another version: at the latest when
-        it is needed.
+        If a file in the directory is damaged or of another version. Raised at the latest when the
+        file is needed.
 
     Notes
     -----
@@ -109,7 +115,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         writer : bool
             Whether the model may be changed: `forget`, `add`, `purge` and `compact` need this.
         device : {"auto", "cpu", "cuda"}
-            Where to compute. "auto" takes a GPU if there is one.
+            Where to compute. "auto" uses a GPU if there is one.
         wait : float
             Seconds to wait for another writer.
 
@@ -121,15 +127,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         UnreadableModelError
-            If the directory holds no model that this version can read.
+            If the directory has no model that this version can read.
         LockedMemoryError
-            If another process is writing it after that time.
+            If another process is still writing after `wait` seconds.
         """
         return cls(Path(directory), writer, device, wait)
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Make a model that is open for reading a writer while the block runs.
+        """Allow changes while the block runs, for a model that was opened for reading.
 
         Parameters
         ----------
@@ -139,7 +145,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         LockedMemoryError
-            If another process is writing after that time.
+            If another process is still writing after `wait` seconds.
         """
         with self._store.writing(wait):
             self.follow()
@@ -152,7 +158,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether this process has it open, and its files are still those in the directory.
+        """Whether it is open in this process, and its files are still the ones in the directory.
 
         If not, load it again.
         """
@@ -160,14 +166,14 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def manifest(self) -> Manifest:
-        """What the directory says about itself, as of the last look."""
+        """The manifest of the directory when it was last read."""
         return self._model.manifest
 
     def follow(self) -> Manifest:
         """Return the current manifest, read again if another process has changed it."""
         return self._model.follow()
 
-    # Answering
+    # Predicting
 
     def predict(
         self, images: Images, *, only_held_classes: bool = False, on_bad: OnBad = "raise"
@@ -178,10 +184,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         ----------
         images : path, picture of Pillow, array or iterable
             A file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
-            For a model of embeddings: rows, an array (N, d) or a file of them (.npy or .csv).
+            For a model that takes embeddings: an array (N, d), or a file of them (.npy or .csv).
         only_held_classes : bool
-            Give probability 0 to classes without a sample in the memory. This is a policy, not
-            unlearning: the network still knows them, and the logits stay the same.
+            Assign probability 0 to classes without a sample in the memory. This only filters the
+            output and is not unlearning: the network still knows these classes, and the logits stay
+            the same.
         on_bad : {"raise", "skip"}
             What to do with pictures that cannot be read: refuse, or skip them with a warning that
             names all of them.
@@ -189,7 +196,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         Prediction
-            Classes, probabilities, logits, and the samples that the answers rest on.
+            Classes, probabilities, logits, and the samples that they are based on.
 
         Raises
         ------
@@ -200,8 +207,8 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Notes
         -----
-        The logits are those of the pipeline, bit for bit on the same machine (docs/serving.md). No
-        answer rests on a sample that was forgotten before the call.
+        The logits equal the pipeline's, bit for bit on the same machine (docs/serving.md). No
+        prediction is based on a sample that was forgotten before the call.
         """
         return self._model.predict(images, only_held_classes, on_bad)
 
@@ -213,7 +220,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         above: float = -1.0,
         on_bad: OnBad = "raise",
     ) -> NearSamples:
-        """Find the samples nearest to a picture or a row of numbers, and whose they are.
+        """Find the samples nearest to a picture or a row of numbers, with their units.
 
         Parameters
         ----------
@@ -225,7 +232,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             The least cosine of keys, from -1 to 1. Exact copies among the `count` nearest are
             listed anyway.
         on_bad : {"raise", "skip"}
-            What to do with pictures that cannot be read: refuse, or leave them out with a warning.
+            What to do with pictures that cannot be read: refuse, or skip them with a warning.
 
         Returns
         -------
@@ -261,10 +268,10 @@ class Predictor(AbstractContextManager["Predictor"]):
     def warm_up(self) -> None:
         """Load weights and encoder now.
 
-        The first answer is then as fast as the next, and any error appears immediately.
+        The first prediction is then as fast as the next, and any error appears immediately.
         """
         if not self._store.view.live.any():
-            return  # it refuses to answer until something is added
+            return  # without samples, `predict` raises EmptyModelError
         picture_size = self.manifest.stored
         if picture_size is None:
             blank = np.zeros((1, self.key_width), dtype=np.uint8)
@@ -293,7 +300,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def deletions(self) -> int:
-        """How many samples were ever deleted."""
+        """Number of samples deleted so far."""
         return self._store.deletions
 
     @property
@@ -303,7 +310,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def key_width(self) -> int:
-        """How many numbers a key has."""
+        """Number of dimensions of a key."""
         return self._store.state.key_width
 
     def rows(
@@ -327,14 +334,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         list of MemoryRow
-            The samples that match each kind of name that was given.
+            The samples that match all given filters.
 
         Raises
         ------
         UnknownNamesError
-            If no sample has one of the files or units.
+            If a file or unit has no sample.
         AmbiguousFileError
-            If a name means two files.
+            If a name matches two files.
         ValueError
             If a label is not a class of the model.
         """
@@ -376,9 +383,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         UnknownIdsError, UnknownNamesError
-            With all names that no sample has.
+            If any id or name has no sample. The error lists all of them.
         AmbiguousFileError
-            If a name means two files.
+            If a name matches two files.
         ValueError
             If something is not an id, or not a class of the model.
         """
@@ -394,7 +401,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def similar(
         self, ids: ArrayLike | Iterable[int], *, above: float = DEFAULT_SIMILARITY
     ) -> dict[int, float]:
-        """Find look-alikes: other samples whose keys are close to that of one of these samples.
+        """Find look-alikes: other samples whose keys are close to one of these samples' keys.
 
         Parameters
         ----------
@@ -406,8 +413,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         dict of int to float
-            The cosine by id, the nearest sample first. Exact copies, which `forget` names, are not
-            among them.
+            The cosine by id, the nearest sample first. Exact copies are not included; `forget`
+            lists them.
 
         Raises
         ------
@@ -416,7 +423,8 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Notes
         -----
-        Deleting a sample leaves its look-alikes, which the requester may also want to forget.
+        Deleting a sample does not delete its look-alikes, which the requester may also want to
+        forget.
         """
         return self._samples.find_similar(ids, above)
 
@@ -433,7 +441,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         }
 
     def summary(self) -> dict[str, Any]:
-        """Return number of samples, bytes of the directory, and head of the chain of deletions."""
+        """Return the number of samples, bytes of the directory, and head of the deletion chain."""
         size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
         return {"samples": len(self.ids), "bytes": size, "head": self.head}
 
@@ -450,7 +458,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> Receipt:
         """Forget samples: all of them, or none if any id is unknown.
 
-        When this returns, the deletion is on the disk, and no answer rests on these samples.
+        When this returns, the deletion is on the disk, and no prediction is based on these samples.
 
         Parameters
         ----------
@@ -459,28 +467,28 @@ class Predictor(AbstractContextManager["Predictor"]):
         ignore_missing : bool
             Skip unknown ids. If no id is known, nothing is recorded.
         request : str, optional
-            A number of your own. Asked again with the same number, nothing changes, and the earlier
-            receipt is returned.
+            A request number that you choose. A second call with the same number changes nothing and
+            returns the earlier receipt.
         also_identical : bool
-            Forget exact copies too.
+            Also forget exact copies.
         block_return : bool
             Refuse to `add` these pictures from now on (docs/memory.md).
 
         Returns
         -------
         Receipt
-            Where the deletion stands in the chain, which exact copies stay in the memory, and which
-            classes have no sample left. The model can still answer those classes.
+            The deletion's place in the chain, the exact copies that stay in the memory, and the
+            classes without remaining samples. The model can still predict those classes.
 
         Raises
         ------
         UnknownIdsError
-            With all unknown ids. Nothing is forgotten then.
+            If any id is unknown. The error lists all unknown ids; nothing is forgotten.
         ValueError
             If something is not an id, or the number belongs to another request.
         """
         options = DeletionRequest(
-            lines={},  # the samples are known by their ids
+            selectors={},  # the samples are known by their ids
             ignore_missing=ignore_missing,
             also_identical=also_identical,
             block_return=block_return,
@@ -489,7 +497,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._deletions.delete_samples(unique_ids, request, options).receipt
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
-        """Look up which samples a request to forget means. Nothing is changed.
+        """Look up the samples of a request to forget. Nothing is changed.
 
         Parameters
         ----------
@@ -504,14 +512,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         UnknownNamesError
-            With all names that no sample has, unless the request ignores them.
+            If any name has no sample, unless the request ignores missing names.
         ValueError
-            If a request was carried out before and means samples that the memory holds.
+            If a request was carried out before, but some of its samples are in the memory.
         """
         return self._deletions.plan(request)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """Say what each request would forget. Nothing is changed.
+        """List what each request would forget. Nothing is changed.
 
         Parameters
         ----------
@@ -521,8 +529,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         list of dict
-            An answer for each request, as `munkey forget --dry-run --json` prints it. For a request
-            that was carried out before, it also has the fields of the earlier answer.
+            One result per request, as `munkey forget --dry-run --json` prints it. For a request
+            that was carried out before, it also has the fields of the earlier result.
         """
         return self._deletions.preview(plan)
 
@@ -532,42 +540,42 @@ class Predictor(AbstractContextManager["Predictor"]):
         *,
         purge: bool = False,
         certificates: CertificateOrder | None = None,
-        answers: list[Json] | None = None,
+        results: list[Json] | None = None,
     ) -> list[Json]:
         """Carry out a request to forget: look up, delete, purge, certify.
 
         Parameters
         ----------
         request : DeletionRequest or DeletionPlan
-            What to forget; a plan if it was looked up before.
+            What to forget, or a plan from `plan`.
         purge : bool
-            Leave no byte of it in any file.
+            Remove every byte of the samples from the model's files.
         certificates : CertificateOrder, optional
-            Purge, and certify the deletions. If the purge could not finish, or files stay that are
-            not the model's, the answers say `unpurged`.
-        answers : list, optional
-            Each answer is put here once its deletion is on the disk, so that a later failure does
-            not hide it.
+            Purge, and certify the deletions. If the purge could not finish, or if files remain that
+            are not the model's, the results have a field `unpurged`.
+        results : list, optional
+            Receives each result once its deletion is on the disk, so that a later failure does not
+            hide it.
 
         Returns
         -------
         list of dict
-            An answer for each request, as `munkey forget --json` prints it.
+            One result per request, as `munkey forget --json` prints it.
 
         Raises
         ------
         UnknownNamesError, ValueError
-            As `plan`. Nothing is deleted then.
+            If `plan` raises them. Nothing is deleted then.
         LockedMemoryError
-            With `purge`, if a reader prevents that. Everything is deleted then.
+            If a reader prevents the purge. The samples are deleted nevertheless.
         """
         if isinstance(request, DeletionPlan):
             plan = request
             self._deletions.require_new_numbers(plan)
         else:
             plan = self.plan(request)
-        if answers is None:
-            answers = []
+        if results is None:
+            results = []
         salts = certificates.salts if certificates else {}
         # Samples of the plan may have been deleted since, which is not an error.
         options = replace(plan.request, ignore_missing=True)
@@ -578,56 +586,56 @@ class Predictor(AbstractContextManager["Predictor"]):
                 planned_deletion.ids, number, options, was_planned=was_planned
             )
             receipt = deletion.receipt
-            answer = json_answers.format_deletion(receipt)
-            answer |= {"copies": deletion.copies, "left": deletion.remaining}
-            answers.append(answer)
+            result = json_format.format_deletion(receipt)
+            result |= {"copies": deletion.copies, "left": deletion.remaining}
+            results.append(result)
             if not receipt.sequences:
-                answer["why"] = (
+                result["why"] = (
                     "found nothing; deleted nothing: the memory held none of these samples (any"
                     " more): `log` lists earlier requests"
                 )
             was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
             if certificates and number in salts and was_deleted_now:
                 if certificates.include_salts:
-                    answer["salt"] = salts[number].hex()
-                to_certify.append((answer, deletion))
+                    result["salt"] = salts[number].hex()
+                to_certify.append((result, deletion))
         if purge or to_certify:
             purge_warning = self._purge_or_explain(must_succeed=purge)
             outcome: Json = {"purged": True}
             if purge_warning:
                 outcome = {"unpurged": purge_warning}
-            for answer in answers:
-                answer.update(outcome)
+            for result in results:
+                result.update(outcome)
         if certificates and to_certify:
             self._deliver_certificates(to_certify, certificates)
-        return answers
+        return results
 
     def _deliver_certificates(
         self, deletions: list[tuple[Json, Deletion]], order: CertificateOrder
     ) -> None:
-        """Certify deletions, and deliver each certificate along with its deletion's answer."""
+        """Certify deletions, and deliver each certificate with its deletion's result."""
         digests = self.digests()
-        for answer, deletion in deletions:
-            new_certificate = certificate.certify(
+        for result, deletion in deletions:
+            certificate = certify(
                 self._store,
                 deletion.receipt,
-                live=answer["left"],
-                purged=answer["purged"],
+                live=result["left"],
+                purged=result["purged"],
                 exact=digests,
                 constants=self.constants,
             )
-            new_certificate = certificate.add_ids(
-                new_certificate,
+            certificate = add_ids(
+                certificate,
                 deletion.ids.tolist(),
                 order.salts[deletion.receipt.request],
                 list_ids=order.list_ids,
             )
-            order.deliver(answer, new_certificate)
+            order.deliver(result, certificate)
 
     def _purge_or_explain(self, *, must_succeed: bool) -> str:
-        """Purge. Returns a sentence that says why traces may remain, or an empty text.
+        """Purge. Returns a sentence that states why traces may remain, or an empty string.
 
-        must_succeed: raise LockedMemoryError if a reader prevents it.
+        must_succeed: raise LockedMemoryError if a reader prevents the purge.
         """
         try:
             foreign_files = self.purge()
@@ -650,17 +658,17 @@ class Predictor(AbstractContextManager["Predictor"]):
             yield
 
     def purge(self) -> tuple[str, ...]:
-        """Leave no byte of forgotten samples in any file of the model.
+        """Remove every byte of forgotten samples from the model's files.
 
         Returns
         -------
         tuple of str
-            Files in the directory that are not the model's. They stay, and may hold anything.
+            Files in the directory that are not the model's. They are left unchanged and unchecked.
 
         Raises
         ------
         LockedMemoryError
-            If a reader prevents it.
+            If a reader prevents the purge.
         """
         self._forget_empty_classes()
         return self._list_foreign_files(self._store.purge())
@@ -672,7 +680,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             return self._list_foreign_files(self._store.compact())
 
     def _forget_empty_classes(self) -> None:
-        """Remove the names of classes without rows from an estimator's manifest: one may be a person."""
+        """Remove names of empty classes from an estimator's manifest: one may be a person's."""
         if not self.writer or self.manifest.encoder is not None:
             return
         manifest = manifests.read_manifest(self.directory)
@@ -702,14 +710,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         units: Sequence[str | None] | None = None,
         allow_blocked: bool = False,
     ) -> AddedSamples:
-        """Remember new samples, without training.
+        """Add new samples, without training.
 
         Parameters
         ----------
         images : path, picture of Pillow, array or iterable
             As `predict` takes them.
         labels : iterable of int or str, length N
-            The class of each, by index or name.
+            The class of each sample, by index or name.
         units : sequence of str or None, length N, optional
             The person, device, … of each sample.
         allow_blocked : bool
@@ -718,7 +726,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         AddedSamples
-            The new ids, and the ids of exact copies that were there before.
+            The new ids, and the ids of earlier exact copies.
 
         Raises
         ------
@@ -731,9 +739,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Notes
         -----
-        Keys come from the encoder. For each answer, the nearest trained samples lend their tokens
-        (`Retriever`); in the direct-key variant, the key is the token. A fitted family answers as
-        if the new samples had always been there.
+        Keys come from the encoder. For each prediction, the nearest trained samples lend their
+        tokens (`Retriever`); in the direct-key variant, the key is the token. A fitted family
+        predicts as if the new samples had always been there.
         """
         if not self.writer:
             raise ClosedMemoryError(
@@ -755,7 +763,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def constants(self) -> list[str]:
-        """The constants of a fitted family that no deletion recomputes.
+        """The constants of a fitted family that deletions do not recompute.
 
         Empty if deletion is exact without conditions, and for MUNKEY.
         """
@@ -770,17 +778,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         Parameters
         ----------
         published : str, optional
-            A published head of the chain. If it is not in the chain, this is an older copy.
+            A published head of the chain. If the chain does not contain it, this is an older copy.
 
         Returns
         -------
         Report
-            What is wrong, if anything is, and how many rows and deletions there are.
+            The problems, if any, and the numbers of rows and deletions.
 
         Raises
         ------
         ValueError
-            If `published` is not the head of a chain.
+            If `published` does not have the format of a head.
         """
         head = None
         if published is not None:
@@ -807,9 +815,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         return replace(report, problems=tuple(problems), foreign=foreign)
 
     def _list_foreign_files(self, names_in_memory: tuple[str, ...]) -> tuple[str, ...]:
-        """List files in the directory that are not the model's. They stay, and may hold anything.
+        """List files in the directory that are not the model's.
 
-        names_in_memory: of foreign files in the folder of the memory.
+        names_in_memory: names of foreign files in the memory's folder.
         """
         model_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
@@ -827,12 +835,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         request : str, optional
             The number of its request. By default, the last deletion.
 
+        Returns
+        -------
+        Receipt
+            The receipt of the deletion.
+
         Raises
         ------
         CertificateError
-            If there is none.
+            If there is no such deletion.
         """
-        return certificate.find_receipt(self._store, sequence, request)
+        return find_receipt(self._store, sequence, request)
 
     def certificate(
         self, sequence: int | None = None, request: str | None = None, *, purged: bool = False
@@ -849,7 +862,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         Certificate
-            The certificate, without ids. `certificate.write_certificate` writes it.
+            The certificate, without ids. `certificate.write_certificate` writes it to a file.
 
         Raises
         ------
@@ -857,7 +870,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             If there is no such deletion.
         """
         receipt = self.receipt_of(sequence, request)
-        return certificate.certify(
+        return certify(
             self._store,
             receipt,
             purged=purged,
@@ -888,14 +901,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         list of str
-            A sentence for each fault. Empty if there is none.
+            One sentence per fault; empty if there are none.
         """
-        return certificate.find_faults(issued, self._store, ids, salt, exact)
+        return find_faults(issued, self._store, ids, salt, exact)
 
     # The directory
 
     def copy(self, folder: Path) -> None:
-        """Write the model as it is now, with its log of deletions, into an empty folder, purged.
+        """Write a purged copy of the model, including its log of deletions.
 
         The model must be open for writing, so that no other process changes it during the copy.
 
@@ -914,7 +927,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             copied_model.purge()
 
     def close(self) -> None:
-        """Release the memory. It may be called twice."""
+        """Release the memory. Further calls do nothing."""
         self._store.close()
 
     def __exit__(

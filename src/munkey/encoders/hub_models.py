@@ -1,6 +1,6 @@
-"""The paper's encoders through transformers: ViT-B/16 (its default), DINOv2 and CLIP (app. D.2).
+"""Encoders from transformers: the paper's ViT-B/16 (its default), DINOv2 and CLIP (app. D.2).
 
-A saved model of another type answers with its own pooled features, behind its own image processor.
+For a saved model of another type, its own image processor and pooled features are used.
 """
 
 from collections.abc import Callable, Mapping
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelType:
-    """How transformers loads a type of model, and where its output has the feature of an image.
+    """How transformers loads a type of model, and how to get features from its output.
 
-    arguments: further ones to load it with.
+    arguments: further arguments of `from_pretrained`.
     """
 
     class_name: str
     arguments: Mapping[str, bool]
-    feature: "Callable[[Any], Tensor]"  # of transformers' output objects, which have no types
+    get_features: "Callable[[Any], Tensor]"  # Any, because transformers' outputs have no type hints
 
 
 _CLIP = ModelType("CLIPVisionModelWithProjection", {}, lambda output: output.image_embeds)
-# The paper's, by config.json's model_type. For all others, see `_load_pooled_encoder`.
+# The paper's models, by model_type in config.json. For others, see `_load_pooled_encoder`.
 MODEL_TYPES = {
     "vit": ModelType(
         "ViTModel", {"add_pooling_layer": False}, lambda output: output.last_hidden_state[:, 0]
@@ -41,16 +41,16 @@ MODEL_TYPES = {
 
 
 SUPPORTED = (
-    "an encoder's folder holds a vision model of transformers with a pooled output (ViT, DINOv2 and DINOv3, CLIP,"
-    " SigLIP, ConvNeXt, ...), or a model that timm saved (docs/encoders.md)"
+    "an encoder's folder must have a vision model from transformers with a pooled output (ViT, DINOv2 and DINOv3, CLIP,"
+    " SigLIP, ConvNeXt, ...), or a model saved by timm (docs/encoders.md)"
 )
 
 
 def _register(name: str, hub: str, feature: str, revision: str, operations: float) -> None:
-    """Register the encoder of a repository on the hub.
+    """Register the encoder in a hub repository.
 
     feature: a description of its output, for the table of encoders. operations: floating-point
-    operations of one picture, as torch counts them.
+    operations per picture, as torch counts them.
     """
 
     @encoder(
@@ -89,15 +89,15 @@ _register(
 
 
 def is_transformers(folder: Path) -> bool:
-    """Whether a folder holds a model that transformers saved, not timm."""
+    """Return whether a folder's model was saved by transformers, not timm."""
     config = read_json(folder / "config.json")
     return "model_type" in config and "architecture" not in config
 
 
-def look_up(name: str, revision: str | None) -> None:
-    """Raise MissingEncoderError if a repository is not in the local cache and no hub answers.
+def require_repository(name: str, revision: str | None) -> None:
+    """Raise MissingEncoderError if a repository is neither in the local cache nor on a hub.
 
-    Asks for its configuration alone, not for the weights.
+    Requests only its configuration, not the weights.
     """
     import transformers
 
@@ -118,7 +118,7 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
     try:
         try:
             config = transformers.AutoConfig.from_pretrained(name, revision=revision)
-        except ValueError as error:  # a model type that this version of transformers does not have
+        except ValueError as error:  # a model type unknown to this version of transformers
             raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
         model_type = MODEL_TYPES.get(config.model_type)
         if model_type is None:
@@ -130,7 +130,7 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
         raise _make_missing_error(name, revision) from error
     preprocess = make_preprocess(processor.to_dict())
     model.eval().to(device)
-    return lambda images: model_type.feature(model(pixel_values=preprocess(images)))
+    return lambda images: model_type.get_features(model(pixel_values=preprocess(images)))
 
 
 def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
@@ -147,8 +147,8 @@ def _load_pooled_encoder(name: str, model_type: str, revision: str | None, devic
     needed_weights = [key for key in missing_weights if not key.startswith("pooler.")]
     if needed_weights:
         raise ValueError(
-            f"{name}: {len(needed_weights)} of the model's weights are not there, e.g."
-            f" {needed_weights[0]}, so its features would be random; save the whole model there again"
+            f"{name}: {len(needed_weights)} of the model's weights are missing, e.g."
+            f" {needed_weights[0]}, so its features would be random; save the complete model again"
         )
     model.eval().to(device)
 
@@ -167,44 +167,41 @@ def _load_pooled_encoder(name: str, model_type: str, revision: str | None, devic
             pooled_output = output.pooler_output
         return pooled_output.flatten(1)  # ConvNeXt returns (B, d, 1, 1)
 
-    # Encode two blank pictures, to refuse other models now and not after hours.
+    # Encode two blank pictures, to refuse unsupported models now and not after hours.
     try:
         with torch.no_grad():
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{_unsupported_message(name, model_type)} ({type(error).__name__}: {error})"
-        ) from error
+        why = f"{type(error).__name__}: {error}"
+        raise _make_unsupported_error(name, model_type, why) from error
     if features.ndim != 2 or len(features) != 2:
-        raise ValueError(
-            f"{_unsupported_message(name, model_type)} (it answers 2 pictures with"
-            f" {tuple(features.shape)})"
-        )
+        why = f"for 2 pictures, its output has shape {tuple(features.shape)}"
+        raise _make_unsupported_error(name, model_type, why)
     return encode
 
 
-def _unsupported_message(name: str, model_type: str) -> str:
-    return (
-        f"{name}: a model of type {model_type} gives no pooled features of a picture; {SUPPORTED}"
+def _make_unsupported_error(name: str, model_type: str, why: str) -> ValueError:
+    return ValueError(
+        f"{name}: a model of type {model_type} has no pooled image features ({why}); {SUPPORTED}"
     )
 
 
 def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
-    """Make the error that says how to bring an encoder here from a machine with a network."""
+    """Make the error that explains how to copy an encoder from a machine with a network."""
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(
-        f"the encoder {name} is not in the local cache and cannot be downloaded from here. On a machine with a network"
-        f" run `hf download {name}{pinned} --local-dir {folder}`, bring that folder here, and set"
+        f"the encoder {name} is not in the local cache and cannot be downloaded. On a machine with a network,"
+        f" run `hf download {name}{pinned} --local-dir {folder}`, copy that folder here, and set"
         f" keys.encoder: {folder}"
     )
 
 
 def make_preprocess(saved: Mapping[str, Any]) -> Preprocess:
-    """Make the preprocessing that an image processor's saved configuration describes."""
+    """Make the preprocessing from an image processor's saved configuration."""
     from PIL.Image import Resampling
 
-    # The configuration has Pillow's number of the resampling, torchvision its name.
+    # The configuration has Pillow's number of the resampling filter; torchvision takes its name.
     torchvision_names = {
         Resampling.NEAREST: "nearest",
         Resampling.BILINEAR: "bilinear",
@@ -213,17 +210,19 @@ def make_preprocess(saved: Mapping[str, Any]) -> Preprocess:
     resize: int | PixelSize | None = None
     if saved.get("do_resize", True):
         size = saved.get("size") or {}
-        resize = size.get("shortest_edge")
         if size.get("height"):
             resize = PixelSize(size["height"], size["width"])
+        else:
+            resize = size.get("shortest_edge")
     crop = None
     if saved.get("do_center_crop") and saved.get("crop_size"):
         crop = PixelSize(saved["crop_size"]["height"], saved["crop_size"]["width"])
-    mean = [0.0] * 3
-    std = [1.0] * 3
     if saved.get("do_normalize", True):
         mean = list(saved["image_mean"])
         std = list(saved["image_std"])
+    else:
+        mean = [0.0] * 3
+        std = [1.0] * 3
     return Preprocess(
         resize=resize,
         crop=crop,

@@ -1,4 +1,4 @@
-"""Keys k_i = g_phi(x_i) (sec. 3.2), of unit norm: extracted once, and stored with sample ids."""
+"""Keys k_i = g_phi(x_i) of unit norm (sec. 3.2), extracted once and stored with sample ids."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -14,14 +14,14 @@ from munkey.encoders.registry import Encoder
 
 ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 
-BLOCK = 16  # batches that an interruption can cost
+BLOCK = 16  # batches per stored block, which are lost at most by an interruption
 # Kernels for smaller batches round differently, but the key of an image must not depend on the
 # other images in its batch.
 MIN_BATCH = 16
 
 
 class Keys(NamedTuple):
-    """Keys of samples. ids: (N,) int64; keys: (N, d) float32 of unit norm, keys[i] of ids[i]."""
+    """Keys of samples. ids: (N,) int64; keys: (N, d) float32 of unit norm, in the order of ids."""
 
     ids: np.ndarray
     keys: np.ndarray
@@ -37,21 +37,21 @@ def extract(
 ) -> np.ndarray:
     """Extract keys (N, d) float32 of unit norm from images (N, H, W, 3) uint8.
 
-    Uses half precision on a GPU. show_progress: yields the batches, each as the number of its
-    first image. folder: where finished blocks of batches are stored, so that an interrupted
-    extraction continues after the last one, with the same bytes. It must belong to these images,
-    encoder, batch size and device alone. Raises ValueError if a feature is zero or not finite.
+    Uses half precision on a GPU. show_progress: wraps the sequence of batches, each given as the
+    index of its first image. folder: stores finished blocks of batches, so that an interrupted
+    extraction continues after the last block, with the same result. It must be used only for these
+    images, encoder, batch size and device. Raises ValueError if a feature is zero or not finite.
     """
     import torch
 
     from munkey.core.gpu import autocast
     from munkey.data.image_set import to_unit_range
 
-    # A batch is the number of its first image; a block is a range of up to BLOCK such numbers.
+    # A batch is given by the index of its first image; a block is a range of up to BLOCK batches.
     starts = range(0, len(images), batch_size)
     blocks = [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
     block_of_last_batch = {block[-1]: block for block in blocks}
-    features: dict[int, np.ndarray] = {}  # by the first image of a block
+    features: dict[int, np.ndarray] = {}  # by the first image of each block
     if folder:
         features = _read_stored_blocks(blocks, folder)
     remaining_starts: list[int] = []
@@ -78,14 +78,14 @@ def extract(
 
 
 def pad_batch(images: np.ndarray) -> np.ndarray:
-    """Return a copy of images (N, H, W, 3), padded to MIN_BATCH with copies of the last one."""
+    """Return a copy of images (N, H, W, 3), padded to MIN_BATCH with copies of the last image."""
     missing_count = max(0, MIN_BATCH - len(images))
     padding = np.repeat(images[-1:], missing_count, axis=0)
     return np.concatenate([images, padding])
 
 
 def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
-    """Read the features of finished blocks, by first image. Warns of damaged ones and skips them."""
+    """Read the features of finished blocks, by first image. Skips damaged blocks with a warning."""
     features = {}
     for block in blocks:
         file = _block_file(folder, block)
@@ -93,7 +93,7 @@ def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarr
             try:
                 features[block.start] = read_npy(file)
             except DamagedFileError:
-                warn(f"WARNING: {file} is damaged: the keys that it holds are extracted again")
+                warn(f"WARNING: {file} is damaged: its keys are extracted again")
     return features
 
 
@@ -115,9 +115,9 @@ def _scale_to_unit_norm(features: np.ndarray) -> np.ndarray:
 
 
 def normalize_rows(X: np.ndarray) -> np.ndarray:
-    """Scale embeddings (N, d) to unit norm, each by itself, as float32. Zeros stay zeros."""
+    """Scale each embedding of (N, d) to unit norm, as float32. Zeros stay zero."""
     X = np.ascontiguousarray(X, dtype=np.float64)
-    # First divided by the largest number, since squares of very large numbers are infinite.
+    # Divide by the largest number first, because squares of very large numbers overflow.
     largest = np.abs(X).max(axis=1, keepdims=True)
     X = X / np.where(largest > 0, largest, 1)
     norms = np.linalg.norm(X, axis=1, keepdims=True)
@@ -125,7 +125,7 @@ def normalize_rows(X: np.ndarray) -> np.ndarray:
 
 
 def scale_to_bound(X: np.ndarray, bound: float) -> np.ndarray:
-    """Divide rows (N, d) by a bound. Numbers that do not exceed it become -1 to 1, as float32."""
+    """Divide rows (N, d) by a bound, which maps numbers within it to [-1, 1], as float32."""
     return (np.ascontiguousarray(X, dtype=np.float64) / bound).astype(np.float32)
 
 
@@ -134,10 +134,10 @@ def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
 
 
 def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
-    """Read the keys of the samples `ids`, in their order; by default of all samples.
+    """Read the keys of samples in the order of `ids`; by default, of all samples.
 
-    Raises DamagedFileError if the file is damaged or a key is not of unit norm, and KeyError for an
-    unknown id.
+    Raises DamagedFileError if the file is damaged or a key does not have unit norm, and KeyError
+    for an unknown id.
     """
     stored = read_npz(path, "ids", "keys")
     norms = np.linalg.norm(stored["keys"], axis=1)

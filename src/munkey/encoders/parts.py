@@ -1,9 +1,9 @@
 """Keys of several encoders, and of mirrored pictures: `efficientnet-lite0@160+efficientnet-lite2@224`.
 
-Each part of the name is an encoder, with `@SIDE` if its input has another side than
-`keys.image_size`. A part's key has unit norm. With `keys.mirror`, it is the mean of the keys of the
-picture and of its mirror image, scaled to unit norm again. The key of all parts is their keys side
-by side, scaled to unit norm: cosines of whole keys are means of the parts' cosines.
+Each part of the name is an encoder, with `@SIDE` if its input side differs from `keys.image_size`.
+A part's key has unit norm. With `keys.mirror`, it is the mean of the picture's key and its mirror
+image's key, scaled to unit norm again. The parts' keys are concatenated and scaled to unit norm, so
+cosines of whole keys are means of the parts' cosines.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SIDE = re.compile(r"@(\d{1,4})$")  # a commit, as in timm:hf-hub:NAME@COMMIT, is longer
-LARGEST_SIDE = 4096  # pixels, as of keys.image_size
+MAX_SIDE = 4096  # pixels, as for keys.image_size
 MAX_PARTS = 16
 MAX_FOLDER_NAME = 120  # file systems allow 255 bytes; logs append to the name
 
@@ -29,21 +29,17 @@ MAX_FOLDER_NAME = 120  # file systems allow 255 bytes; logs append to the name
 def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
     """Split `settings.encoder` at its plus signs into the settings of each encoder.
 
-    Parts from a hub have the commit that the registry pins; a single encoder has `settings.revision`.
-    Raises KeyError for an unknown name, ValueError for an empty or repeated part and for a side that
-    an encoder does not take.
+    Parts from a hub use the commit that the registry pins; a single encoder uses
+    `settings.revision`. Raises KeyError for an unknown name, and ValueError for an empty or
+    repeated part or an invalid side.
     """
     names = settings.encoder.split("+")
     if len(names) > MAX_PARTS:
-        raise ValueError(
-            f"keys.encoder: {len(names)} parts; at most {MAX_PARTS} can stand side by side"
-        )
+        raise ValueError(f"keys.encoder: {len(names)} parts; at most {MAX_PARTS} can be combined")
     parts = [_read_part(name, settings, is_single=len(names) == 1) for name in names]
     for index, part in enumerate(parts):
         if part in parts[:index]:
-            raise ValueError(
-                f"keys.encoder = {settings.encoder!r}: {names[index]} stands there twice"
-            )
+            raise ValueError(f"keys.encoder = {settings.encoder!r}: {names[index]} is repeated")
     return parts
 
 
@@ -63,12 +59,10 @@ def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> Encoder
             f"keys.encoder = {settings.encoder!r}: the side of {encoder} is fixed by its own"
             f" preprocessing; write {encoder} without {side[0]}"
         )
-    image_size = settings.image_size
-    if side:
-        image_size = int(side[1])
-    if image_size and image_size > LARGEST_SIDE:
+    image_size = int(side[1]) if side else settings.image_size
+    if image_size and image_size > MAX_SIDE:
         raise ValueError(
-            f"keys.encoder = {settings.encoder!r}: a side has at most {LARGEST_SIDE} pixels"
+            f"keys.encoder = {settings.encoder!r}: a side has at most {MAX_SIDE} pixels"
         )
     if entry.size == "own":
         image_size = None
@@ -77,7 +71,7 @@ def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> Encoder
             f"keys.encoder = {settings.encoder!r}: {encoder} needs the side of its input; write"
             f" {encoder}@160, or set keys.image_size"
         )
-    # `keys.revision` pins one encoder; of several, each has the revision of its entry.
+    # `keys.revision` applies to a single encoder; with several, each has its entry's revision.
     revision = settings.revision if is_single else entry.revision
     return settings.model_copy(
         update={"encoder": encoder, "image_size": image_size, "revision": revision}
@@ -90,7 +84,7 @@ def find_part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def fingerprint_weights(settings: EncoderSettings) -> str | None:
-    """Return a string that changes with the weights of any part; None if a part has no such."""
+    """Return a string that changes with any part's weights; None if a part has no such string."""
     fingerprints = []
     for part in split_parts(settings):
         fingerprint = find(part.encoder).weights(part)
@@ -103,7 +97,7 @@ def fingerprint_weights(settings: EncoderSettings) -> str | None:
 def build(settings: EncoderSettings, device: str) -> Encoder:
     """Build the encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d).
 
-    A single part without mirror images keeps the norm of its features, as published.
+    The features of a single part without mirroring are not normalized.
     """
     encoders = [_build_part(part, device) for part in split_parts(settings)]
     if len(encoders) == 1:
@@ -118,7 +112,7 @@ def build(settings: EncoderSettings, device: str) -> Encoder:
 
 
 def _build_part(part: EncoderSettings, device: str) -> Encoder:
-    """Build the encoder of one part, which adds the features of the mirror image if it should."""
+    """Build the encoder of one part, which adds the mirror image's features with `keys.mirror`."""
     encoder = find(part.encoder).build(part, device)
     if not part.mirror:
         return encoder
@@ -132,14 +126,14 @@ def _build_part(part: EncoderSettings, device: str) -> Encoder:
 
 
 def _normalize(features: "Tensor") -> "Tensor":
-    """Scale features (B, d) to unit norm in float32; an encoder on a GPU returns float16."""
+    """Scale features (B, d) to unit norm in float32; on a GPU, encoders return float16."""
     from torch.nn import functional as F
 
     return F.normalize(features.float(), dim=1)
 
 
 def make_portable(settings: EncoderSettings) -> EncoderSettings:
-    """Return settings with absolute folders, and with the side in each part's name."""
+    """Return settings with absolute folders and each part's side in its name."""
     parts = []
     names = []
     for part in split_parts(settings):
@@ -154,27 +148,27 @@ def make_portable(settings: EncoderSettings) -> EncoderSettings:
 
 
 def join_keys(keys: Sequence[np.ndarray]) -> np.ndarray:
-    """Join the keys (N, d_i) of each part to keys (N, d_1 + d_2 + ...) of unit norm."""
-    side_by_side = np.concatenate(keys, axis=1)
-    return side_by_side / np.linalg.norm(side_by_side, axis=1, keepdims=True)
+    """Join the parts' keys (N, d_i) to keys (N, d_1 + d_2 + ...) of unit norm."""
+    joined_keys = np.concatenate(keys, axis=1)
+    return joined_keys / np.linalg.norm(joined_keys, axis=1, keepdims=True)
 
 
 def name_cache_folder(settings: EncoderSettings) -> str:
-    """Name the folder of keys: one for each encoder, revision, input side and mirror."""
+    """Name the key folder of these encoders, revisions, input sides and mirroring."""
     name = "--".join(_name_part_folder(part) for part in split_parts(settings))
     if len(name) <= MAX_FOLDER_NAME:
         return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]  # tells apart names with the same start
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]  # distinguishes names with one prefix
     return f"{name[:MAX_FOLDER_NAME]}_{digest}"
 
 
 def _name_part_folder(part: EncoderSettings) -> str:
-    """Name the folder of a part: `ENCODER_REVISION_SIDEpx_mirror`, without those that are not set."""
-    words = [re.sub(r"[^\w.-]+", "-", part.encoder).strip("-")]
+    """Name a part's folder: `ENCODER_REVISION_SIDEpx_mirror`, omitting what is not set."""
+    components = [re.sub(r"[^\w.-]+", "-", part.encoder).strip("-")]
     if part.revision:
-        words.append(part.revision[:8])
+        components.append(part.revision[:8])
     if part.image_size:
-        words.append(f"{part.image_size}px")
+        components.append(f"{part.image_size}px")
     if part.mirror:
-        words.append("mirror")
-    return "_".join(words)
+        components.append("mirror")
+    return "_".join(components)

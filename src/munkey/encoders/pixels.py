@@ -1,4 +1,4 @@
-"""Pixels as a key: no network, so no data has trained it."""
+"""Pixels as keys, without a pretrained network."""
 
 from munkey.encoders.registry import Encoder, encoder
 from munkey.settings import EncoderSettings
@@ -12,7 +12,7 @@ from munkey.settings import EncoderSettings
     operations=lambda settings: 0.0,
 )
 def pixels(settings: EncoderSettings, device: str) -> Encoder:
-    """Build the encoder that scales a picture down and returns its pixels."""
+    """Build the encoder that downscales a picture and returns its pixels."""
     import torch
     from torch.nn.functional import adaptive_avg_pool2d
 
@@ -20,9 +20,9 @@ def pixels(settings: EncoderSettings, device: str) -> Encoder:
     assert side is not None
 
     def encode(images: torch.Tensor) -> torch.Tensor:
-        # Each pixel is the mean of its area. A picture that is smaller has its pixels repeated.
+        # Each pixel is the mean of its area. Smaller pictures have their pixels repeated.
         area_means = adaptive_avg_pool2d(images.float(), side)
-        # From 1 to 256: at 0, a black picture would have a key of zeros, without a direction.
+        # From 1 to 256, because a black picture's key would otherwise be zero, without a direction.
         return (255 * area_means).round().flatten(1) + 1
 
     return encode

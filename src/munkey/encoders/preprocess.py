@@ -1,4 +1,4 @@
-"""The preprocessing that an encoder was published with."""
+"""The published preprocessing of an encoder."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,10 +16,11 @@ class PixelSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Preprocess:
-    """Resizes, center-crops and normalizes batches (B, 3, H, W) in [0, 1]; None: skips the step.
+    """Resize, center-crop and normalize batches (B, 3, H, W) in [0, 1].
 
-    resize: the length of the shortest edge in pixels, or the exact size. mean, std: of pixels in
-    [0, 1], by channel. interpolation: a name of torchvision, e.g. `bicubic`.
+    resize: the length of the shorter edge in pixels, or the exact size; None skips this step. crop:
+    None skips this step. mean, std: per channel, of pixels in [0, 1]. interpolation: torchvision's
+    name, e.g. `bicubic`.
     """
 
     resize: int | PixelSize | None
@@ -33,9 +34,10 @@ class Preprocess:
         from torchvision.transforms.v2 import functional as F
 
         if self.resize:
-            size = [self.resize]  # torchvision: one number is the shorter edge
             if isinstance(self.resize, PixelSize):
                 size = list(self.resize)
+            else:
+                size = [self.resize]  # to torchvision, a single number is the shorter edge
             mode = InterpolationMode(self.interpolation)
             images = F.resize(images, size, interpolation=mode, antialias=True).clamp(0, 1)
         if self.crop:

@@ -1,8 +1,8 @@
-"""The published encoder that a folder is a copy of, by its configuration; weights are not compared.
+"""Recognize a folder with a copy of a published encoder, by its configuration but not its weights.
 
-Architecture, preprocessing and classes together tell the paper's encoder from related models on
-the hub (DeiT, DINO, the model before its training on ImageNet-1k, and fine-tuned ones).
-`_name_or_path` does not: a fine-tuned model keeps the name of the model that it started from.
+Architecture, preprocessing and classes together distinguish the paper's encoder from related models
+on the hub (DeiT, DINO, the model before its training on ImageNet-1k, and fine-tuned models).
+`_name_or_path` does not, because a fine-tuned model keeps the name of its base model.
 """
 
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from typing import Any
 
 from munkey.encoders.registry import read_json
 
-ARCHITECTURE = {  # of google/vit-base-patch16-224
+ARCHITECTURE = {  # google/vit-base-patch16-224
     "model_type": "vit",
     "hidden_size": 768,
     "num_hidden_layers": 12,
@@ -21,19 +21,19 @@ ARCHITECTURE = {  # of google/vit-base-patch16-224
     "image_size": 224,
 }
 SIZES = (224, {"height": 224, "width": 224})  # in older and newer versions of transformers
-HALF = [0.5, 0.5, 0.5]  # mean and standard deviation of its pixels
+MEAN_AND_STD = [0.5, 0.5, 0.5]  # of its pixels
 
 
 def find_published_name(encoder: str) -> str:
-    """Return `vit-b16` for a folder with the paper's encoder, other values of keys.encoder as is."""
+    """Return `vit-b16` for a folder with the paper's encoder, and other names unchanged."""
     if encoder.startswith("timm:") or "/" not in encoder:
         return encoder
     config = _read_json_or_empty(Path(encoder) / "config.json")
     processor = _read_json_or_empty(Path(encoder) / "preprocessor_config.json")
     has_architecture = all(config.get(key) == value for key, value in ARCHITECTURE.items())
-    has_pixels = processor.get("image_mean") == processor.get("image_std") == HALF
+    has_pixels = processor.get("image_mean") == processor.get("image_std") == MEAN_AND_STD
     has_size = processor.get("size") in SIZES
-    # The 1,000 classes of ImageNet-1k, in their order: one of them is enough to tell.
+    # The 1,000 classes of ImageNet-1k in order; checking one of them is enough.
     names = config.get("id2label")
     has_classes = (
         isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"

@@ -1,8 +1,8 @@
 """The registry of frozen key encoders g_phi (sec. 3.2).
 
 A decorated function builds an encoder: a function from images (B, 3, H, W) in [0, 1] to features
-(B, d), with the preprocessing that the encoder was published with. Snakemake imports this package
-while it plans, so builders import torch and other heavy libraries inside the function.
+(B, d), including the encoder's published preprocessing. Snakemake imports this package for
+planning, so builders import torch and other heavy libraries inside the function.
 """
 
 import json
@@ -24,11 +24,11 @@ Operations: TypeAlias = Callable[[EncoderSettings], float]
 
 
 class MissingEncoderError(FileNotFoundError):
-    """Weights of an encoder are missing and cannot be downloaded. The message says what to do."""
+    """An encoder's weights are missing and cannot be downloaded. The message says what to do."""
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """Read a configuration file of an encoder in a folder. Raises ValueError if it is not one."""
+    """Read a configuration file of a saved encoder. Raises ValueError if it is invalid."""
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -73,9 +73,9 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     Parameters
     ----------
     name : str
-        Its value of `keys.encoder`.
+        Its name as a value of `keys.encoder`.
     description : str
-        One line for docs/encoders.md.
+        A short description for docs/encoders.md.
     size : {"free", "own"}
         "free" if `keys.image_size` sets the side of the input, "own" if the published preprocessing
         fixes it.
@@ -84,13 +84,13 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     hub : str, optional
         The repository on the hub.
     weights : callable, optional
-        Settings -> a string that changes with the weights, or None if they follow from the
-        builder's code. If it changes, keys are extracted again. It is called while planning, so it
-        must be fast. By default, `keys.revision`.
+        Settings -> a string that changes with the weights, or None if the builder's code determines
+        them. If it changes, keys are extracted again. It is called for planning, so it must be
+        fast. By default, `keys.revision`.
     package : str, optional
-        The module of its weights, if the extra `keys` installs it.
+        The module with its weights, if the extra `keys` installs it.
     operations : callable, optional
-        Settings -> floating-point operations of one picture, two for each multiply-add, by which
+        Settings -> floating-point operations per picture, two for each multiply-add, from which
         `munkey plan` estimates how long keys take. By default, they are not counted.
 
     Returns
@@ -133,7 +133,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
 def find(name: str) -> EncoderEntry:
     """Find the entry for a value of keys.encoder: a name, `timm:NAME`, or a folder (with a slash).
 
-    Raises KeyError with the valid names.
+    Raises KeyError, with a list of valid names, for an unknown name.
     """
     if name.startswith("timm:"):
         return ENCODERS["timm:NAME"]

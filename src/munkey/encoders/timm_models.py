@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def _fingerprint_timm_weights(settings: EncoderSettings) -> str:
-    """Return the state of a folder's files, or timm's version, which fixes the weights of a name."""
+    """Return a stamp of a folder's files, or timm's version, which determines a model's weights."""
     folder = settings.encoder.partition("local-dir:")[2]
     if folder:
         return compute_stamp(folder)
@@ -31,10 +31,10 @@ def timm_model(settings: EncoderSettings, device: str) -> Encoder:
 
 
 def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
-    """Load timm's model of that name, or one saved in `local-dir:FOLDER`, without its head.
+    """Load a timm model without its head, by name or from `local-dir:FOLDER`.
 
-    setting: the one in params.yaml that names it, for the message. arguments: further ones of
-    `timm.create_model`. Raises MissingEncoderError if it cannot be loaded.
+    setting: the setting in params.yaml that names it, for the error message. arguments: further
+    arguments of `timm.create_model`. Raises MissingEncoderError if it cannot be loaded.
     """
     import timm
     from safetensors import SafetensorError
@@ -64,14 +64,16 @@ def _make_timm_preprocess(model: "nn.Module") -> Preprocess:
     config = resolve_data_config({}, model=model)
     if config["crop_mode"] not in ("center", "squash"):
         raise MissingEncoderError(
-            f"this timm model wants crop_mode {config['crop_mode']!r}, which is not implemented",
+            f"this timm model needs crop_mode {config['crop_mode']!r}, which is not implemented",
         )
     crop = PixelSize(*config["input_size"][1:])
-    # timm resizes so that the crop is a share `crop_pct` of the resized picture.
+    # timm resizes so that the crop is the share `crop_pct` of the resized picture.
     height = int(crop.height / config["crop_pct"])
-    resize: int | PixelSize = height  # of the shorter edge
+    resize: int | PixelSize
     if config["crop_mode"] == "squash":
         resize = PixelSize(height, int(crop.width / config["crop_pct"]))
+    else:
+        resize = height  # of the shorter edge
     return Preprocess(
         resize=resize,
         crop=crop,

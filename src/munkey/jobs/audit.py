@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pandas as pd
 
-from munkey.audits.grid import Setting, make_grid_lines
+from munkey.audits.grid import Setting, make_grid_rows
 from munkey.audits.main_run import (
     STORAGE_COLUMNS,
     MemoryFiles,
-    make_attack_lines,
-    make_storage_lines,
+    make_attack_rows,
+    make_storage_rows,
 )
 from munkey.audits.read_evidence import PlannedSystem, read_audits
 from munkey.core.console import progress, warn
@@ -83,7 +83,7 @@ def audit_grid(
     """
     units = forget_sets.read_units(halves[:2])
     forgotten = [forget_sets.read(half) for half in halves]
-    lines = make_grid_lines(settings, paths, forgotten, units)
+    lines = make_grid_rows(settings, paths, forgotten, units)
     rows: list[dict[str, object]] = []
     for setting_rows in progress(lines, "setting", "settings"):
         rows.extend(setting_rows)
@@ -99,7 +99,7 @@ def attacks(
     """Attack each system of the main run with its own logits, and show the results next to the paper's MIA."""
     lines: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines.extend(make_attack_lines(run))
+        lines.extend(make_attack_rows(run))
     results = pd.DataFrame(lines)
     write_text(table, results.to_csv(index=False))
     attack_tables = tables.make_attack_tables(results, read_metrics([metrics]), rows)

@@ -88,7 +88,7 @@ def _describe_origin(
         "images": _read_sha256(images),
         "ids": hashlib.sha256(ids.tobytes()).hexdigest(),
         "libraries": hashlib.sha256(str(versions).encode()).hexdigest(),
-        "device": gpu.name() if device == "cuda" else torch.backends.cpu.get_cpu_capability(),
+        "device": gpu.get_name() if device == "cuda" else torch.backends.cpu.get_cpu_capability(),
         "threads": torch.get_num_threads(),
     }
 

@@ -79,7 +79,7 @@ def hardest_half(
     voters = read_other_neighbors(neighbors, ids, depth - 1).ids
     votes = pools.compute_vote_shares(members, voters)
     hardest = pools.draw_hardest(members, votes, pool, stage / "hardest")
-    pools.require_fitting(len(hardest), prepared, depth)
+    pools.require_valid_size(len(hardest), prepared, depth)
     forget_sets.write(half, pools.draw_half(hardest, number, stage / "hardest pair" / pair))
     share = votes[ids.searchsorted(hardest)].mean()
     print(f"{len(hardest)} samples; their label has {share:.0%} of their neighbors' votes")

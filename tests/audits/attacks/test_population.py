@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from munkey.audits.attacks.population import attack_population, logistic, loss, margin
-from munkey.audits.evidence import Answers
+from munkey.audits.evidence import Predictions
 from munkey.audits.margins import compute_margins
 from munkey.audits.registry import Estimate, NoFinding
 from munkey.evaluation.metrics import (
@@ -22,17 +22,17 @@ def answers(forget_shift=0.0, retain_shift=2.0, test=240, seed=0):
     shift = np.where(number < 200, retain_shift, np.where(number < 300, forget_shift, 0.0))
     logits = random.normal(size=(len(number), 3)) + (1 + shift)[:, None] * np.eye(3)[labels]
     parts = number < 200, (number >= 200) & (number < 300), (number >= 300) & (number < 300 + test)
-    return Answers(logits.astype(np.float32), labels, *parts)
+    return Predictions(logits.astype(np.float32), labels, *parts)
 
 
 def test_loss_by_hand():
     """Two forget samples of loss log 1.5 and log 3 against test samples of log 2 and log 4: 3 of 4 are lower."""
     p = np.array([2 / 3, 1 / 3, 1 / 2, 1 / 4])
-    made = Answers(
+    made = Predictions(
         np.log(np.stack([p, 1 - p], axis=1)), np.zeros(4, int), *np.eye(3, 4, dtype=bool)
     )
     forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
-    made = Answers(made.logits, made.labels, np.zeros(4, bool), forget, test)
+    made = Predictions(made.logits, made.labels, np.zeros(4, bool), forget, test)
     assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(75)
 
 
@@ -40,7 +40,7 @@ def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_lab
     p = np.array([[0.6, 0.3, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6], [0.45, 0.45, 0.1]])
     forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
     for labels in (np.zeros(4, int), np.full(4, 2)):
-        made = Answers(np.log(p), labels, np.zeros(4, bool), forget, test)
+        made = Predictions(np.log(p), labels, np.zeros(4, bool), forget, test)
         # 0.3, 0.1 against 0.4, 0
         assert margin(made, np.random.default_rng(0)).auroc.value == pytest.approx(50)
 

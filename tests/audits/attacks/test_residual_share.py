@@ -90,7 +90,7 @@ def test_where_partners_answer_alike_to_the_bit_nothing_is_left():
     found = residual_share(exact)
     assert (found.contrast, found.chance, found.p_pairs) == (0, 0, 1)
     assert (found.share.value, found.share.low, found.share.high) == (0, 0, 0)
-    assert "leaves nothing" in residual_share(replace(exact, nothing=None)).why
+    assert "even without deletion" in residual_share(replace(exact, nothing=None)).why
 
 
 def test_fiellers_interval_by_hand():

@@ -183,7 +183,7 @@ def test_a_trace_could_not_stand_anywhere():
     # four: too few in half precision
     assert extract_traces(row) == [row[4:12].tobytes(), row[4:12].astype(float).tobytes()]
     for hopeless in (np.zeros(20), np.ones(20), np.arange(7.0)):
-        with pytest.raises(ValueError, match="recognized"):
+        with pytest.raises(ValueError, match="identify it"):
             extract_traces(hopeless)
 
 
@@ -197,7 +197,7 @@ def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
     row = np.zeros(40, dtype=np.float32)
     row[[9, 20, 23]] = 0.5, 0.25, 0.75
     assert extract_traces(row)[0] == row[20:28].tobytes()
-    with pytest.raises(ValueError, match="recognized"):
+    with pytest.raises(ValueError, match="identify it"):
         extract_traces(np.where(row == 0.5, row, 0))
 
 

@@ -18,7 +18,7 @@ from PIL import Image, PngImagePlugin, features
 from munkey.data import pictures
 from munkey.data.decoding import decoder, picture_files
 from munkey.data.decoding.decoder import Decoder
-from munkey.data.decoding.picture_files import MOST_SCANS, PictureLimits, RefusedPictureError
+from munkey.data.decoding.picture_files import MAX_SCANS, PictureLimits, RefusedPictureError
 from munkey.data.pictures import decode, open_regular_file
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
@@ -52,12 +52,12 @@ def read(content: bytes) -> np.ndarray:
 
 
 def test_a_jpeg_may_have_as_many_scans_as_the_limit_and_not_one_more():
-    assert read(with_scans((600, 400), MOST_SCANS)).shape == (400, 600, 3)
+    assert read(with_scans((600, 400), MAX_SCANS)).shape == (400, 600, 3)
     with pytest.raises(
         RefusedPictureError,
         match="has 65 scans, each of which decodes the whole picture; a JPEG may",
     ):
-        read(with_scans((600, 400), MOST_SCANS + 1))
+        read(with_scans((600, 400), MAX_SCANS + 1))
 
 
 def test_a_jpeg_of_scans_is_refused_by_name_wherever_pictures_are_read(tmp_path):
@@ -70,7 +70,7 @@ def test_a_jpeg_of_scans_is_refused_by_name_wherever_pictures_are_read(tmp_path)
 
 
 def test_scans_of_a_thumbnail_and_bytes_after_the_end_are_not_counted():
-    thumbnail = with_scans((600, 400), MOST_SCANS)
+    thumbnail = with_scans((600, 400), MAX_SCANS)
     exif = Image.Exif()
     exif[0x9286] = b"\xff\xda" * 100  # a comment
     whole = file_of("JPEG", exif=exif, comment=thumbnail[:60_000]) + b"\xff\xda\x00\x02" * 1000
@@ -78,7 +78,7 @@ def test_scans_of_a_thumbnail_and_bytes_after_the_end_are_not_counted():
 
 
 def test_fill_bytes_and_restarts_hide_no_scan():
-    whole = with_scans((600, 400), MOST_SCANS + 1)
+    whole = with_scans((600, 400), MAX_SCANS + 1)
     hidden = whole.replace(b"\xff\xda", b"\xff\xff\xff\xda").replace(
         b"\xff\xc4", b"\xff\xd0\xff\xff\xc4"
     )
@@ -104,7 +104,7 @@ def test_a_file_may_have_so_many_bytes_for_a_pixel(size, refused):
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
 def test_what_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(process):
     slow = file_of("JPEG2000", (3000, 3000))
-    with pytest.raises(RefusedPictureError, match=r"is not decoded after 0\.02 s of computing"):
+    with pytest.raises(RefusedPictureError, match=r"is not decoded after 0\.02 s of CPU time"):
         process.read([slow], PictureLimits(pixels=50_000_000, seconds=0.02))
     assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
 
@@ -130,7 +130,7 @@ def test_a_process_that_is_killed_costs_one_picture(process):
     killer = threading.Timer(0.3, os.kill, (process._process.pid, signal.SIGKILL))
     killer.start()
     with pytest.raises(
-        RefusedPictureError, match=r"ended the process that decodes pictures \(exit code -9\)"
+        RefusedPictureError, match=r"crashed the process that decodes pictures \(exit code -9\)"
     ):
         process.read([file_of("PNG")], LIMITS)
     killer.join()
@@ -139,7 +139,7 @@ def test_a_process_that_is_killed_costs_one_picture(process):
 
 def test_a_picture_that_needs_too_much_memory_is_refused(monkeypatch, process):
     """The bound is that of the process, here lowered: 40 megapixels need 160 MB and more."""
-    run = f"from munkey.data.decoding import decoder; decoder.MOST_MEMORY = {600 * 2**20}; decoder.main()"
+    run = f"from munkey.data.decoding import decoder; decoder.MAX_MEMORY = {600 * 2**20}; decoder.main()"
     started = subprocess.Popen
 
     def small(command, **how):
@@ -195,7 +195,7 @@ def test_no_format_that_starts_a_program_or_is_decoded_at_once_is_read(kind, tmp
     (tmp_path / f"pets/cat/one.{kind.lower()}").write_bytes(content)
     with pytest.raises(
         SourceError,
-        match=r"1 fault\n.*disguised\.png: cannot be read as a picture, it is none of BMP",
+        match=r"1 fault\n.*disguised\.png: cannot be read as a picture, it is not one of BMP",
     ):
         loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out")
 

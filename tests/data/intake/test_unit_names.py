@@ -6,7 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.data.intake.unit_names import large_units_warning, similar_names, unit_name, unit_names
+from munkey.data.intake.unit_names import (
+    find_similar_names,
+    format_large_units_warning,
+    unit_name,
+    unit_names,
+)
 
 
 @pytest.mark.parametrize(
@@ -73,13 +78,16 @@ def test_a_column_of_pandas_with_gaps_names_those_that_it_has(dtype):
 
 
 def test_units_that_hold_more_than_a_tenth_and_twice_as_many_as_others_are_mentioned_the_largest_first():
-    assert large_units_warning(["a"] * 10 + [None] * 90) == ""
-    assert "the unit 'a' (11) holds more than a tenth of all 101 samples" in large_units_warning(
-        ["a"] * 11 + [None] * 90
+    assert format_large_units_warning(["a"] * 10 + [None] * 90) == ""
+    assert (
+        "the unit 'a' (11) has more than a tenth of all 101 samples"
+        in format_large_units_warning(["a"] * 11 + [None] * 90)
     )
-    assert large_units_warning(["a"] * 20 + ["b"] * 30 + ["c"] * 25) == ""  # three persons
-    words = large_units_warning(["a"] * 30 + ["b"] * 40 + ["c"] * 11 + [*"defghijklmnopqrstuv"])
-    assert "3 units, e.g. 'b' (40) and 'a' (30), hold" in words and "leave the cell empty" in words
+    assert format_large_units_warning(["a"] * 20 + ["b"] * 30 + ["c"] * 25) == ""  # three persons
+    words = format_large_units_warning(
+        ["a"] * 30 + ["b"] * 40 + ["c"] * 11 + [*"defghijklmnopqrstuv"]
+    )
+    assert "3 units, e.g. 'b' (40) and 'a' (30), have" in words and "leave the cell empty" in words
 
 
 def test_near_names_are_alike_or_one_letter_off():
@@ -96,4 +104,4 @@ def test_near_names_are_alike_or_one_letter_off():
         "Clara": [],
         "x" * 500: [],
     }
-    assert similar_names(cases, held) == cases
+    assert find_similar_names(cases, held) == cases

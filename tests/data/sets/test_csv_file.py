@@ -181,7 +181,7 @@ def test_pictures_and_classes_from_a_mac_are_found_as_people_type_them(pets, tmp
 def test_other_columns_are_left_out_with_a_warning(pets, capfd):
     source_of(with_column(with_column(pets, "age", range(20)), "units", range(20)))
     assert (
-        "left out the columns age, units; those that count are file, label, unit, split"
+        "ignored the columns age, units; only file, label, unit, split are read"
         in capfd.readouterr().err
     )
 
@@ -214,9 +214,9 @@ def replaced(number, line):
         ),
         (
             replaced(3, "../pets/./dog/0.png,cat"),
-            r"line 3, column 'file': ../pets/./dog/0.png is on line 2 already",
+            r"line 3, column 'file': ../pets/./dog/0.png is already on line 2",
         ),
-        (lambda lines: lines[:1], "holds no line below its header"),
+        (lambda lines: lines[:1], "has no lines below its header"),
         (lambda lines: [], "line 1: no column 'file' among"),
     ],
 )
@@ -255,7 +255,7 @@ def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for(pets, 
 def test_an_unknown_split_is_named(pets):
     with_column(pets, "split", ["valid"] * 20)
     with pytest.raises(
-        SourceError, match="line 2, column 'split': 'valid' is none of train, val, test"
+        SourceError, match="line 2, column 'split': 'valid' is not one of train, val, test"
     ):
         source_of(pets)
 

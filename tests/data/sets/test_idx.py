@@ -70,7 +70,11 @@ def header(*shape, magic=(0, 0, 8)):
             lambda c: header(12, 5, 5) + c[16:],
             r"ends too early for \(12, 5, 5\)",
         ),
-        ("train-images-idx3", lambda c: header(12, 5, 3) + c[16:], r"goes on after \(12, 5, 3\)"),
+        (
+            "train-images-idx3",
+            lambda c: header(12, 5, 3) + c[16:],
+            r"has more data than \(12, 5, 3\)",
+        ),
         (
             "train-images-idx3",
             lambda c: header(11, 5, 4) + c[16:-20],
@@ -79,12 +83,12 @@ def header(*shape, magic=(0, 0, 8)):
         (
             "train-images-idx3",
             lambda c: header(0, 5, 4),
-            r"holds no images, its shape is \(0, 5, 4\)",
+            r"contains no images, its shape is \(0, 5, 4\)",
         ),
         (
             "train-images-idx3",
             lambda c: header(12, 0, 4),
-            r"holds no images, its shape is \(12, 0, 4\)",
+            r"contains no images, its shape is \(12, 0, 4\)",
         ),
         (
             "train-images-idx3",
@@ -94,7 +98,7 @@ def header(*shape, magic=(0, 0, 8)):
         (
             "train-labels-idx1",
             lambda c: c[:8] + bytes([7]) + c[9:],
-            r"labels run from 0 to 7, but there are 3 classes",
+            r"labels range from 0 to 7, but there are 3 classes",
         ),
     ],
 )
@@ -108,7 +112,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, en
         changed.write(content)
     said = refusal(tmp_path, size=3)
     assert re.search(message, said)
-    assert file in said or "labels run" in said
+    assert file in said or "labels range" in said
 
 
 def test_damaged_gzip_is_named(tmp_path):

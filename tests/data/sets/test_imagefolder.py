@@ -80,10 +80,10 @@ def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_co
     source = source_of(pets)
     assert source.names[-1] == "dog/puppies/0.png"
     assert source.labels.tolist() == [0] * 10 + [1] * 11
-    assert "left out 1 file beside the pictures: 1 .txt; e.g. " in capfd.readouterr().err
+    assert "skipped 1 file next to the pictures: 1 .txt; e.g. " in capfd.readouterr().err
     (pets / "dog/puppies/notes.txt").write_text("soon")
     source_of(pets)
-    assert "left out 2 files beside the pictures: 2 .txt; e.g. " in capfd.readouterr().err
+    assert "skipped 2 files next to the pictures: 2 .txt; e.g. " in capfd.readouterr().err
 
 
 def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_by_ending(
@@ -98,9 +98,9 @@ def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_b
     dataset = loaded(source_of(pets), tmp_path / "out")
     assert dataset.classes == ["cat", "dog"] and len(dataset.ids) == 20
     err = capfd.readouterr().err
-    assert err.count("left out") == 1
-    counts = "2 .pdf, 2 @eaDir (folder), 2 __MACOSX (folder), 1 .mpg, 1 .h5, 1 .eps, 1 .db, 1 without an ending"
-    said = err.partition("left out 11 files beside the pictures: ")[2].partition(";")[0]
+    assert err.count("skipped 11 files") == 1
+    counts = "2 .pdf, 2 @eaDir (folder), 2 __MACOSX (folder), 1 .mpg, 1 .h5, 1 .eps, 1 .db, 1 without extension"
+    said = err.partition("skipped 11 files next to the pictures: ")[2].partition(";")[0]
     assert sorted(said.split(", ")) == sorted(counts.split(", "))
 
 
@@ -134,9 +134,9 @@ def test_small_and_empty_classes_are_named_with_their_count_and_the_ways_out_bes
         loaded(source_of(tmp_path / "pets"), tmp_path / "out")
     few, none, bad = refused.value.faults
     assert few.startswith(
-        "no image of class 'few' in split 'val': it has 3 images in all. Three ways out: add images;"
+        "no image of class 'few' in split 'val': it has 3 images in total. Add images;"
     )
-    assert "source.only" in few and "source.split, or splits of your own" in few
+    assert "source.only" in few and "source.split, or your own splits" in few
     assert none == "class 'none' has no image" and "many/zero.png: cannot be read" in bad
 
 
@@ -155,8 +155,8 @@ def test_a_picture_in_two_classes_is_warned_of_with_two_examples(pets, tmp_path)
     (pets / "cat/more").symlink_to(pets / "dog")
     warnings = []
     prepare(source_of(pets), tmp_path / "out", report=warnings.append)
-    (classes,) = [warning for warning in warnings if "two classes or more" in warning]
-    assert classes.startswith("WARNING: 10 samples are in two classes or more, in exact copies: ")
+    (classes,) = [warning for warning in warnings if "two or more classes" in warning]
+    assert classes.startswith("WARNING: 10 samples are in two or more classes, as exact copies: ")
     assert (
         "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat) and dog/1.png (dog)."
         in classes
@@ -175,7 +175,7 @@ def test_a_picture_under_two_persons_is_warned_of(tmp_path):
         source_of(tmp_path / "pets", units=r"(p\d+)_"), tmp_path / "out", report=warnings.append
     )
     assert any(
-        "in two units or more, in exact copies: cat/p1_0.png (p1) and cat/p2_0.png (p2)" in w
+        "in two or more units, as exact copies: cat/p1_0.png (p1) and cat/p2_0.png (p2)" in w
         for w in warnings
     )
 
@@ -196,14 +196,14 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, ca
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert dark.images.max() == 15
     err = capfd.readouterr().err
-    assert "16 pictures are gray of 16 bits, but their brightest value is 4,095 of 65,535" in err
+    assert "16 pictures are 16-bit gray, but their brightest value is 4,095 of 65,535" in err
     assert "If they use 12 bits, as X-rays may, set source.white to 4095" in err
     bright = loaded(source_of(tmp_path / "xrays", white=4095), tmp_path / "bright")
     assert bright.images[0, 0, :, 0].tolist() == [0, 62, 255]
     assert "16 bits" not in capfd.readouterr().err
     with pytest.raises(
         SourceError,
-        match=r"16 faults.*\n.*gray values must be 0 to 4094, which was said to be white",
+        match=r"16 faults.*\n.*gray values must be 0 to 4094, the setting for white",
     ):
         loaded(source_of(tmp_path / "xrays", white=4094), tmp_path / "refused")
 
@@ -222,7 +222,7 @@ def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
         (["train", "val"], "there is no folder 'test'"),
         (["train"], "there is no folder 'test'"),
         (["val", "test"], "there is no folder 'train'"),
-        (["train", "test", "valid"], "the folder 'valid' is none of train, val, test"),
+        (["train", "test", "valid"], "the folder 'valid' is not one of train, val, test"),
     ],
 )
 def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(
@@ -243,7 +243,7 @@ def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("path", "message"), [("absent", "there is no such folder"), ("", "holds no class folders")]
+    ("path", "message"), [("absent", "there is no such folder"), ("", "contains no class folders")]
 )
 def test_a_folder_without_classes_is_named(tmp_path, path, message):
     with pytest.raises(SourceError, match=message):
@@ -257,7 +257,7 @@ def test_a_link_back_to_a_folder_that_it_lies_in_is_named(pets, place, target):
     to = {".": (pets / place).parent, "..": pets, "above": pets.parent}[target]
     (pets / place).symlink_to(to)
     with pytest.raises(
-        SourceError, match=f"{place}: is a link back to {to}, a folder that it lies in"
+        SourceError, match=f"{place}: is a link back to {to}, a folder that contains it"
     ):
         source_of(pets)
 
@@ -266,7 +266,7 @@ def test_links_that_lead_back_over_each_other_are_named(pets):
     (pets / "cat/dogs").symlink_to(pets / "dog")
     (pets / "dog/cats").symlink_to(pets / "cat")
     with pytest.raises(
-        SourceError, match=r"cat/dogs/cats: is a link back to .*cat, a folder that it lies in"
+        SourceError, match=r"cat/dogs/cats: is a link back to .*cat, a folder that contains it"
     ):
         source_of(pets)
 
@@ -329,7 +329,7 @@ def test_a_pattern_without_one_group_is_refused(pattern, message):
 
 def test_a_pattern_where_there_are_no_paths_is_refused():
     asked = settings(units="(p)")
-    with pytest.raises(SourceError, match="for folders of pictures alone"):
+    with pytest.raises(SourceError, match="only for folders of pictures"):
         apply_source_settings(DATASETS["digits"].load(asked), asked)
 
 
@@ -343,5 +343,7 @@ def test_names_from_a_mac_are_those_that_people_type(tmp_path):
     assert source.classes == ["Bär", "cat"] and set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
     assert apply_source_settings(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
     picture(tmp_path / "pets/Bär/0.png", seed=99)
-    with pytest.raises(SourceError, match="two folders are named 'Bär', in two forms of Unicode"):
+    with pytest.raises(
+        SourceError, match="two folders are named 'Bär', in different Unicode forms"
+    ):
         source_of(tmp_path / "pets")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from munkey.data import arrays
-from munkey.data.prepared import MOST_CLASSES, prepare
+from munkey.data.prepared import MAX_CLASSES, prepare
 from munkey.data.registry import DATASETS
 from munkey.data.sets import npz
 from munkey.data.source import SPLITS, SourceError
@@ -82,7 +82,7 @@ def test_labels_out_of_range_and_nan_in_any_part_are_reported_together(tmp_path)
     with pytest.raises(SourceError) as refused:
         prepare(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
     faults = "\n".join(refused.value.faults)
-    assert "labels run from -1 to 1" in faults
+    assert "labels range from -1 to 1" in faults
     assert "train_images: image 2 has pixels that are not finite" in faults
     assert "test_images: image 3 has pixels that are not finite" in faults
 
@@ -129,7 +129,7 @@ def refusal(path, **kind):
         (
             "test_images",
             lambda a: a.transpose(0, 3, 1, 2).copy(),
-            r"test_images: .*\(6, 3, 6, 6\); it has them first",
+            r"test_images: .*\(6, 3, 6, 6\); the channels come first",
         ),
         (
             "test_images",
@@ -150,12 +150,12 @@ def refusal(path, **kind):
         (
             "test_images",
             lambda a: a[:0],
-            r"test_images: holds no images, its shape is \(0, 6, 6, 3\)",
+            r"test_images: contains no images, its shape is \(0, 6, 6, 3\)",
         ),
         (
             "test_images",
             lambda a: a[:, :0],
-            r"test_images: holds no images, its shape is \(6, 0, 6, 3\)",
+            r"test_images: contains no images, its shape is \(6, 0, 6, 3\)",
         ),
         (
             "test_images",
@@ -165,7 +165,7 @@ def refusal(path, **kind):
         (
             "test_images",
             lambda a: 2.0 + 0 * a,
-            r"test_images: float pixels must lie in \[0, 1\], not \[2\.0, 2\.0\]",
+            r"test_images: float pixels must be in \[0, 1\], not \[2\.0, 2\.0\]",
         ),
         (
             "test_images",
@@ -211,13 +211,13 @@ def refusal(path, **kind):
         (
             "val_labels",
             lambda a: a * 2,
-            r"labels run from 0 to 4, but there are 4 classes: .* 0 to 3 without gaps",
+            r"labels range from 0 to 4, but there are 4 classes: .* 0 to 3 without gaps",
         ),
-        ("val_labels", lambda a: a - 1, r"labels run from 0 to 255, but there are 4 classes"),
+        ("val_labels", lambda a: a - 1, r"labels range from 0 to 255, but there are 4 classes"),
         (
             "val_labels",
             lambda a: a.astype(np.int64) + 20_000_000,
-            r"labels run from 0 to 20000002, but there are 6 class",
+            r"labels range from 0 to 20000002, but there are 6 class",
         ),
     ],
 )
@@ -241,7 +241,7 @@ def test_images_of_other_sizes_are_taken_where_a_storage_size_is_set(tmp_path):
 
 @pytest.mark.parametrize("kind", [{}, {"limit": 2}, {"classes": ["a", "b"]}])
 def test_labels_that_are_no_classes_are_refused_without_counting_up_to_them(tmp_path, kind):
-    count = MOST_CLASSES + 1
+    count = MAX_CLASSES + 1
     images, labels = np.zeros((count, 1, 1), np.uint8), np.arange(count)
     np.savez(
         tmp_path / "x.npz",
@@ -251,7 +251,7 @@ def test_labels_that_are_no_classes_are_refused_without_counting_up_to_them(tmp_
         test_labels=labels,
     )
     said = refusal(tmp_path / "x.npz", **kind)
-    assert ("25,001 classes are too many, 25,000 may be" in said) == ("classes" not in kind)
+    assert ("25,001 classes, but at most 25,000 are allowed" in said) == ("classes" not in kind)
     assert "classes" in said
 
 

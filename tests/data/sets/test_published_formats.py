@@ -156,7 +156,7 @@ def test_a_copy_that_was_packed_anew_is_taken_where_its_checksum_is_named(
     with pytest.raises(ValueError, match=f"its md5 is not {'0' * 32}"):
         prepared(config, name, tmp_path / "another", md5="0" * 32)
     copy.rename(tmp_path / "moved")
-    with pytest.raises(FileNotFoundError, match=r"put it there, or make source\.md5 null"):
+    with pytest.raises(FileNotFoundError, match=r"put it there, or set source\.md5 to null"):
         prepared(config, name, tmp_path / "absent", md5=md5)
 
 

@@ -65,11 +65,11 @@ def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
         ),
         (
             lambda root: (root / "wnids.txt").write_text("n01"),
-            r"train/n02/images/n02_0\.JPEG: is of no class",
+            r"train/n02/images/n02_0\.JPEG: does not belong to a class",
         ),
         (
             lambda root: (root / "val/val_annotations.txt").write_text(""),
-            r"val/images/val_0\.JPEG: is of no class",
+            r"val/images/val_0\.JPEG: does not belong to a class",
         ),
         (
             lambda root: (root / "val/val_annotations.txt").write_text("x"),

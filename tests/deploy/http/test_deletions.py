@@ -109,7 +109,7 @@ def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office
         ({"files": ["[" * 1_000_000]}, "files.0: String should have at most 1024 characters"),
         (
             {"files": ["*.png"] * 33},
-            "33 names with *, ? or [; a request may have 32: send several, or name ids",
+            "33 names with *, ? or [; a request may have 32: send several requests, or give ids",
         ),
         (
             {"ids": [10], "request": "x" * 1025},
@@ -132,14 +132,14 @@ def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch):
-    resolve, begun, go = deletions.resolve_lines, threading.Event(), threading.Event()
+    resolve, begun, go = deletions.resolve_selectors, threading.Event(), threading.Event()
 
     def slow(*given, **how):
         begun.set()
         assert go.wait(60)
         return resolve(*given, **how)
 
-    monkeypatch.setattr(deletions, "resolve_lines", slow)
+    monkeypatch.setattr(deletions, "resolve_selectors", slow)
     answers: list[Answer] = []
     asking = threading.Thread(
         target=lambda: answers.append(office.forget(ids=[10], dry_run=dry_run))
@@ -270,7 +270,7 @@ def test_a_certificate_is_made_and_checked(office):
     )
     assert "ids_sha256" in check(certificate=made).json["unconfirmed"]
     assert check(certificate=made, ids=[12, 16], salt=salt).json["faults"] == [
-        "it was not made for these ids with this salt",
+        "it was not issued for these ids with this salt",
         "the memory holds samples of the given ids: 16",
     ]
     assert "was changed" in check(certificate=made | {"purged": False}).json["faults"][0]

@@ -344,7 +344,7 @@ def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
         )
         assert (
             refused.status == 422
-            and "is not decoded after 0.1 s of computing" in refused.json["error"]
+            and "is not decoded after 0.1 s of CPU time" in refused.json["error"]
         )
         assert one.ask("POST", "/predict", file_of("PNG"), "predict").status == 200
 
@@ -359,7 +359,9 @@ def test_as_many_rows_as_the_limit_are_accepted_and_one_more_is_not():
     "asked", [{}, {"rows": [[0.5], [0.5, 1.0]]}, {"rows": [[0.5]], "images": [b"picture"]}], ids=str
 )
 def test_images_and_rows_of_two_lengths_are_not_mixed(asked):
-    with pytest.raises(ValidationError, match="send 1 to 64 images, or 1 to 64 rows of one length"):
+    with pytest.raises(
+        ValidationError, match="send 1 to 64 images, or 1 to 64 rows of the same length"
+    ):
         PredictRequest(**asked)
 
 

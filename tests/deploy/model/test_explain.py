@@ -77,18 +77,18 @@ def test_a_source_file_that_cannot_be_read_is_said_to_be(directory, images, caps
     [
         (
             ForgettingLDA,
-            "LDA answers by weights computed from the classes' means and the common scatter of all 12 samples",
+            "LDA predicts with weights computed from the class means and the common scatter of all 12 samples",
         ),
         (
             ForgettingNCM,
-            "NCM answers with the class whose mean is nearest. The means are those of all 12 samples",
+            "NCM predicts the class whose mean is nearest. The means are those of all 12 samples",
         ),
         (
             RanPAC,
-            "RanPAC answers by weights computed from sums of random features of all 12 samples",
+            "RanPAC predicts with weights computed from sums of random features of all 12 samples",
         ),
-        (ForgettingKRR, "KRR answers by a weighted sum over all 12 samples"),
-        (ForgettingKNN, "KNN answers by a vote of the samples nearest by cosine"),
+        (ForgettingKRR, "KRR predicts with a weighted sum over all 12 samples"),
+        (ForgettingKNN, "KNN predicts by a vote of the samples nearest by cosine"),
     ],
 )
 def test_each_family_says_how_it_answers(family, decides, tmp_path):
@@ -102,7 +102,7 @@ def test_each_family_says_how_it_answers(family, decides, tmp_path):
         assert "token" not in said and "memory is empty" not in said
         assert ("munkey find" in said) == (family is not ForgettingKNN)
     assert "<img" not in html  # rows of numbers are no pictures
-    assert ("No single sample decided" in html) == (family is not ForgettingKNN)
+    assert ("All samples contribute to this prediction" in html) == (family is not ForgettingKNN)
     if family is not ForgettingKNN:
         assert table(answer) == answer.basis
 

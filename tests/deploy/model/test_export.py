@@ -58,7 +58,7 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     assert (
         "| 0.1 | TA, accuracy on the test split | 91.50 |" in card
         and "0.210" in card
-        and "Not reached" in card
+        and "Not removed" in card
     )
     assert "33.5" not in card and "44.5" not in card  # of another method and of another seed
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
@@ -220,7 +220,7 @@ def test_a_system_that_lost_its_memory_is_refused(run):
 def test_a_system_that_was_taken_out_of_its_results_is_refused(run):
     shutil.move(run / "models" / "toy" / "seed0" / "full" / "original-m", "taken")
     with pytest.raises(
-        ExportError, match=r"taken.*: does not lie in the results of a run, results/NAME/models/"
+        ExportError, match=r"taken.*: is not in the results of a run, results/NAME/models/"
     ):
         export("taken", "out")
 
@@ -245,7 +245,7 @@ def test_an_export_is_of_what_the_system_was_trained_with_whatever_the_settings_
 def test_settings_of_a_run_that_are_missing_are_named(run, monkeypatch):
     write_json(run / "settings.json", {"another": sections()})
     with pytest.raises(
-        ExportError, match=r"settings\.json: has no settings of toy, so it cannot be exported"
+        ExportError, match=r"settings\.json: has no settings for toy, so it cannot be exported"
     ):
         export("tiny", "out")
     (run / "settings.json").unlink()
@@ -305,7 +305,7 @@ def test_an_export_in_use_is_not_made_again(run):
     (directory / "manifest.json").write_text(
         written.replace(f'"version": {MODEL_FORMAT}', '"version": 2')
     )
-    with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and forget"):
+    with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and repeat"):
         renew_export("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:

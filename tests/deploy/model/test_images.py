@@ -188,7 +188,7 @@ def test_hidden_files_and_others_in_a_folder_are_left_out(tmp_path):
 
 def test_a_folder_without_a_picture_is_named(tmp_path):
     (tmp_path / "notes.txt").write_text("no picture")
-    with pytest.raises(PictureError, match=rf"^{tmp_path}: holds no picture \(BMP, GIF, JPEG"):
+    with pytest.raises(PictureError, match=rf"^{tmp_path}: contains no picture \(BMP, GIF, JPEG"):
         read_pixels(tmp_path, STORED)
 
 
@@ -208,7 +208,7 @@ def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, m
     Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
     monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
     with pytest.raises(
-        PictureError, match=r"one\.png: cannot be read as a picture, it is none of BMP, GIF, "
+        PictureError, match=r"one\.png: cannot be read as a picture, it is not one of BMP, GIF, "
     ):
         read_pixels(tmp_path / "one.png", STORED)
     (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")

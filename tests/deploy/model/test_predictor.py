@@ -78,7 +78,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
         found = retriever(opened).retrieve(opened._model.encoder.compute_keys(pictures))
         with like_a_gpu() as gpu:
             network = LoadedNetwork(directory, opened.manifest, META)
-            logits = network.logits(pictures, found.to_memory(META), found.neighbors)
+            logits = network.compute_logits(pictures, found.to_memory(META), found.neighbors)
     assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {
         "munkey.models.forward.predict_blocks"
     }
@@ -111,7 +111,7 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
         compact()
         for only in (False, True):
             with pytest.raises(
-                EmptyModelError, match="so there is nothing to answer from; train a new model"
+                EmptyModelError, match="so there is nothing to predict from; train a new model"
             ):
                 predictor.predict(images.images[:2], only_held_classes=only)
     with pytest.raises(ValueError, match="no longer holds a trained sample"):
@@ -288,9 +288,9 @@ def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_answers_that_are_no_numbers_are_said_to_be_damage(value, predictor, images, monkeypatch):
     logits = np.array([[0, 1, value]], np.float32)
-    monkeypatch.setattr(LoadedNetwork, "logits", lambda *_: logits)
+    monkeypatch.setattr(LoadedNetwork, "compute_logits", lambda *_: logits)
     with pytest.raises(
-        UnreadableModelError, match="its answers are not finite: `verify` says whether the memory"
+        UnreadableModelError, match="its logits are not finite; `verify` checks whether the memory"
     ):
         predictor.predict(images.images[:1])
 
@@ -301,7 +301,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
     Predictor.load(directory).close()
     monkeypatch.setattr(manifest, "MAX_BYTES", size - 1)
     with pytest.raises(
-        UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than a model's can"
+        UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than the allowed"
     ):
         Predictor.load(directory)
 
@@ -309,7 +309,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
     monkeypatch.setattr(samples, "MAX_QUERIES", 2)
     assert predictor.similar([0, 1], above=1e-6)
-    with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 at once"):
+    with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 in one call"):
         predictor.similar([0, 1, 2])
 
 
@@ -520,6 +520,6 @@ def test_a_forked_child_is_refused_in_words(predictor, images):
                 except ClosedMemoryError as error:
                     refusals += "opened by another process" in str(
                         error
-                    ) or "start it by `spawn`" in str(error)
+                    ) or "start the process with `spawn`" in str(error)
             os._exit(refusals)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)

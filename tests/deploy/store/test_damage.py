@@ -186,9 +186,9 @@ FOUND = {
     "UPDATE log SET entry = randomblob(32) WHERE sequence = 2": "broken at link 2",
     "UPDATE log SET at = at + 1 WHERE sequence = 1": "broken at link 1",
     "DELETE FROM log WHERE sequence = 2": "broken at link 2",
-    "INSERT INTO dead SELECT sequence + 3, row FROM dead": "makes no sense",
+    "INSERT INTO dead SELECT sequence + 3, row FROM dead": "repeated or unknown rows",
     "INSERT INTO sources VALUES (1000, 'a trace', NULL)": "source files and units that belong to no live row: 1",
-    "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another number",
+    "UPDATE dead SET sequence = sequence + 9 WHERE sequence = 3": "those of the dead rows: 1 have another sequence",
 }
 
 

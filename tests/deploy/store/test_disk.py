@@ -39,7 +39,10 @@ def test_a_failure_leaves_nothing(error, tmp_path):
 def test_what_is_there_stays(tmp_path):
     (tmp_path / "file").write_text("mine")
     for taken in (tmp_path, tmp_path / "file"):
-        with pytest.raises(FileExistsError, match="not there yet"), disk.create_folder(taken):
+        with (
+            pytest.raises(FileExistsError, match="already contains files"),
+            disk.create_folder(taken),
+        ):
             pytest.fail("the block must not run")
     assert (tmp_path / "file").read_text() == "mine"
 

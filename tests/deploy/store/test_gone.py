@@ -131,7 +131,7 @@ def test_what_is_not_the_memorys_is_named_and_stays_and_bytes_behind_the_last_ro
         report = reader.verify()
         assert report.sound and report.foreign == (
             *named,
-            "generation-1/keys, 36 bytes behind its last row",
+            "generation-1/keys, 36 bytes after its last row",
         )
         assert str(report).endswith(
             f"; not checked, since not part of it: {', '.join(report.foreign)}"

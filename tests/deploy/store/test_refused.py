@@ -130,7 +130,7 @@ def test_a_folder_of_somebody_else_is_not_called_damaged(writer, folder):
     assert (
         str(folder) in done.stdout
         and "damaged" not in done.stdout
-        and "a folder that it may write to" in done.stdout
+        and "write access to the folder" in done.stdout
     )
 
 

@@ -55,7 +55,10 @@ def test_the_log_has_an_entry_a_deletion_also_where_nothing_was_there_to_delete(
 
 @pytest.mark.parametrize("request_number", ["", 7, "\udcff", b"R"])
 def test_what_is_no_request_number_is_refused_before_anything_is_done(request_number, folder):
-    with create(folder) as store, pytest.raises(ValueError, match="request must be named in text"):
+    with (
+        create(folder) as store,
+        pytest.raises(ValueError, match="a request must be a non-empty string"),
+    ):
         store.delete(IDS[:1], request=request_number)
 
 

@@ -372,7 +372,7 @@ def test_a_compaction_gives_up_where_a_reader_does_not_end_and_changes_nothing(f
         store.delete(IDS[:2])
         with (
             reader.reading(),
-            pytest.raises(LockedMemoryError, match="generation-1: a reader is at work there for"),
+            pytest.raises(LockedMemoryError, match="generation-1: a reader has locked it for"),
         ):
             store.compact()
         assert [path.name for path in folder.glob("generation-*")] == ["generation-1"]

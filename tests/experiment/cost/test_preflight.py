@@ -26,7 +26,7 @@ def empty(tmp_path, monkeypatch):
     """A folder with nothing in it, on a machine without a network but with a GPU, encoders and much room."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(PublishedFile, "bytes_to_download", lambda file: 0)
-    monkeypatch.setattr(preflight, "look_up", lambda name, revision: None)
+    monkeypatch.setattr(preflight, "require_repository", lambda name, revision: None)
     monkeypatch.setattr(preflight, "has_gpu", lambda: True)
     monkeypatch.setattr(gpu, "is_available", lambda: True)
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(0, 0, 10**12))
@@ -96,7 +96,7 @@ def test_every_encoder_that_cannot_be_had_is_named_once_and_those_in_folders_are
     def unreachable(name, revision):
         raise MissingEncoderError(f"{name} at {revision[:4]}")
 
-    monkeypatch.setattr(preflight, "look_up", unreachable)
+    monkeypatch.setattr(preflight, "require_repository", unreachable)
     assert faults(PAPER) == [
         "openai/clip-vit-base-patch32 at 3d74",
         "facebook/dinov2-base at f9e4",

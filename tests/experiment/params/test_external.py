@@ -86,7 +86,7 @@ def test_a_forget_set_by_list_is_looked_at_before_any_job(config: Config, tmp_pa
     )
     assert (
         "scenarios.published: forget.file: " in said
-        and "seed2.txt: lists nothing" in said
+        and "seed2.txt: contains no entries" in said
         and "seed1" not in said
     )
 

@@ -144,9 +144,7 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
 
 
 def test_the_file_of_an_audit_has_its_columns_and_no_other(audit, tmp_path, monkeypatch):
-    made = SimpleNamespace(
-        family="munkey", controls=[], make_lines=lambda: audit.to_dict("records")
-    )
+    made = SimpleNamespace(family="munkey", controls=[], make_rows=lambda: audit.to_dict("records"))
     monkeypatch.setattr(job, "read_audits", lambda *_: [made])
     monkeypatch.setattr(job.theme, "save", lambda *_: None)
     table, *others = (

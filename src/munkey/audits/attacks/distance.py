@@ -1,4 +1,4 @@
-"""Distance to the oracle over its floor, the distance between oracles that differ in their seed."""
+"""Distance to the oracle, relative to its floor: the distance between oracles of other seeds."""
 
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -9,7 +9,7 @@ from munkey.audits.evidence import OracleComparison
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import DRAWS
 
-ROUNDING = 1e-12  # nats: oracles that differ by less draw no random numbers
+ROUNDING = 1e-12  # nats: oracles that differ by less are deterministic
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,21 @@ class Distance(Finding):
     source="Lin 1991; floor: ours",
 )
 def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | NoFinding:
-    """Average over forget samples, and over all pairs of a model and an oracle, or of two oracles."""
+    """Average the divergences over forget samples and over all pairs of models."""
     if len(comparison.oracles) < 2:
-        return NoFinding(f"the floor needs 2 oracles or more; there are {len(comparison.oracles)}")
+        return NoFinding(f"the floor needs at least 2 oracles; there are {len(comparison.oracles)}")
     models = [_log_softmax(logits) for logits in comparison.unlearned]
     oracles = [_log_softmax(logits) for logits in comparison.oracles]
-    to_oracles = [jensen_shannon(model, oracle) for model, oracle in product(models, oracles)]
-    between_oracles = [jensen_shannon(one, other) for one, other in combinations(oracles, 2)]
+    to_oracles = [
+        compute_jensen_shannon(model, oracle) for model, oracle in product(models, oracles)
+    ]
+    between_oracles = [
+        compute_jensen_shannon(one, other) for one, other in combinations(oracles, 2)
+    ]
     value = np.mean(to_oracles, axis=0)  # (n,)
     floor = np.mean(between_oracles, axis=0)  # (n,)
     if floor.mean() < ROUNDING:
-        return NoFinding("the oracles answer alike, so there is no floor")
+        return NoFinding("the oracles predict the same, so there is no floor")
     resampled = generator.integers(len(value), size=(DRAWS, len(value)))
     value_draws = value[resampled].mean(axis=1)
     floor_draws = floor[resampled].mean(axis=1)
@@ -62,8 +66,8 @@ def distance(comparison: OracleComparison, generator: np.random.Generator) -> Di
     )
 
 
-def jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Return Jensen-Shannon divergences (n,) in nats of log-probabilities (n, C)."""
+def compute_jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Compute the Jensen-Shannon divergences (n,) between log-probabilities (n, C), in nats."""
     # JS(p, q) = (KL(p | m) + KL(q | m)) / 2 with m = (p + q) / 2 (Lin 1991)
     log_mean = np.logaddexp(one, other) - np.log(2)
     kl_one = (np.exp(one) * (one - log_mean)).sum(axis=1)

@@ -1,4 +1,4 @@
-"""Relearning: do forgotten samples come back when the system is trained on the retain set alone?
+"""Relearning: does further training on only the retain set bring forgotten samples back?
 
 Knowledge that is only hidden comes back sooner than in a model that never had it. The reference is
 the oracle, trained with the same steps.
@@ -22,7 +22,7 @@ class RelearnedSystem(TypedDict):
     Attributes
     ----------
     curves
-        The files of curves, one of each seed.
+        The curve files, one per seed.
     """
 
     name: str
@@ -49,14 +49,14 @@ class Spread(Finding):
 
 @dataclass(frozen=True)
 class RelearningFinding(Finding):
-    """Difference to the oracle's curve, in the unit of the curves; positive: above it.
+    """Difference from the oracle's curve, in the curves' unit. Positive: above the oracle.
 
     Attributes
     ----------
     before
         The difference at the first step.
     highest
-        The largest difference of all steps.
+        The largest difference over all steps.
     area
         The average difference over all steps.
     """
@@ -77,7 +77,7 @@ class RelearningFinding(Finding):
     source="arXiv 2505.22310; comparison with the oracle: ours",
 )
 def relearning(curves: Curves, generator: np.random.Generator | None = None) -> RelearningFinding:
-    """Compare each seed with its own oracle, and average over seeds. Draws nothing."""
+    """Compare each seed with its own oracle, and average over seeds. Uses no random numbers."""
     differences = curves.system - curves.oracle
     area = np.trapezoid(differences, curves.steps, axis=1)
     return RelearningFinding(

@@ -1,11 +1,11 @@
-"""Residual share: the contrast after deletion, in percent of the contrast of doing nothing."""
+"""Residual share: the contrast after deletion, as a percentage of the original's contrast."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from munkey.audits.evidence import Pairs, split_by_role
-from munkey.audits.margins import coarsen, normal_scores
+from munkey.audits.margins import coarsen, compute_normal_scores
 from munkey.audits.redraws import Statistics
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
@@ -19,20 +19,19 @@ class Share(Finding):
     contrasts
         The contrast of each pair, in normal scores.
     contrast
-        Their mean. It is positive if deleted samples are answered better than samples never
-        seen.
+        Their mean. It is positive if deleted samples score higher than samples never seen.
     share
-        The mean in percent of doing nothing, with its interval for this pool, unbounded if the
-        contrast of doing nothing may be 0.
+        The mean as a percentage of doing nothing, with its interval for this pool. The interval is
+        unbounded if the contrast of doing nothing may be 0.
     training
-        The same with the interval for the training set that the pool was drawn from.
+        The same, with the interval for the training set that the pool was drawn from.
     chance
-        The sd that the share would have without any residue, percent.
+        The standard deviation that the share would have without any residue, in percent.
     p_pairs
-        The p value of a two-sided t test over pairs.
+        The p-value of a two-sided t-test over pairs.
     unit
-        The sd of the margins of test samples over that of doing nothing: how much the method
-        changed the scale.
+        The standard deviation of the test samples' margins, relative to doing nothing: how much the
+        method changed the scale.
     """
 
     contrast: float
@@ -52,7 +51,7 @@ class Share(Finding):
     source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | NoFinding:
-    """Return the mean contrast after deletion over that of doing nothing, with Fieller's interval."""
+    """Divide the mean contrast after deletion by that of doing nothing, with Fieller's interval."""
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
@@ -61,27 +60,29 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     test = pairs.halves.test
     first = pairs.halves.first
     reference_first = reference.halves.first
-    # With the same halves, pair by pair, both contrasts share the luck of the same trainings.
+    # With the same halves in each pair, both contrasts have the same training runs
+    # and their randomness.
     is_paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
     reference_counts = reference.pool_counts
     if is_paired and reference is not pairs:
         reference_counts = coarsen(reference_counts, pairs.margins, test)
-    reference_scores = normal_scores(reference_counts, int(test.sum()))
+    reference_scores = compute_normal_scores(reference_counts, int(test.sum()))
     after_differences = compute_differences(pairs.scores, first)
     nothing_differences = compute_differences(reference_scores, reference_first)
     after = compute_contrasts(after_differences, first)
     nothing = compute_contrasts(nothing_differences, reference_first)
     if not nothing.mean():
         return NoFinding(
-            "doing nothing leaves nothing: deleted samples are answered as those that were"
-            " never seen"
+            "even without deletion, the pool's samples score the same as samples that were never"
+            " seen"
         )
     over_samples = None
     if is_paired:
         over_samples = _estimate_covariance_over_samples(after_differences, nothing_differences)
-    p_pairs = 1.0  # if partners answer alike, to the bit, there is nothing to test
     if after.any():
         p_pairs = float(ttest_1samp(after, 0).pvalue)
+    else:
+        p_pairs = 1.0  # partners predict exactly the same, so there is nothing to test
     after_sd = pairs.margins[:, test].std(axis=1, ddof=1).mean()
     nothing_sd = reference.margins[:, test].std(axis=1, ddof=1).mean()
     return Share(
@@ -96,21 +97,21 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
 
 
 def _estimate_covariance_over_samples(after: np.ndarray, nothing: np.ndarray) -> np.ndarray:
-    """Estimate the covariance (2, 2) of the two means over the pool, if it is a random draw.
+    """Estimate the covariance (2, 2) of the two means over the pool, as a random draw of samples.
 
-    The covariance over samples of their means over pairs includes the luck of P trainings, which is
-    estimated from the scatter over pairs and subtracted.
+    The covariance of samples' means over pairs also includes the randomness of P training runs,
+    which is estimated from the variance over pairs and subtracted.
 
     Parameters
     ----------
     after, nothing
-        The differences (P, n) after deletion, and of doing nothing.
+        The differences (P, n) after deletion and after doing nothing.
     """
-    both = np.stack([after, nothing])  # (2, P, n)
-    pairs, size = both.shape[1:]
-    residuals = both - both.mean(axis=1, keepdims=True)
-    luck = np.einsum("apn,bpn->ab", residuals, residuals) / ((pairs - 1) * pairs * size)
-    covariance = np.cov(both.mean(axis=1)) - luck
+    differences = np.stack([after, nothing])  # (2, P, n)
+    pairs, size = differences.shape[1:]
+    residuals = differences - differences.mean(axis=1, keepdims=True)
+    from_training = np.einsum("apn,bpn->ab", residuals, residuals) / ((pairs - 1) * pairs * size)
+    covariance = np.cov(differences.mean(axis=1)) - from_training
     # The difference may have a negative eigenvalue, which no covariance has.
     values, vectors = np.linalg.eigh(covariance)
     positive_part = (vectors * values.clip(0)) @ vectors.T
@@ -129,7 +130,7 @@ def make_statistics(pairs: Pairs) -> Statistics:
 
 
 def compute_differences(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Return scores where deleted minus scores where never seen, (P, n).
+    """Subtract each sample's score where it was never seen from its score where deleted: (P, n).
 
     A sample's difficulty cancels in the difference.
     """
@@ -142,9 +143,9 @@ def compute_contrasts(
     first: np.ndarray,
     selected: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return the mean (P,) of differences (P, n) over the pool, or over `selected` samples (P, n) bool.
+    """Average differences (P, n) over the pool, or over `selected` samples (P, n) bool: (P,).
 
-    Both halves have the same weight, so that a difference in level between partners cancels.
+    Both halves have the same weight, so an overall difference between partners cancels.
     """
     in_first = first
     in_second = ~first
@@ -157,12 +158,12 @@ def compute_contrasts(
 
 
 def estimate_chance_sd(pairs: Pairs) -> float:
-    """Estimate the sd of the mean contrast over random halves, without any residue.
+    """Estimate the standard deviation of the mean contrast over random halves, without any residue.
 
-    Partners' scores of a sample then differ by luck alone, with a variance v, and the halves are
-    random samples of a and b of these differences. The variance of the difference of their means is
+    Partners' scores of a sample then differ only by chance, with a variance v, and the halves are
+    random samples of sizes a and b of these differences. The difference of their means has variance
     v (1/a + 1/b). A contrast is half of that difference, and the mean over P pairs has 1/P² of the
-    sum of variances. v is estimated within halves, so that a residue does not count as luck.
+    summed variances. v is estimated within halves, so that a residue does not count as chance.
     """
     variance = 0.0
     for differences, is_first in zip(pairs.differences, pairs.halves.first, strict=True):
@@ -179,16 +180,16 @@ def estimate_ratio(
 ) -> Estimate:
     """Return mean(own) / mean(nothing) in percent, with a 95 % interval over pairs (Fieller 1954).
 
-    The interval has all r for which a t test does not reject that own - r * nothing is 0 on
+    The interval contains all r for which a t-test does not reject that own - r * nothing is 0 on
     average. So it includes the uncertainty of the denominator, exactly if contrasts are normal. It
     is unbounded if the mean of `nothing` may be 0.
 
     Parameters
     ----------
     paired
-        Whether both are of the same pairs, in order; otherwise they are independent.
+        Whether both have the same pairs in the same order; otherwise they are independent.
     over_samples
-        A further covariance (2, 2) of the two means.
+        An additional covariance (2, 2) of the two means.
     """
     from scipy.stats import norm, t
 
@@ -198,7 +199,7 @@ def estimate_ratio(
     else:
         covariance = np.diag([own.var(ddof=1) / len(own), nothing.var(ddof=1) / len(nothing)])
     if over_samples is not None:
-        # Samples are many: their part has a normal quantile, not one of t with few pairs.
+        # There are many samples, so their part gets a normal quantile instead of a t quantile.
         covariance = covariance + over_samples * (norm.ppf(0.975) / t_quantile) ** 2
     means = np.array([own.mean(), nothing.mean()])
     value = float(100 * means[0] / means[1])

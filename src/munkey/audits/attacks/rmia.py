@@ -1,4 +1,4 @@
-"""RMIA, offline: is the confidence in a sample raised by more than that in test samples?"""
+"""Offline RMIA: does the model's confidence in a sample exceed that of reference models?"""
 
 import numpy as np
 
@@ -22,10 +22,7 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
     source="Zarifzadeh et al. 2024",
 )
 def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
-    """Attack with the models of other pairs that never saw a sample as references.
-
-    Needs two pairs.
-    """
+    """Attack with references from other pairs that never saw the sample. Requires two pairs."""
     score = make_scores(pairs)
     if isinstance(score, NoFinding):
         return score
@@ -33,10 +30,10 @@ def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
 
 
 def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | NoFinding:
-    """Make the function from halves to the share of test samples that each sample exceeds.
+    """Make the function that maps halves to the share of test samples that each sample exceeds.
 
-    The rank among the model's own test samples stands in for a probability, so that scaling all
-    answers changes nothing.
+    Confidence is the rank among the model's own test samples instead of a probability, so it does
+    not depend on the scale of the logits.
     """
     if pairs.count < 2:
         return NoFinding(
@@ -66,14 +63,14 @@ def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Sco
 
 
 def compute_ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
-    """Return p(x | target) / p(x): the confidence (S, n) of each model over the average one.
+    """Return p(x | target) / p(x): the confidence (S, n) of each model over the average.
 
     p(x) is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
 
     Parameters
     ----------
     out
-        The confidence (P, n) of references that never saw x, for the targets of each pair.
+        For each pair, the confidence (P, n) of reference models that never saw x.
     """
     average = ((1 + slope) * out + 1 - slope) / 2
     return np.asarray(confidence / np.repeat(average, 2, axis=0))

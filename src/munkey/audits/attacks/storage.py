@@ -13,8 +13,8 @@ from munkey.audits.packed_files import UNREADABLE, unpack
 from munkey.audits.registry import Finding, NoFinding, audit
 
 NUMBERS = 8  # consecutive numbers of a row that serve as its trace
-# Different numbers, not 0, that a trace should have, so that it occurs nowhere by chance.
-TELLING = 5
+# Distinct nonzero numbers that a trace should have, so that it does not occur by chance.
+MIN_DISTINCT = 5
 CHUNK = 1 << 22  # bytes read at a time
 # Multiplicative hashing (Knuth): 2^64 / golden ratio; the upper 64 - 44 = 20 bits are the hash.
 MIX = np.uint64(0x9E3779B97F4A7C15)
@@ -28,11 +28,11 @@ class StorageFinding(Finding):
     Attributes
     ----------
     rows
-        The number of deleted rows that were found, of `of`.
+        Number of deleted rows that were found, out of `of`.
     places
-        The files that they are in.
+        The files that contain them.
     ids
-        The deleted ids that the memory still lists.
+        Deleted ids that the memory still lists.
     """
 
     rows: int
@@ -54,15 +54,15 @@ class StorageFinding(Finding):
 def storage(
     shipped: ShippedFiles, _: np.random.Generator | None = None
 ) -> StorageFinding | NoFinding:
-    """Search files for deleted rows, and for remaining rows as the control: they must be found.
+    """Search files for deleted rows. As a control, all remaining rows must be found.
 
     A row is found if 8 of its numbers are, in one of four precisions, by row or by column. A
-    deleted row that equals a remaining one, as for a picture that is there twice, is not counted.
-    Raises FileNotFoundError for a missing file.
+    deleted row that equals a remaining one, as for duplicate pictures, is not counted. Raises
+    FileNotFoundError for a missing file.
     """
     deleted_ids = set(shipped.deleted_ids.tolist())
     listed_ids = set(shipped.listed_ids.tolist())
-    # Stored by column, a matrix has as many numbers between two of a row as it has rows.
+    # In column-major order, consecutive numbers of a row are as far apart as there are rows.
     row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
         deleted_traces = [extract_traces(row) for row in shipped.deleted]
@@ -78,9 +78,9 @@ def storage(
     missing_count = sum(traces_in_files.isdisjoint(row) for row in remaining_traces)
     if missing_count or not remaining_traces:
         return NoFinding(
-            f"{missing_count} of {len(remaining_traces)} rows that were kept are not found in these"
-            " files either, so this search proves nothing: are they stored in a form that is not"
-            " looked for?"
+            f"{missing_count} of {len(remaining_traces)} remaining rows were not found in these"
+            " files either, so this search proves nothing: they may be stored in a format that it"
+            " does not know"
         )
     unique_traces = []
     for row in deleted_traces:
@@ -100,57 +100,58 @@ def storage(
 
 
 def extract_traces(row: np.ndarray) -> list[bytes]:
-    """Return the bytes of 8 consecutive numbers of a row as float32, as float64, then in half precisions.
+    """Return the bytes of 8 consecutive numbers of a row in float32, float64 and half precisions.
 
-    The first of the 8 is not 0, and at least 5 different ones are not 0. A row without such a run,
-    a very sparse one, gets the run with most different numbers, and no trace in half precision.
-    Raises ValueError for a row without two different numbers that are not 0.
+    The first of the 8 is nonzero, and at least 5 are distinct and nonzero. A very sparse row
+    without such a run gets the run with the most distinct numbers, and no trace in half precision.
+    Raises ValueError for a row without two distinct nonzero numbers.
     """
-    exact = np.asarray(row, "<f4")
-    starts = exact[: 1 - NUMBERS]
-    if not starts.any() or _count_different_numbers(exact) < 2:
+    numbers = np.asarray(row, "<f4")
+    starts = numbers[: 1 - NUMBERS]
+    if not starts.any() or _count_distinct(numbers) < 2:
         raise ValueError(
-            f"a row of {len(row)} numbers has no {NUMBERS} in a row by which it could be recognized"
+            f"a row of {len(row)} numbers has no {NUMBERS} consecutive numbers that identify it"
         )
-    bits = exact.view("<u4")
+    bits = numbers.view("<u4")
     truncated_bfloat16 = (bits >> 16).astype("<u2")
-    # Round to nearest, ties to even: add just under half a unit, and the lowest bit that stays.
+    # Round to nearest, ties to even: add just under half a unit, plus the lowest remaining bit.
     rounded_bfloat16 = ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16).astype("<u2")
     with np.errstate(over="ignore"):
-        float16 = exact.astype("<f2").view("<u2")
+        float16 = numbers.astype("<f2").view("<u2")
     single = _find_best_run(bits)
     double = single.view("<f4").astype("<f8")
     parts = [single.tobytes(), double.tobytes()]
     for half in (float16, truncated_bfloat16, rounded_bfloat16):
         run = _find_best_run(half)
-        if _count_different_numbers(run) >= TELLING:
+        if _count_distinct(run) >= MIN_DISTINCT:
             parts.append(run.tobytes())
     return parts
 
 
 def _find_best_run(words: np.ndarray) -> np.ndarray:
-    """Return the first run of 8 with enough different numbers, or else the one with most."""
+    """Return the first run of 8 with enough distinct numbers, or else the one with the most."""
     runs = sliding_window_view(words, NUMBERS)
-    # Sorted and with 0 in front, each step up is a different number that is not 0.
-    different = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)
-    different = different * (runs[:, 0] != 0)
-    # Ratios above TELLING are no better, and argmax takes the first of several that tie.
-    return runs[np.argmax(np.minimum(different, TELLING))]
+    # In a sorted run with 0 prepended, each increase is a distinct nonzero number.
+    distinct_counts = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)
+    distinct_counts = distinct_counts * (runs[:, 0] != 0)
+    # Counts above MIN_DISTINCT are no better, and argmax returns the first of several ties.
+    return runs[np.argmax(np.minimum(distinct_counts, MIN_DISTINCT))]
 
 
-def _count_different_numbers(part: np.ndarray) -> int:
-    """Count the different values besides 0."""
+def _count_distinct(part: np.ndarray) -> int:
+    """Count the distinct nonzero values."""
     return len(set(part.tolist()) - {0})
 
 
 def list_files(paths: tuple[Path, ...]) -> list[Path]:
-    """Return all files among and below these paths, each once. Raises FileNotFoundError."""
+    """List all files among and below these paths, without repetition.
+
+    Raises FileNotFoundError if a path does not exist.
+    """
     files: set[Path] = set()
     for path in paths:
         if not path.exists():
-            raise FileNotFoundError(
-                f"{path}: not found; the storage audit needs the files that are shipped"
-            )
+            raise FileNotFoundError(f"{path}: not found; the storage audit needs the shipped files")
         if path.is_dir():
             files.update(file for file in path.rglob("*") if file.is_file())
         elif path.is_file():
@@ -159,30 +160,35 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
 
 
 def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
-    """Return the traces that are in a file, or packed in it, at any offset. Raises ValueError.
+    """Return the traces in a file, at any offset, also in compressed content.
 
     Parameters
     ----------
     columns
-        The numbers of rows of matrices in which traces with enough different numbers are also
-        searched for by column.
+        Row counts of matrices that may be stored by column. Traces with enough distinct numbers
+        are also searched for in that order.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read.
     """
     kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
     for size in (2, 4, 8):
         traces_of_size = set()
-        telling_traces = set()
+        distinctive_traces = set()
         for trace in traces:
             if len(trace) != size * NUMBERS:
                 continue
             traces_of_size.add(trace)
-            if _count_different_numbers(np.frombuffer(trace, f"<u{size}")) >= TELLING:
-                telling_traces.add(trace)
+            if _count_distinct(np.frombuffer(trace, f"<u{size}")) >= MIN_DISTINCT:
+                distinctive_traces.add(trace)
         kinds.append((size, 1, traces_of_size))
         for distance in set(columns) - {0, 1}:
-            kinds.append((size, distance, telling_traces))
+            kinds.append((size, distance, distinctive_traces))
     overlap = max(size * distance * NUMBERS for size, distance, _ in kinds)
     matches: set[bytes] = set()
-    tail = b""  # of the blocks before, since a trace may cross their border
+    tail = b""  # the end of the previous block, since a trace may cross the boundary
     try:
         with path.open("rb") as file:
             for part in unpack(file):
@@ -193,7 +199,7 @@ def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> 
                             matches.update(_find_traces(block, size, distance, kind_traces))
                     tail = block[-overlap:]
     except UNREADABLE as error:
-        raise ValueError(f"{path}: cannot be read, so its content is not known: {error}") from error
+        raise ValueError(f"{path}: cannot be read, so its content is unknown: {error}") from error
     return matches
 
 
@@ -212,19 +218,19 @@ def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> 
     Parameters
     ----------
     size
-        The bytes of a number.
+        Bytes per number.
     distance
         The distance to the next number of a trace, in numbers.
     """
-    # The first 8 bytes of a trace, its head, are looked for everywhere. A sieve by a hash of 20
-    # bits rules out nearly all places before heads, and then whole traces, are compared.
+    # Search for the first 8 bytes of each trace, its head. A sieve by a 20-bit hash excludes nearly
+    # all places before heads, and then whole traces, are compared.
     heads = np.unique(np.frombuffer(b"".join(trace[:8] for trace in traces), "<u8"))
     may_be_head = np.zeros(1 << 20, bool)
     may_be_head[heads * MIX >> SHIFT] = True
-    for offset in range(size):  # of the numbers in the file
+    for offset in range(size):  # numbers may start at any byte
         words = np.frombuffer(block[offset:], f"<u{size}", (len(block) - offset) // size)
         count = max(len(words) - distance * (NUMBERS - 1), 0)
-        starts_with = np.zeros(count, "<u8")  # the 8 bytes that a trace from here would start with
+        starts_with = np.zeros(count, "<u8")  # the head of a trace that starts here
         for number in range(8 // size):
             word = words[number * distance :][:count].astype("<u8")
             starts_with |= word << np.uint64(8 * size * number)

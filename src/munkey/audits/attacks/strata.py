@@ -15,7 +15,7 @@ from munkey.audits.evidence import Pairs, average_other_fold
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 
 Stratum: TypeAlias = Literal["low", "mid", "high", "top"]
-STRATA: dict[Stratum, tuple[float, float]] = {  # ranks by memorization, as shares of the pool
+STRATA: dict[Stratum, tuple[float, float]] = {  # memorization ranks, as shares of the pool
     "low": (0, 1 / 3),
     "mid": (1 / 3, 2 / 3),
     "high": (2 / 3, 1),
@@ -25,7 +25,7 @@ STRATA: dict[Stratum, tuple[float, float]] = {  # ranks by memorization, as shar
 
 @dataclass(frozen=True)
 class Strata(Finding):
-    """Residual shares in percent, and `put`, the contrasts of doing nothing, by stratum."""
+    """Residual shares by stratum, in percent. put: the contrasts of doing nothing by stratum."""
 
     shares: Mapping[Stratum, Estimate]
     put: Mapping[Stratum, float]
@@ -41,20 +41,20 @@ class Strata(Finding):
     source="memorization: Feldman 2020; strata: Zhao et al. 2024 (RUM); swapped halves: ours",
 )
 def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFinding:
-    """Measure the residual share by how much samples were memorized. Needs two pairs.
+    """Measure the residual share by how much samples were memorized. Requires two pairs.
 
-    Other pairs sort the samples of a pair, so that chance makes no trend.
+    Each pair's samples are sorted by other pairs' memorization, so that chance causes no trend.
 
-    Memorization is the score with a sample minus that without it, of doing nothing (Feldman 2020,
-    who uses accuracy instead of the score).
+    Memorization is the original's score of a sample if trained on it, minus its score if not
+    (Feldman 2020, who uses accuracy instead of the score).
     """
     reference = pairs.nothing or pairs
     if pairs.count < 2:
         return NoFinding(
-            "strata need 2 pairs of models: one sorts the samples that are looked at in the other"
+            "strata need 2 pairs of models, since one sorts the samples that the other measures"
         )
     if not np.array_equal(pairs.halves.first, reference.halves.first[: pairs.count]):
-        return NoFinding("strata need doing nothing with the same halves")
+        return NoFinding("strata need the original with the same halves")
     first = pairs.halves.first
     all_memorization = compute_differences(reference.scores, reference.halves.first)
     ranks = compute_ranks(average_other_fold(all_memorization))[: pairs.count]
@@ -71,13 +71,14 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
         after = compute_contrasts(residue, first, is_in_stratum)
         nothing = compute_contrasts(memorization, first, is_in_stratum)
         put[name] = float(nothing.mean())
-        shares[name] = Estimate(np.nan, -np.inf, np.inf)
         if nothing.any():
             shares[name] = estimate_ratio(after, nothing, paired=True)
+        else:
+            shares[name] = Estimate(np.nan, -np.inf, np.inf)
     return Strata(shares, put)
 
 
 def compute_ranks(values: np.ndarray) -> np.ndarray:
-    """Return ranks (P, n) of values in their row, from 0 to just below 1; ties keep their order."""
+    """Rank values within their row (P, n), from 0 to just below 1; ties keep their order."""
     order = values.argsort(axis=1, kind="stable")
     return np.asarray(order.argsort(axis=1, kind="stable") / values.shape[1])

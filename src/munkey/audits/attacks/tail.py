@@ -1,4 +1,4 @@
-"""Tail: finds a few samples with much residue, and answers pushed both ways, which a mean hides."""
+"""Tail: finds residue in a few samples, or of both signs, which a mean would hide."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ from munkey.audits.roc import TOLERANCE
 
 @dataclass(frozen=True)
 class Tail(Finding):
-    """How residue is distributed over samples. Without residue, square and scatter are 1.
+    """The distribution of residue over samples. Without residue, square and scatter are 1.
 
     Attributes
     ----------
     square
-        The mean over samples of the squared mean difference, over its value by chance.
+        The mean over samples of the squared mean difference, relative to its value by chance.
     tenth
-        The contrast of the tenth of samples with the most residue.
+        The contrast of the 10 % of samples with the most residue.
     tenth_share
-        That contrast in percent of doing nothing on the same samples.
+        That contrast as a percentage of doing nothing on the same samples.
     scatter
-        The mean squared distance from a sample's usual score where deleted, over that where never
-        seen.
+        The mean squared distance from a sample's usual score where deleted, relative to that where
+        never seen.
     """
 
     square: float
@@ -45,14 +45,13 @@ class Tail(Finding):
     source="ours",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding:
-    """Measure the tail of the residue. Needs two pairs.
+    """Measure the tail of the residue. Requires two pairs.
 
-    Other pairs select the tenth of a pair, so that chance does not raise it.
+    Each pair's top 10 % are selected with other pairs, so that selection does not inflate it.
     """
     if pairs.count < 2:
         return NoFinding(
-            "a tail needs 2 pairs of models: one chooses the samples that are looked at in the"
-            " other"
+            "a tail needs 2 pairs of models, since one selects the samples that the other measures"
         )
     first = pairs.halves.first
     nothing = pairs.nothing or pairs
@@ -61,10 +60,11 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
     tenth = find_largest_tenth(residue)
     tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
     nothing_contrasts = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
-    square = 1.0
     by_chance = (pairs.differences**2).mean() / len(first)
     if by_chance:
         square = float((residue.mean(axis=0) ** 2).mean() / by_chance)
+    else:
+        square = 1.0
     return Tail(
         square=square,
         tenth=float(tenth_contrasts.mean()),
@@ -74,13 +74,13 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
 
 
 def make_statistics(pairs: Pairs) -> Statistics:
-    """Make the function from halves to the test statistics.
+    """Make the function that maps halves to the test statistics.
 
-    `square` and `few` are the mean squared and the mean cubed mean differences. Cubes give weight
-    to a few samples with much residue, and find them earlier than the contrast of a tenth.
-    `scatter` and `level` are the mean square of the distances to a sample's usual score, and their
-    mean in each model. `shape` compares the distributions of the distances between two pairs'
-    scores of a sample (Kolmogorov and Smirnov). `memory` says whether the residue depends on
+    `square` and `few` are the mean squared and mean cubed mean differences. Cubes give more weight
+    to a few samples with much residue, and detect them earlier than the contrast of the top 10 %.
+    `scatter` and `level` are the mean squared distance from a sample's usual score, and the mean
+    distance in each model. `shape` compares the distributions of the distances between two pairs'
+    scores of a sample (Kolmogorov-Smirnov). `memory` measures whether the residue depends on
     memorization.
     """
     memory = make_memory_statistic(pairs)
@@ -90,7 +90,8 @@ def make_statistics(pairs: Pairs) -> Statistics:
         distances = compute_distances(pairs.scores, first)
         deleted = distances.deleted
         absent = distances.absent
-        # Model 2p deleted the samples in `first` and never saw the others; its partner the reverse.
+        # Model 2p deleted the samples in `first` and never saw the others; its partner did the
+        # reverse.
         first_level = _average_half(deleted, first) - _average_half(absent, ~first)
         second_level = _average_half(deleted, ~first) - _average_half(absent, first)
         values = {
@@ -108,17 +109,18 @@ def make_statistics(pairs: Pairs) -> Statistics:
 
 
 def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
-    """Make the function from halves to the absolute covariance of residue and memorization.
+    """Make the function that maps halves to the absolute covariance of residue and memorization.
 
     A sample's memorization is its contrast of doing nothing in all other pairs, centered over
-    samples. So it finds a residue that follows memorization even if its mean was pushed to 0. None
-    if doing nothing has other halves.
+    samples. So the statistic detects a residue that follows memorization even if its mean was
+    pushed to 0. Returns None if doing nothing has other halves.
 
-    Doing nothing and deleting share the luck of one training, so memorization cannot stay fixed
-    while halves are redrawn. It is rebuilt for each redraw: the luck of the models that
-    deleted, in the new roles, plus what training added in the actual ones. If both share all luck,
-    this is what doing nothing would have given with other halves, and the test is exact. If they
-    do not, it adds luck to the redraws only, which means fewer false alarms.
+    The models before and after deletion share the randomness of one training run, so memorization
+    cannot stay fixed while halves are redrawn. It is recomputed for each redraw: the scores of the
+    models after deletion, in the new roles, plus what training added in the actual roles. If the
+    models share all randomness, this equals what doing nothing would have given with other halves,
+    and the test is exact. Otherwise it adds variance only to the redraws, so false alarms become
+    rarer.
     """
     nothing = pairs.nothing or pairs
     actual = pairs.halves.first
@@ -139,10 +141,10 @@ def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
 
 
 def compute_shape(scores: Roles) -> float:
-    """Return the Kolmogorov-Smirnov distance of spacings of scores, where deleted and never seen.
+    """Compute the Kolmogorov-Smirnov distance between spacings where deleted and where never seen.
 
-    A spacing is the distance between the scores that two pairs, each and the next, give a sample.
-    It needs no estimate of the sample's usual score, so few pairs suffice.
+    A spacing is the distance between two consecutive pairs' scores of a sample. It needs no
+    estimate of the sample's usual score, so few pairs suffice.
     """
     deleted = _sort_spacings(scores.deleted)
     absent = _sort_spacings(scores.absent)
@@ -162,21 +164,21 @@ def compute_signs(first: np.ndarray) -> np.ndarray:
 
 
 def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
-    """Find, for each pair, the samples with the largest means over the other fold: (P, n / 10)."""
+    """Find each pair's 10 % of samples with the largest means over the other fold: (P, n / 10)."""
     size = max(signed.shape[1] // 10, 1)
     means = average_other_fold(signed)
     return np.argpartition(-means, size - 1, axis=1)[:, :size]
 
 
 def compute_log_scatter(distances: Roles) -> float:
-    """Return the log ratio, deleted to absent, of mean squared distances."""
+    """Return the log ratio of mean squared distances, deleted over absent."""
     deleted = np.log((distances.deleted**2).mean() + TOLERANCE)
     absent = np.log((distances.absent**2).mean() + TOLERANCE)
     return float(deleted - absent)
 
 
 def compute_distances(scores: np.ndarray, first: np.ndarray) -> Roles:
-    """Return distances of scores from a sample's usual one: its mean over other pairs where absent."""
+    """Subtract a sample's usual score, its mean over other pairs' models that never saw it."""
     deleted, absent = split_by_role(scores, first)
     usual = (absent.sum(axis=0) - absent) / (len(first) - 1)
     return Roles(deleted - usual, absent - usual)

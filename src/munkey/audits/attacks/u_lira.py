@@ -1,4 +1,4 @@
-"""U-LiRA: is a margin likelier if the model deleted the sample, or if it never saw it?"""
+"""U-LiRA: is a margin more likely if the model deleted the sample, or if it never saw it?"""
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
 def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
-    """Attack with Gaussians that are fitted to all pairs but the target's. Needs three pairs."""
+    """Attack with Gaussians fitted to all pairs except the target's. Requires three pairs."""
     score = make_scores(pairs)
     if isinstance(score, NoFinding):
         return score
@@ -26,7 +26,7 @@ def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
 
 
 def make_scores(pairs: Pairs) -> Scores | NoFinding:
-    """Make the function from halves to log-likelihood ratios."""
+    """Make the function that maps halves to log-likelihood ratios."""
     if pairs.count < 3:
         return NoFinding(
             "U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are"
@@ -36,10 +36,10 @@ def make_scores(pairs: Pairs) -> Scores | NoFinding:
 
 
 def compute_log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
-    """Return log N(phi; deleted) - log N(phi; never seen) of normal scores (S, n).
+    """Compute log N(phi; deleted) - log N(phi; never seen) for normal scores (S, n).
 
-    The means are a sample's own, over all other pairs. The variance about them is pooled over both
-    roles, all samples and all other pairs, since few pairs say little of a single sample's.
+    The means are per sample, over all other pairs. The variance is pooled over both roles, all
+    samples and all other pairs, since a few pairs cannot estimate it per sample.
     """
     scores = split_by_role(phi, first)
     others = len(first) - 1  # pairs besides the target's
@@ -51,11 +51,11 @@ def compute_log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
     degrees_of_freedom = 2 * samples * (others - 1)
     variance = squares.sum(axis=1, keepdims=True) / degrees_of_freedom + TOLERANCE**2
 
-    def log_ratio(x: np.ndarray) -> np.ndarray:
-        # With the same variance in both, the normal densities' factors cancel.
+    def compute_log_ratio(x: np.ndarray) -> np.ndarray:
+        # Both densities have the same variance, so their normalizing factors cancel.
         return np.asarray(((x - mean_absent) ** 2 - (x - mean_deleted) ** 2) / (2 * variance))
 
-    return Roles(log_ratio(scores.deleted), log_ratio(scores.absent))
+    return Roles(compute_log_ratio(scores.deleted), compute_log_ratio(scores.absent))
 
 
 def _sum_squares_of_others(x: np.ndarray, means: np.ndarray) -> np.ndarray:

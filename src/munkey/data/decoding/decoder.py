@@ -1,8 +1,8 @@
-"""A separate process that decodes pictures: a picture that hangs or crashes it ends only it.
+"""A separate process that decodes pictures, so that a picture can hang or crash only this process.
 
-The process has an alarm of the kernel's, which no decoder can keep waiting, and a bound on its
-memory. It is started with the first picture and serves this process until that ends. Its answers
-are JSON and bytes, never a pickle: a picture that takes over the decoder gains nothing here.
+The decoder has a kernel timer, which no code in it can delay, and a limit on its memory. It is
+started with the first picture and runs until this process ends. Its responses are JSON and bytes,
+never pickles, so a picture that takes over the decoder gains nothing here.
 """
 
 import atexit
@@ -33,14 +33,14 @@ from munkey.data.decoding.picture_files import (
     read,
 )
 
-MOST_MEMORY = 8 * 2**30  # bytes of the process's address space
+MAX_MEMORY = 8 * 2**30  # bytes of the process's address space
 REFUSALS = {kind.__name__: kind for kind in (RefusedPictureError, TooManyPixelsError)}
-# Nothing in the process multiplies matrices, and idle threads of a BLAS would take its memory.
+# The process multiplies no matrices, and a BLAS's idle threads would use up its memory.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
 class Decoder:
-    """The process that decodes. It is started again if it has ended.
+    """A client of the decoder process, which is restarted if it has ended.
 
     Several threads may use it; they take turns.
     """
@@ -64,7 +64,7 @@ class Decoder:
                 raise RefusedPictureError(self._explain_end(limits.seconds)) from error
             except RefusedPictureError:
                 raise
-            # After an interrupt, say, the pending answer would be taken for that of the next call.
+            # For example, after an interrupt, the next call would receive the pending response.
             except BaseException:
                 self.stop()
                 raise
@@ -83,17 +83,17 @@ class Decoder:
                 reduction.send_handle(connection, content, 0)
             else:
                 connection.send_bytes(content)
-        answer = json.loads(connection.recv_bytes())
-        if "refused" in answer:
-            raise REFUSALS[answer["refused"]](answer["why"], answer["number"])
+        response = json.loads(connection.recv_bytes())
+        if "refused" in response:
+            raise REFUSALS[response["refused"]](response["why"], response["number"])
         decoded_pictures = []
-        for shape, brightest in answer["pictures"]:
+        for shape, brightest in response["pictures"]:
             pixels = np.frombuffer(connection.recv_bytes(), np.uint8).reshape(shape)
             decoded_pictures.append(DecodedPicture(pixels, brightest))
         return decoded_pictures
 
     def _connect(self) -> Connection:
-        """Return the connection to the process. Starts the process if it does not run."""
+        """Return the connection to the process, which is started if it is not running."""
         if (
             self._process is not None
             and self._connection is not None
@@ -116,16 +116,16 @@ class Decoder:
         return self._connection
 
     def _explain_end(self, seconds: float) -> str:
-        """Reap the process, which ended while it was decoding. Returns why it did."""
+        """Reap the process after it ended during decoding, and explain why it ended."""
         assert self._process
         code = self._process.wait()
         self._connection = None
         self._process = None
         if code == -signal.SIGPROF:
             return (
-                f"is not decoded after {seconds:g} s of computing; save it again in another format"
+                f"is not decoded after {seconds:g} s of CPU time; save it again in another format"
             )
-        return f"ended the process that decodes pictures (exit code {code}): too little memory, or a fault in Pillow"
+        return f"crashed the process that decodes pictures (exit code {code}): too little memory, or a bug in Pillow"
 
     def stop(self) -> None:
         """End the process; the next picture starts another one."""
@@ -138,7 +138,7 @@ class Decoder:
         self._process = None
 
     def abandon(self) -> None:
-        """Abandon the parent's process in a forked child, which starts its own."""
+        """Forget the parent's process, in a forked child, which starts its own."""
         if self._connection:
             self._connection.close()
         self._turn = threading.Lock()  # a thread of the parent may have held the old one
@@ -147,7 +147,7 @@ class Decoder:
 
 
 def _get_content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """Return the descriptor of a plain file, or the content of any other, as an archive's member."""
+    """Return the descriptor of a plain file, or the content of any other, such as a zip member."""
     if isinstance(picture, bytes):
         return picture
     try:
@@ -175,7 +175,7 @@ def decode_pictures(
 
 
 def _serve(connection: Connection) -> None:
-    """Answer requests until the connection closes."""
+    """Serve requests until the connection is closed."""
     while True:
         request = json.loads(connection.recv_bytes())
         limits = PictureLimits(**request["limits"])
@@ -193,13 +193,13 @@ def _serve(connection: Connection) -> None:
         try:
             pictures = read(files, limits, size)
         except RefusedPictureError as error:
-            answer = {"refused": type(error).__name__, "why": str(error), "number": error.number}
+            response = {"refused": type(error).__name__, "why": str(error), "number": error.number}
             pictures = []
         else:
             headers = [(picture.pixels.shape, picture.brightest) for picture in pictures]
-            answer = {"pictures": headers}
+            response = {"pictures": headers}
         signal.setitimer(signal.ITIMER_PROF, 0)
-        connection.send_bytes(json.dumps(answer).encode())
+        connection.send_bytes(json.dumps(response).encode())
         for picture in pictures:
             connection.send_bytes(np.ascontiguousarray(picture.pixels).data.cast("B"))
         for file in files:
@@ -210,15 +210,16 @@ def main() -> None:
     """Serve the parent process, over the socket whose descriptor is the first argument."""
     import resource
 
-    # Imported now, so that it does not count as time of the first picture.
+    # Imported now, so that it does not count toward the first picture's time limit.
     from PIL import Image, ImageOps  # noqa: F401
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     _, hard_limit = resource.getrlimit(resource.RLIMIT_AS)
-    limit = MOST_MEMORY
     if hard_limit != resource.RLIM_INFINITY:
-        limit = min(MOST_MEMORY, hard_limit)
+        limit = min(MAX_MEMORY, hard_limit)
+    else:
+        limit = MAX_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
     Image.init()  # loads the readers of all formats
     with suppress(EOFError, ConnectionError):

@@ -1,6 +1,6 @@
-"""Picture files as RGB arrays, in this process.
+"""Decode picture files to RGB arrays, in this process.
 
-What a file costs is bounded before its pixels are read.
+Each file's decoding cost is bounded before its pixels are read.
 """
 
 import re
@@ -15,26 +15,26 @@ import numpy as np
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-# Pillow's names. Opening one of these neither decodes it, as ICO and ICNS do, nor starts a
-# program, as EPS does, and says how large it will be, which AVIF's container can hide.
+# Pillow's names. Opening one of these formats does not decode it (as ICO and ICNS would) or start
+# a program (as EPS would), and reveals the size (which AVIF's container can hide).
 FORMATS = ("BMP", "GIF", "JPEG", "JPEG2000", "PNG", "PPM", "TIFF", "WEBP")
 
-DEEPEST = 2**16 - 1  # of gray of 16 bits
-MOST_PIXELS = 178_956_970  # of a picture of a data set: as Pillow has it, 512 MiB in RGB
-# No camera or scanner makes other shapes; they cost a gigabyte from a few bytes.
-MOST_SIDE = 30_000
-MOST_ASPECT = 100
-# The decoder of JPEG 2000 takes up to 100 bytes a pixel, even if the file holds next to nothing.
-MOST_JPEG2000 = 10_000_000
-# Pixels of a tile in a TIFF picture that is smaller: a tile is decoded whole.
-MOST_TILE = 2**20
-TILE_WIDTH = 322  # numbers of tags in the TIFF 6.0 specification
+MAX_GRAY = 2**16 - 1  # the largest value of 16-bit gray
+MAX_PIXELS = 178_956_970  # of a data set's picture: Pillow's limit, 512 MiB in RGB
+# Cameras and scanners produce no other shapes, and a few bytes could expand to a gigabyte.
+MAX_SIDE = 30_000
+MAX_ASPECT = 100
+# The JPEG 2000 decoder takes up to 100 bytes per pixel, even if the file is almost empty.
+MAX_JPEG2000 = 10_000_000
+# Pixels of a tile in a smaller TIFF picture, since tiles are decoded as a whole.
+MAX_TILE = 2**20
+TILE_WIDTH = 322  # tag numbers in the TIFF 6.0 specification
 TILE_HEIGHT = 323
-# A progressive JPEG decodes the whole picture in each scan, and a scan takes 12 bytes. libjpeg
-# writes 10; 64 would be one for each frequency.
-MOST_SCANS = 64
-# In formats that hold one picture. No compression is as bad; the rest is room for metadata.
-MOST_BYTES_PER_PIXEL = 64
+# Each scan of a progressive JPEG decodes the whole picture, but takes only 12 bytes in the file.
+# libjpeg writes 10 scans; 64 would be one per frequency.
+MAX_SCANS = 64
+# For formats with a single picture. No compression needs this many; the rest is for metadata.
+MAX_BYTES_PER_PIXEL = 64
 METADATA_BYTES = 4 * 2**20
 ONE_PICTURE = ("BMP", "JPEG", "JPEG2000", "PPM")
 
@@ -63,7 +63,7 @@ class RefusedPictureError(ValueError):
 
 
 class TooManyPixelsError(RefusedPictureError):
-    """Pictures of more pixels than all of them together may have."""
+    """Pictures with more pixels in total than allowed."""
 
 
 @dataclass(frozen=True)
@@ -73,11 +73,11 @@ class PictureLimits:
     Attributes
     ----------
     pixels
-        The most pixels of one picture.
+        Maximum number of pixels of one picture.
     together
-        The most pixels of all pictures together.
+        Maximum total number of pixels.
     seconds
-        The most seconds of CPU time for all pictures together.
+        Maximum CPU time for all pictures, in seconds.
     white
         The value of 16-bit gray that becomes white, e.g. 4095 if only 12 bits are used.
     """
@@ -96,7 +96,7 @@ class DecodedPicture(NamedTuple):
     pixels
         (H, W, 3) uint8, upright.
     brightest
-        The highest value of 16-bit gray, None for other pictures.
+        The highest value of 16-bit gray; None for other pictures.
     """
 
     pixels: np.ndarray
@@ -119,7 +119,7 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
         pictures.append(picture)
     decoded_pictures: list[DecodedPicture] = []
     for number in range(len(pictures)):
-        # Taken out of the list, so that its decoded pixels are freed at the end of the step.
+        # Popped, so that its decoded pixels are freed at the end of the iteration.
         with _add_number_to_errors(number), pictures.pop(0) as picture:
             image = to_upright_rgb(picture, limits.white)
             brightest = None
@@ -133,7 +133,7 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
 
 @contextmanager
 def _add_number_to_errors(number: int) -> Iterator[None]:
-    """Give errors the picture's number. Whatever else Pillow raises becomes RefusedPictureError."""
+    """Add the picture's number to errors, and convert other errors to RefusedPictureError."""
     try:
         yield
     except RefusedPictureError as error:
@@ -157,7 +157,7 @@ def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             picture = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError as error:
-        why = f"cannot be read as a picture, it is none of {', '.join(FORMATS)}"
+        why = f"cannot be read as a picture, it is not one of {', '.join(FORMATS)}"
         raise RefusedPictureError(why) from error
     require_plausible_size(picture, max_pixels)
     _require_plausible_file(picture, file)
@@ -169,39 +169,39 @@ def require_plausible_size(picture: "Image", max_pixels: int) -> None:
     short, long = sorted(picture.size)
     pixels = short * long
     if picture.format == "JPEG2000":
-        max_pixels = min(max_pixels, MOST_JPEG2000)
-    max_side = min(MOST_SIDE, MOST_ASPECT * short)
+        max_pixels = min(max_pixels, MAX_JPEG2000)
+    max_side = min(MAX_SIDE, MAX_ASPECT * short)
     if pixels < 1 or pixels > max_pixels or long > max_side:
         raise RefusedPictureError(
             f"{picture.width} x {picture.height} pixels; a picture may have 1 to {max_pixels:,}, sides of"
-            f" {MOST_SIDE:,} at most, one at most {MOST_ASPECT} times the other"
+            f" at most {MAX_SIDE:,}, and an aspect ratio of at most {MAX_ASPECT}"
         )
     tags = getattr(picture, "tag_v2", {})  # of TIFF pictures only
     tile_width = tags.get(TILE_WIDTH, 0)
     tile_height = tags.get(TILE_HEIGHT, 0)
     are_integers = isinstance(tile_width, int) and isinstance(tile_height, int)
-    if not are_integers or tile_width * tile_height > max(pixels, MOST_TILE):
+    if not are_integers or tile_width * tile_height > max(pixels, MAX_TILE):
         raise RefusedPictureError(
             f"has tiles of {tile_width} x {tile_height} pixels; a tile may have as many as the"
-            f" picture, or {MOST_TILE:,}"
+            f" picture, or {MAX_TILE:,}"
         )
 
 
 def _require_plausible_file(picture: "Image", file: IO[bytes]) -> None:
-    """Raise RefusedPictureError if decoding the file takes far more work than such a picture needs."""
+    """Raise RefusedPictureError if decoding takes far more work than the picture's size needs."""
     if picture.format not in (*ONE_PICTURE, "MPO"):
         return
     position = file.tell()
     size = file.seek(0, 2)
-    max_size = METADATA_BYTES + MOST_BYTES_PER_PIXEL * picture.width * picture.height
-    # A JPEG may hold other pictures (MPO) or a video after its end: count only the decoded bytes.
+    max_size = METADATA_BYTES + MAX_BYTES_PER_PIXEL * picture.width * picture.height
+    # Other pictures (MPO) or a video may follow a JPEG: count only the bytes that are decoded.
     if picture.format in ("JPEG", "MPO"):
         file.seek(0)
         size, scans = _count_jpeg_scans(file.read())
-        if scans > MOST_SCANS:
+        if scans > MAX_SCANS:
             raise RefusedPictureError(
                 f"has {scans:,} scans, each of which decodes the whole picture; a JPEG may have"
-                f" {MOST_SCANS}. Save it again as a baseline JPEG"
+                f" {MAX_SCANS}. Save it again as a baseline JPEG"
             )
     if size > max_size:
         raise RefusedPictureError(
@@ -212,7 +212,7 @@ def _require_plausible_file(picture: "Image", file: IO[bytes]) -> None:
 
 
 def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
-    """Count the bytes of a JPEG up to its end marker, and the scans in them.
+    """Count a JPEG's bytes up to its end marker, and its scans.
 
     Walks from marker to marker, as the decoder does.
     """
@@ -229,15 +229,15 @@ def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
             continue
         if marker[1] == SCAN:
             scans += 1
-        # The next two bytes are the length of the segment, themselves included. Skipping the
-        # segment skips the scans of a thumbnail in it.
+        # The next two bytes are the segment's length, including themselves. Skipping the segment
+        # also skips the scans of a thumbnail in it.
         position += int.from_bytes(content[position : position + 2], "big")
 
 
 def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
-    """Turn a picture upright, as its EXIF data says, and convert it to RGB: (H, W, 3) uint8.
+    """Rotate a picture as its EXIF data specifies, and convert it to RGB: (H, W, 3) uint8.
 
-    Raises whatever Pillow raises for a picture that it cannot read.
+    Raises any error that Pillow raises for an unreadable picture.
 
     Parameters
     ----------
@@ -250,17 +250,17 @@ def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
 
 
 def _is_deep(picture: "Image") -> bool:
-    """Return whether a picture is gray of more than 8 bits."""
+    """Return whether a picture is gray with more than 8 bits."""
     return picture.mode.startswith("I")
 
 
-def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """Return the warning about 16-bit gray pictures that become nearly black; '' if there are none.
+def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
+    """Format a warning about 16-bit gray pictures that become nearly black; '' if there are none.
 
     Parameters
     ----------
     brightest
-        As in `DecodedPicture`.
+        The `brightest` values of decoded pictures.
     setting
         The name of the setting that defines white.
     """
@@ -272,7 +272,7 @@ def dim_warning(brightest: Iterable[int | None], setting: str) -> str:
         return ""
     bits = max(highest.bit_length(), 8)
     return (
-        f"{len(maxima):,} pictures are gray of 16 bits, but their brightest value is {highest:,} of {DEEPEST:,}:"
+        f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {MAX_GRAY:,}:"
         f" they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
     )
 
@@ -291,22 +291,23 @@ def resize(image: np.ndarray, size: Size) -> np.ndarray:
 def _to_rgb(picture: "Image", white: int | None) -> "Image":
     """Convert a picture of any mode to RGB.
 
-    Transparent pixels become white, 16-bit gray keeps its high byte or is scaled to its white,
-    floats must lie in [0, 1].
+    Transparent pixels become white. 16-bit gray is reduced to its high byte, or scaled by `white`.
+    Floats must be in [0, 1].
 
-    Raises ValueError for NaN and for gray beyond 16 bits or beyond white: a single picture does not
-    tell its scale.
+    Raises ValueError for NaN, and for gray beyond 16 bits or `white`, because a single picture does
+    not reveal its scale.
     """
     from PIL import Image
 
     if picture.mode == "F":
-        return Image.fromarray(unit_to_uint8(np.asarray(picture))).convert("RGB")
+        return Image.fromarray(convert_unit_to_uint8(np.asarray(picture))).convert("RGB")
     if _is_deep(picture):
         gray = np.asarray(picture)
-        if gray.min() < 0 or gray.max() > (white or DEEPEST):
-            valid_range = f"16 bits, 0 to {DEEPEST}"
+        if gray.min() < 0 or gray.max() > (white or MAX_GRAY):
             if white:
-                valid_range = f"0 to {white}, which was said to be white"
+                valid_range = f"0 to {white}, the setting for white"
+            else:
+                valid_range = f"16 bits, 0 to {MAX_GRAY}"
             raise ValueError(f"gray values must be {valid_range}, not {gray.min()} to {gray.max()}")
         if white:
             gray = np.rint(gray * (255 / white))
@@ -319,10 +320,10 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
     return picture.convert("RGB")
 
 
-def unit_to_uint8(values: np.ndarray) -> np.ndarray:
-    """Convert floats in [0, 1] to uint8. Raises ValueError for NaN and for values out of range."""
+def convert_unit_to_uint8(values: np.ndarray) -> np.ndarray:
+    """Convert floats in [0, 1] to uint8. Raises ValueError for NaN and values out of range."""
     if not np.isfinite(values).all():
         raise ValueError("has pixels that are not finite")
     if values.min() < 0 or values.max() > 1:
-        raise ValueError(f"float pixels must lie in [0, 1], not [{values.min()}, {values.max()}]")
+        raise ValueError(f"float pixels must be in [0, 1], not [{values.min()}, {values.max()}]")
     return np.rint(values * 255).astype(np.uint8)

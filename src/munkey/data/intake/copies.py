@@ -1,17 +1,17 @@
-"""Copies of a sample that do not go together: of two classes, or of two persons."""
+"""Exact copies of a sample in different classes or units."""
 
 from collections.abc import Hashable, Sequence
 
 
-def conflicting_copies_warning(
+def format_conflicting_copies_warning(
     contents: Sequence[Hashable], groups: Sequence[Hashable | None], kind: str, names: Sequence[str]
 ) -> str:
-    """Return a warning about equal samples in different groups; empty if there are none.
+    """Format a warning about equal samples in different groups; empty if there are none.
 
     Parameters
     ----------
     contents : sequence, length n
-        The sample itself or a digest of it: equal for equal samples.
+        The samples or their digests, which are equal for equal samples.
     groups : sequence, length n
         The class or the unit of each sample; None for a sample without one.
     kind : str
@@ -38,7 +38,6 @@ def conflicting_copies_warning(
     plural = {"class": "classes", "unit": "units"}[kind]
     count = "1 sample is" if len(conflicts) == 1 else f"{len(conflicts):,} samples are"
     return (
-        f"{count} in two {plural} or more, in exact copies: {examples}. Each copy is a sample"
-        " of its own, which"
-        f" forgetting the other {kind} leaves"
+        f"{count} in two or more {plural}, as exact copies: {examples}. Each copy is a separate"
+        f" sample, which stays when the other {kind} is forgotten"
     )

@@ -1,4 +1,4 @@
-"""The one reader of CSV files that people bring: lists of pictures, requests, vectors."""
+"""Reader of all CSV files from users: lists of pictures, requests, vectors."""
 
 import csv
 import io
@@ -12,12 +12,12 @@ import numpy as np
 from munkey.core.files import read_user_text
 
 SEPARATORS = "\t;,"
-MOST_FAULTS = 20  # lines of vectors that a message names
-INDEX = ("", "unnamed: 0")  # the header of the index that pandas writes, and reads again
+MAX_FAULTS = 20  # faulty lines listed in a message
+INDEX = ("", "unnamed: 0")  # header of the index that pandas writes, and of its re-read form
 
 
 class TableError(ValueError):
-    """A CSV file cannot be used. `faults` lists everything wrong, by line."""
+    """A CSV file cannot be used. `faults` lists all faults, by line."""
 
     def __init__(self, path: str | Path, faults: Sequence[str]) -> None:
         self.faults = list(faults)
@@ -26,16 +26,14 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file.
-
-    There are no blanks around names and cells.
+    """A CSV file. Names and cells have no surrounding spaces.
 
     Attributes
     ----------
     header
-        The names of the columns, as written.
+        The column names as written.
     lines
-        The number of each line in the file, and its cells, one for each name.
+        The line number of each row, and its cells, one per column.
     """
 
     header: tuple[str, ...]
@@ -43,7 +41,7 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """The names in lower case, by which callers find columns."""
+        """The column names in lower case."""
         return [name.lower() for name in self.header]
 
 
@@ -58,25 +56,27 @@ def read_table(path: str | Path, *, strip: bool = True) -> Table:
 def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     """Parse the text of a CSV file with a header.
 
-    The separator is the first of tab, semicolon and comma that splits the header. These are
-    skipped: a line `sep=;`, as Excel writes it, lines of empty cells, and a first column without a
-    name, the index that pandas writes. An empty file has no header.
+    The separator is the first of tab, semicolon and comma that splits the header. Skipped are a
+    line `sep=;` (which Excel writes), rows with only empty cells, and an unnamed first column (the
+    index that pandas writes). An empty file has no header.
 
-    Raises TableError that lists all lines that do not fit the header.
+    Raises TableError, with all faults, for rows with another number of cells than the header, and
+    for repeated column names.
 
     Parameters
     ----------
     strip
-        Whether to strip blanks around cells; those around names always are.
+        Whether to strip spaces around cells. Column names are always stripped.
     """
     lines = split_cells(path, text)
     if not lines:
         return Table((), ())
     _, first_cells = lines[0]
     header = [name.strip() for name in first_cells]
-    first_column = 0
     if len(header) > 1 and header[0].lower() in INDEX:
         first_column = 1
+    else:
+        first_column = 0
     faults: list[str] = []
     name_counts = Counter(name.lower() for name in header[first_column:])
     for name, count in name_counts.items():
@@ -96,9 +96,9 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
 
 
 def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
-    """Split the text of a CSV file into lines that are not empty: number and cells of each.
+    """Split the text of a CSV file into non-empty rows. Returns line number and cells of each.
 
-    Raises TableError.
+    Raises TableError if the text is not valid CSV.
     """
     skipped_lines = 0
     first_line, _, remaining_text = text.partition("\n")
@@ -120,7 +120,7 @@ def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
 
 
 def _find_separator(text: str) -> str:
-    """Return the first of tab, semicolon and comma that splits the first line that is not empty."""
+    """Return the first of tab, semicolon and comma that splits the first non-empty line."""
     first_line = next((line for line in text.splitlines() if line.strip()), "")
     for separator in SEPARATORS:
         for cells in csv.reader([first_line], delimiter=separator):  # one line, or none
@@ -132,15 +132,15 @@ def _find_separator(text: str) -> str:
 def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = None) -> np.ndarray:
     """Read vectors (N, width) from a CSV file, as pandas writes them or without a header.
 
-    A comma in a number is a decimal point, which only a file with another separator can have.
+    A comma within a number is a decimal comma, which requires another separator.
 
-    Raises ValueError that names the lines and columns that do not fit.
+    Raises ValueError, with the faulty lines and columns.
 
     Parameters
     ----------
     names
-        The columns to take, in this order, if the file has a header (`_is_header`); other
-        columns are ignored, and so is an index.
+        The columns to read, in this order, if the file has a header (`_is_header`). Other columns,
+        including an index, are ignored.
     """
     lines = split_cells(path, read_user_text(path))
     columns = list(range(width))
@@ -163,12 +163,12 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
         except ValueError as error:
             faults.append(f"line {number}: {error}")
     if faults:
-        raise TableError(path, faults[:MOST_FAULTS])
+        raise TableError(path, faults[:MAX_FAULTS])
     return np.array(rows, dtype=np.float64).reshape(len(rows), width)
 
 
 def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | None) -> list[int]:
-    """Return the positions of the named columns, by default of all but an index.
+    """Return the positions of the named columns; by default, of all columns except an index.
 
     Raises TableError for a name that is not in the header.
     """
@@ -183,11 +183,11 @@ def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | No
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
-    """Return whether the first line of a file names its columns, and is not a vector itself.
+    """Return whether the first row of a file is a header instead of a vector.
 
-    It names them if all of `names` are in it, if it counts them from 0, as pandas does, or if none
-    of its cells is a number. A line with both numbers and words is a vector with a typing error,
-    which is refused later.
+    It is a header if it contains all of `names`, numbers the columns from 0, as pandas does, or
+    contains no number. A row with both numbers and words is a vector with a typing error, which is
+    refused later.
     """
     header = [cell.strip() for cell in cells]
     if names is not None and set(names) <= set(header):
@@ -213,7 +213,7 @@ def _is_number_or_gap(cell: str) -> bool:
 
 
 def _parse_number(cell: str) -> float:
-    """Parse a number, also with a decimal comma. A file separated by commas has no such cell."""
+    """Parse a number, possibly with a decimal comma, which cells of comma-separated files lack."""
     try:
         return float(cell)
     except ValueError:

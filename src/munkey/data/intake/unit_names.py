@@ -1,4 +1,4 @@
-"""One rule for the name of a unit (the person, lesion, … of a sample), and which names are similar."""
+"""Normalize the names of units (a sample's person, lesion, …), and find similar names."""
 
 import re
 import unicodedata
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-# How tables spell that a cell is empty, as pandas reads and writes it. Other spellings stay
-# names, since Nan and Na are names of people.
+# Spellings of an empty cell that pandas reads or writes. Other spellings are names, because Nan and
+# Na are names of people.
 NO_UNIT = frozenset(
     (
         "",
@@ -31,10 +31,10 @@ NO_UNIT = frozenset(
         "null",
     )
 )
-# pandas turns 7 into 7.0 if another cell of the column is empty.
-WHOLE = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
-MANY = 0.1  # of all samples
-LONGEST_COMPARED = 200  # letters of a name for which similar ones are looked up
+# pandas converts 7 to 7.0 if another cell of the column is empty.
+WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
+LARGE_SHARE = 0.1  # share of all samples that makes a unit large
+MAX_COMPARED_LENGTH = 200  # characters of a name for which similar names are searched
 
 
 def unit_name(unit: Any) -> str | None:
@@ -43,23 +43,23 @@ def unit_name(unit: Any) -> str | None:
     Parameters
     ----------
     unit : object
-        A text, a number, or what stands for an empty cell (``None``, NaN, NaT, ``pandas.NA``).
+        A string, a number, or a missing value (``None``, NaN, NaT, ``pandas.NA``).
 
     Returns
     -------
     name : str or None
-        In Unicode's form NFC and without blanks around it. A whole number is the same name
-        however it is written: 7, 7.0 and "7.0" are "7". ``NA``, ``NaN``, ``NaT``, ``None``,
-        ``<NA>``, ``null`` and an empty text mean that there is no unit.
+        The name in Unicode form NFC, without surrounding spaces. Whole numbers are normalized: 7,
+        7.0 and "7.0" become "7". ``NA``, ``NaN``, ``NaT``, ``None``, ``<NA>``, ``null`` and an
+        empty string mean that there is no unit.
     """
     if isinstance(unit, bytes):
         unit = unit.decode("utf-8", "backslashreplace")
     if isinstance(unit, float | np.floating) and unit.is_integer():
-        unit = int(unit)  # 1e16, too, is written in digits
+        unit = int(unit)  # also converts 1e16 to digits
     name = unicodedata.normalize("NFC", str(unit)).strip()
     if name in NO_UNIT:
         return None
-    whole_number = WHOLE.fullmatch(name)
+    whole_number = WHOLE_NUMBER.fullmatch(name)
     return whole_number[1] if whole_number else name
 
 
@@ -69,11 +69,11 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
 
 
 def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """Return the stored names that each name means: itself if it is stored, else all of the same unit."""
+    """Return the stored names that match each name: itself if stored, else all of the same unit."""
     spellings: dict[str | None, list[str]] = defaultdict(list)
     for stored_name in stored_names:
         spellings[unit_name(stored_name)].append(stored_name)
-    spellings[None] = []  # NA and the like name no unit
+    spellings[None] = []  # NA and similar names match no unit
     matches = {}
     for name in names:
         if name in stored_names:
@@ -83,11 +83,11 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
     return matches
 
 
-def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
-    """Return, for each name, up to three stored names that a person may have meant.
+def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
+    """Find, for each name, up to three similar stored names.
 
-    These are names that differ in case, blanks or Unicode form only. If there are none, names with
-    one letter added, dropped or replaced, or with two neighboring letters swapped.
+    These differ only in case, spaces or Unicode form. If there are none, they have one letter
+    added, dropped or replaced, or two adjacent letters swapped.
     """
     names_by_fold: dict[str, list[str]] = defaultdict(list)
     for stored_name in sorted({*stored_names}):
@@ -97,8 +97,8 @@ def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str
     for name in names:
         folds = [_fold(name)]
         if folds[0] not in names_by_fold:
-            # Faster than a comparison with every stored name: there may be far more of those
-            # than there are spellings one letter off.
+            # Faster than a comparison with every stored name, since there may be far more stored
+            # names than spellings one letter off.
             spellings = _make_spellings_one_letter_off(folds[0], letters)
             folds = sorted(spellings & names_by_fold.keys())
         similar_names_of_name: list[str] = []
@@ -109,18 +109,18 @@ def similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str
 
 
 def _fold(name: str) -> str:
-    """Return a name without differences of case, blanks and Unicode form."""
+    """Normalize case, spaces and Unicode form of a name."""
     return "".join(unicodedata.normalize("NFKC", name).casefold().split())
 
 
 def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
     """Return all spellings one letter off: a letter added, dropped or replaced, or two swapped.
 
-    They are empty for a name that is too long. As in Norvig's spelling corrector
+    Empty for a name that is too long. As in Norvig's spelling corrector
     (norvig.com/spell-correct.html).
     """
     spellings: set[str] = set()
-    if len(name) > LONGEST_COMPARED:
+    if len(name) > MAX_COMPARED_LENGTH:
         return spellings
     for position in range(len(name) + 1):
         start = name[:position]
@@ -134,16 +134,16 @@ def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[s
     return spellings
 
 
-def large_units_warning(units: Sequence[str | None]) -> str:
-    """Return a warning about units that may stand for no unit, as "unknown" does; empty without any.
+def format_large_units_warning(units: Sequence[str | None]) -> str:
+    """Format a warning about units that may mean "unknown"; empty if there are none.
 
-    Such a unit holds more than a tenth of all samples, and at least twice the median of the other
-    units: a few persons with similar numbers of samples are not a mistake.
+    Such a unit has more than 10 % of all samples, and at least twice the median of the other units,
+    because a few persons with similar numbers of samples are not a mistake.
     """
     counts = Counter(unit for unit in units if unit is not None)
     large_units = []
     for unit, count in counts.most_common():
-        if count <= MANY * len(units):
+        if count <= LARGE_SHARE * len(units):
             break
         other_counts = dict(counts)
         del other_counts[unit]
@@ -153,13 +153,13 @@ def large_units_warning(units: Sequence[str | None]) -> str:
         return ""
     examples = " and ".join(f"{unit!r} ({count:,})" for unit, count in large_units[:2])
     if len(large_units) == 1:
-        subject = f"the unit {examples} holds"
+        subject = f"the unit {examples} has"
         each = ""
     else:
-        subject = f"{len(large_units)} units, e.g. {examples}, hold"
+        subject = f"{len(large_units)} units, e.g. {examples}, have"
         each = " each"
     return (
         f"{subject} more than a tenth of all {len(units):,} samples{each}. All samples of a unit"
         " are forgotten together:"
-        " where the name stands for 'unknown', leave the cell empty"
+        " if the name means 'unknown', leave the cell empty"
     )

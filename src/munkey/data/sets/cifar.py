@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of the archives
 
 
-def _archive(name: str) -> PublishedFile:
+def _make_archive(name: str) -> PublishedFile:
     reader = _get_reader(name)
     return PublishedFile(
         reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder
@@ -43,7 +43,7 @@ def _get_reader(name: str) -> "type[CIFAR10]":
 @dataset(
     "cifar10",
     "CIFAR-10: 50,000 / 4,000 / 6,000 images, 32x32 px, 10 classes",
-    archive=partial(_archive, "cifar10"),
+    archive=partial(_make_archive, "cifar10"),
 )
 def cifar10(settings: SourceSettings) -> Source:
     _unpack_own_copy("cifar10", settings)
@@ -53,7 +53,7 @@ def cifar10(settings: SourceSettings) -> Source:
 @dataset(
     "cifar100",
     "CIFAR-100: 50,000 / 4,000 / 6,000 images, 32x32 px, 100 classes; units: its 20 superclasses",
-    archive=partial(_archive, "cifar100"),
+    archive=partial(_make_archive, "cifar100"),
 )
 def cifar100(settings: SourceSettings) -> Source:
     _unpack_own_copy("cifar100", settings)
@@ -63,7 +63,7 @@ def cifar100(settings: SourceSettings) -> Source:
 @dataset(
     "cifar20",
     "CIFAR-100 with its 20 superclasses as classes; units: its 100 classes, for subclass unlearning",
-    archive=partial(_archive, "cifar100"),
+    archive=partial(_make_archive, "cifar100"),
 )
 def cifar20(settings: SourceSettings) -> Source:
     fine = cifar100(settings)
@@ -75,7 +75,7 @@ def cifar20(settings: SourceSettings) -> Source:
 
 
 def add_superclasses(source: Source, folder: Path) -> Source:
-    """Make the superclass of each CIFAR-100 sample its unit; reads them from the published files."""
+    """Set each CIFAR-100 sample's unit to its superclass, read from the published files."""
     contents = {}
     for name in ("train", "test", "meta"):
         contents[name] = pickle.loads((folder / name).read_bytes(), encoding="latin1")
@@ -85,14 +85,14 @@ def add_superclasses(source: Source, folder: Path) -> Source:
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
-    """Unpack the user's own copy, named by source.md5, where torchvision looks for the files.
+    """Unpack the user's own copy, with the md5 in source.md5, where torchvision expects the files.
 
-    The files in a repacked copy must be the published ones: they are pickles, which can run code.
-    Raises SourceError that lists missing and different files.
+    The files in a repacked copy must be the published ones, because they are pickles, which can run
+    code. Raises SourceError with all missing and different files.
     """
     if settings.md5 is None:
         return
-    path = _archive(name).obtain(own_md5=settings.md5)
+    path = _make_archive(name).obtain(own_md5=settings.md5)
     reader = _get_reader(name)
     published_md5 = dict([*reader.train_list, *reader.test_list])
     published_md5[reader.meta["filename"]] = reader.meta["md5"]
@@ -107,7 +107,7 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
         if file_name not in contents:
             faults.append(f"{file_name} is missing")
         elif hashlib.md5(contents[file_name], usedforsecurity=False).hexdigest() != md5:
-            faults.append(f"{file_name}: its md5 is not {md5}, that of the published file")
+            faults.append(f"{file_name}: its md5 is not that of the published file, {md5}")
     if faults:
         raise SourceError(f"{path} cannot be used", faults)
     for file_name, content in contents.items():
@@ -116,12 +116,12 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
 
 
 def _read(name: str) -> Source:
-    """Read a data set, downloading it first if need be.
+    """Read a data set, after downloading it if necessary.
 
-    Torchvision unpacks the archive beside it. If the files and the archive are damaged, torchvision
+    Torchvision unpacks the archive next to it. If both the files and the archive are damaged, it
     would overwrite the archive with a download, so a damaged archive is refused first.
     """
-    archive = _archive(name)
+    archive = _make_archive(name)
     path = FOLDER / archive.name
     if path.exists() and not _is_unpacked(name):
         archive.obtain(FOLDER)
@@ -133,16 +133,16 @@ def _read(name: str) -> Source:
         if unpacked_folder.exists():
             raise ValueError(
                 f"{unpacked_folder} is damaged: a file in it is missing or not the published one. Put the archive"
-                f" {archive.url} beside it, as {path}; it is then unpacked again"
+                f" {archive.url} next to it, as {path}; it is then unpacked again"
             ) from error
-        raise archive.missing_file_error() from error
+        raise archive.make_missing_file_error() from error
     source = combine(name, train, test)
     require_published_sizes(name, source.splits)
     return source
 
 
 def _is_unpacked(name: str) -> bool:
-    """Return whether all unpacked files are here and have their md5, as torchvision checks them."""
+    """Return whether all unpacked files exist with the right md5, as torchvision checks them."""
     from torchvision.datasets.utils import check_integrity
 
     reader = _get_reader(name)

@@ -18,15 +18,12 @@ from munkey.data.splits import complete_splits
 from munkey.settings import SourceSettings
 
 COLUMNS = ("file", "label", "unit", "split")  # the last two are optional
-LONGEST = 200  # characters of a label
-Line = tuple[int, Mapping[str, str]]  # its number in the file, and its cells by column
+MAX_LABEL_LENGTH = 200  # characters
+Line = tuple[int, Mapping[str, str]]  # line number in the file, and cells by column
 
 
-def listed_pictures(path: Path) -> list[Path]:
-    """Return the pictures that a CSV file lists.
-
-    Empty if it cannot be read: its reader reports that.
-    """
+def list_pictures(path: Path) -> list[Path]:
+    """Return the pictures that a CSV file lists; empty for an unreadable file."""
     try:
         lines = read_lines(path, ["file"])
     except SourceError:
@@ -38,17 +35,17 @@ def listed_pictures(path: Path) -> list[Path]:
     "csv",
     "your own pictures anywhere: a CSV file of paths and labels",
     needs_path="file",
-    more=listed_pictures,
+    more=list_pictures,
 )
 def csv_file(settings: SourceSettings) -> Source:
-    """Read pictures in the order of the lines of source.path.
+    """Read the pictures that source.path lists, in order.
 
     The columns are file, a path relative to the CSV file; label; and optionally unit (the person,
     lesion, … in the picture) and split. Classes are the sorted labels; numbers are sorted by value.
     Without splits, source.split divides each class, with all pictures of a unit in one split.
     Without `val`, 40 % of test becomes val.
 
-    Raises SourceError that lists all faults, by line and column.
+    Raises SourceError with all faults, by line and column.
     """
     path = Path(str(settings.path))
     lines = read_lines(path, ["file", "label"])
@@ -65,7 +62,7 @@ def csv_file(settings: SourceSettings) -> Source:
     ignored_columns = [name for name in lines[0][1] if name not in COLUMNS]
     if ignored_columns:
         warn(
-            f"{path}: left out the columns {', '.join(ignored_columns)}; those that count are {', '.join(COLUMNS)}"
+            f"{path}: ignored the columns {', '.join(ignored_columns)}; only {', '.join(COLUMNS)} are read"
         )
     folder = _make_absolute(path.parent)
     has_units = "unit" in lines[0][1]
@@ -110,7 +107,7 @@ def csv_file(settings: SourceSettings) -> Source:
 def _are_readable(
     path: Path, lines: Sequence[Line], pictures: Sequence[Path], white: int | None
 ) -> list[bool]:
-    """Return whether each listed picture can be read. Warns of those that cannot."""
+    """Return whether each listed picture can be read. Warns about those that cannot."""
     picture_by_title = {}
     for (line, _), picture in zip(lines, pictures, strict=True):
         picture_by_title[f"{path}, line {line}, {picture}"] = picture
@@ -122,7 +119,7 @@ def _are_readable(
 
 
 def _encode_labels(label_names: Sequence[str]) -> tuple[list[str], np.ndarray]:
-    """Return the class names and the class index of each sample, shape (N,)."""
+    """Return the class names, and the class index of each sample (N,)."""
     classes = sorted(set(label_names))
     if all(map(str.isdecimal, label_names)):
         classes = sorted(classes, key=int)  # the sort is stable: 07 stays before 7
@@ -145,7 +142,7 @@ def _make_absolute(path: Path) -> Path:
 
 
 def _find_picture(path: Path) -> Path:
-    """Find a picture by its path, also in the Unicode form of another system (Macs write NFD)."""
+    """Find a picture by its path, also in another Unicode form (macOS writes NFD)."""
     picture = _make_absolute(path)
     if os.path.isfile(picture):  # noqa: PTH113 (Path.is_file raises PermissionError)
         return picture
@@ -157,10 +154,10 @@ def _find_picture(path: Path) -> Path:
 
 
 def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
-    """Read the lines of a CSV file that are not empty, without spaces around their cells.
+    """Read the non-empty lines of a CSV file, without spaces around cells.
 
-    Raises SourceError if a required column is missing, a line does not fit the header, or there are
-    no lines.
+    Raises SourceError if a required column is missing, a line has another number of cells than the
+    header, or there are no lines.
     """
     with reraise_as_source_error(f"source.path = {path}"):
         try:
@@ -173,7 +170,7 @@ def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
         if name not in table.names:
             faults.append(f"line 1: no column {name!r} among {header}")
     if faults or not table.lines:
-        raise SourceError(f"source.path = {path}", faults or ["holds no line below its header"])
+        raise SourceError(f"source.path = {path}", faults or ["has no lines below its header"])
     return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]
 
 
@@ -184,11 +181,11 @@ def _find_faults(lines: Sequence[Line], pictures: Sequence[Path]) -> Iterator[st
         for name in ("file", "label", "split"):
             if cells.get(name) == "":
                 yield f"line {line}, column {name!r}: is empty"
-        if len(cells["label"]) > LONGEST:
-            yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {LONGEST}"
+        if len(cells["label"]) > MAX_LABEL_LENGTH:
+            yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {MAX_LABEL_LENGTH}"
         if cells["file"] and not os.path.isfile(picture):  # noqa: PTH113 (as in _find_picture)
             yield f"line {line}, column 'file': there is no file {picture}"
         elif cells["file"] and first_line.setdefault(picture, line) != line:
-            yield f"line {line}, column 'file': {cells['file']} is on line {first_line[picture]} already"
+            yield f"line {line}, column 'file': {cells['file']} is already on line {first_line[picture]}"
         if cells.get("split") not in (None, "", *SPLITS):
-            yield f"line {line}, column 'split': {cells['split']!r} is none of {', '.join(SPLITS)}"
+            yield f"line {line}, column 'split': {cells['split']!r} is not one of {', '.join(SPLITS)}"

@@ -26,7 +26,7 @@ def digits(settings: SourceSettings) -> Source:
 
 
 def _draw_splits(count: int) -> np.ndarray:
-    """Split at random, always the same, into 60 % train, 15 % val, 25 % test: (count,) names."""
+    """Split with a fixed random seed into 60 % train, 15 % val and 25 % test: (count,) names."""
     order = Stage("digits", "split").numpy_generator().permutation(count)
     splits = np.empty(count, dtype="<U5")
     ends = np.rint([0.6 * count, 0.75 * count]).astype(int)

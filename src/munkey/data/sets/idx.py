@@ -17,7 +17,7 @@ from munkey.settings import SourceSettings
 
 
 def _find_file(file: Path) -> Path:
-    """Return the file, or its gzipped form if only that one exists."""
+    """Return the file, or its gzipped form if only that exists."""
     gzipped = file.with_name(f"{file.name}.gz")
     if gzipped.is_file() and not file.is_file():
         return gzipped
@@ -80,7 +80,7 @@ def _read_images(paths: list[Path]) -> Iterator[np.ndarray]:
 
 @contextmanager
 def _open(path: Path) -> Iterator[BufferedIOBase]:
-    """Open a file, which is unpacked while it is read. Errors in the block become SourceError."""
+    """Open a file, decompressing it if needed. Errors in the block become SourceError."""
     with (
         reraise_as_source_error(str(path)),
         gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,
@@ -89,7 +89,7 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _parse_header(file: BufferedIOBase, path: Path, dimensions: int) -> ArrayHeader:
-    """Parse the header of a file of unsigned bytes: a magic number, then the length of each axis."""
+    """Parse an IDX header of unsigned bytes: a magic number, then the length of each axis."""
     if file.read(4) != bytes([0, 0, 8, dimensions]):
         raise SourceError(
             str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"]

@@ -13,12 +13,12 @@ import numpy as np
 from munkey.core.console import warn
 from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import (
-    BESIDE,
+    IGNORED_FOLDERS,
     are_readable,
     decode,
+    format_skipped_files_warning,
     is_picture_name,
     open_regular_file,
-    skipped_files_warning,
 )
 from munkey.data.registry import dataset
 from munkey.data.sizes import get_class_limit
@@ -55,26 +55,26 @@ class ClassFolder:
     needs_path="folder",
 )
 def imagefolder(settings: SourceSettings) -> Source:
-    """Read pictures under source.path, in path order.
+    """Read the pictures under source.path, in path order.
 
-    Folders `train` and `test` (and `val`, else test is split 40 / 60, or train with
-    source.val_from) are the splits. Without them,
-    source.path holds class folders, and source.split divides each class. source.limit_per_class
-    takes only the first pictures of each class folder. source.units is a pattern that finds the
-    unit in each path; pictures that are split here are split so that those of a unit stay together.
+    The splits are folders `train`, `test` and optionally `val`. Without `val`, test is split 40 /
+    60, or train with source.val_from. If source.path contains class folders instead, source.split
+    divides each class. source.limit_per_class takes only the first pictures of each class folder.
+    source.units is a pattern that finds the unit in each path; splits that are drawn here keep a
+    unit's pictures together.
 
-    Raises SourceError that lists all faults.
+    Raises SourceError with all faults.
     """
     root = Path(str(settings.path))
     with reraise_as_source_error(f"source.path = {root}"):
         split_folders = _find_split_folders(root)
         class_folders, skipped_paths = _list_class_folders(split_folders.values())
         if not class_folders:
-            raise SourceError(f"source.path = {root}", ["holds no class folders"])
+            raise SourceError(f"source.path = {root}", ["contains no class folders"])
         classes = [_make_class_name(folder) for folder in class_folders]
         for name, count in sorted(Counter(classes).items()):
             if count > 1:
-                fault = f"two folders are named {name!r}, in two forms of Unicode: move the pictures into one"
+                fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
                 raise SourceError(f"source.path = {root}", [fault])
         folders = []
         for split, folder in split_folders.items():
@@ -84,7 +84,7 @@ def imagefolder(settings: SourceSettings) -> Source:
                 pictures = pictures[: get_class_limit(settings, split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
     if skipped_paths:
-        warn(f"{root}: {skipped_files_warning(skipped_paths)}")
+        warn(f"{root}: {format_skipped_files_warning(skipped_paths)}")
     if settings.on_bad == "skip":
         folders = _drop_unreadable(folders, settings.white)
     files: list[str] = []
@@ -111,9 +111,9 @@ def imagefolder(settings: SourceSettings) -> Source:
 
 
 def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]:
-    """List the class folders in the folders of all splits.
+    """List the class folders in all split folders.
 
-    Returns their names, sorted, and the folders that are none, such as thumbnails of a NAS.
+    Returns their sorted names, and the skipped folders, such as a NAS's thumbnails.
     """
     names = set()
     skipped_folders = []
@@ -121,7 +121,7 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
         for path in _list_visible(folder):
             if not path.is_dir():
                 continue
-            if path.name in BESIDE:
+            if path.name in IGNORED_FOLDERS:
                 skipped_folders.append(path)
             else:
                 names.add(path.name)
@@ -129,14 +129,14 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
 
 
 def _make_class_name(folder: str) -> str:
-    """Return the name of a class as people type it. Macs store names in Unicode form NFD."""
+    """Return a class name in Unicode form NFC, as typed; macOS stores names in NFD."""
     return unicodedata.normalize("NFC", escape_undecodable(folder))
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
-    """Return the unit in a path: the pattern's group; None without a match.
+    """Return the unit in a path, which is the pattern's group; None without a match.
 
-    Any form of Unicode matches.
+    Unicode forms are normalized before the search.
     """
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
@@ -145,15 +145,16 @@ def _find_unit(pattern: str, name: str) -> str | None:
 
 
 def _find_split_folders(root: Path) -> dict[str, Path]:
-    """Return the folder of each split, or {UNSPLIT: root} if there is none.
+    """Return the folder of each split, or {UNSPLIT: root} if there are no split folders.
 
-    Raises SourceError if the folder does not exist or holds only some folders of splits.
+    Raises SourceError if the folder does not exist, or if it has some split folders, but others are
+    missing or unknown.
     """
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
     folders = {}
     for path in _list_visible(root):
-        if path.is_dir() and path.name not in BESIDE:
+        if path.is_dir() and path.name not in IGNORED_FOLDERS:
             folders[path.name] = path
     if not set(SPLITS) & set(folders):
         return {UNSPLIT: root}
@@ -163,14 +164,14 @@ def _find_split_folders(root: Path) -> dict[str, Path]:
             faults.append(f"there is no folder {split!r}")
     for name in folders:
         if name not in SPLITS:
-            faults.append(f"the folder {name!r} is none of {', '.join(SPLITS)}")
+            faults.append(f"the folder {name!r} is not one of {', '.join(SPLITS)}")
     if faults:
-        raise SourceError(f"source.path = {root} holds some folders of splits, but", faults)
+        raise SourceError(f"source.path = {root} has some split folders, but", faults)
     return {split: folders[split] for split in SPLITS if split in folders}
 
 
 def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
-    """Drop the pictures that cannot be read."""
+    """Drop pictures that cannot be read."""
     files: list[str] = []
     for folder in folders:
         files += folder.files
@@ -186,13 +187,13 @@ def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[Clas
 
 
 def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
-    """List the pictures anywhere below a folder, and all other files, both in path order."""
+    """List the pictures below a folder, and all other files, both in path order."""
     pictures: list[str] = []
     other_files: list[Path] = []
     if not folder.is_dir():
         return pictures, other_files
     for path in sorted(_walk(folder), key=str):
-        # Such as a pipe. A broken link is not special: an error names it when it is read.
+        # For example, a pipe. A broken link is not special, and reading it raises a clear error.
         is_special = path.exists() and not path.is_file()
         if is_picture_name(path.name) and not is_special:
             pictures.append(str(path))
@@ -204,7 +205,7 @@ def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
 def _walk(folder: Path) -> Iterator[Path]:
     """Yield all files below a folder that are not hidden, and folders that are not searched."""
     for path in _list_visible(folder):
-        if path.is_dir() and path.name not in BESIDE:
+        if path.is_dir() and path.name not in IGNORED_FOLDERS:
             yield from _walk(path)
         else:
             yield path
@@ -221,6 +222,6 @@ def _list_visible(folder: Path) -> list[Path]:
         if link.resolve() in parents:
             raise SourceError(
                 str(folder),
-                [f"{link}: is a link back to {link.resolve()}, a folder that it lies in"],
+                [f"{link}: is a link back to {link.resolve()}, a folder that contains it"],
             )
     return paths

@@ -1,4 +1,4 @@
-"""BloodMNIST, PathMNIST and DermaMNIST at 224 px (Yang et al. 2023), by the medmnist package."""
+"""BloodMNIST, PathMNIST and DermaMNIST at 224 px (Yang et al. 2023), from the medmnist package."""
 
 from functools import partial
 
@@ -11,7 +11,7 @@ from munkey.data.splits import require_published_sizes
 from munkey.settings import SourceSettings
 
 
-def _archive(name: str) -> PublishedFile:
+def _make_archive(name: str) -> PublishedFile:
     from medmnist import INFO
 
     info = INFO[name]
@@ -23,7 +23,7 @@ def _archive(name: str) -> PublishedFile:
 @dataset(
     "bloodmnist",
     "BloodMNIST: 11,959 / 1,712 / 3,421 images, 224x224 px, 8 classes",
-    archive=partial(_archive, "bloodmnist"),
+    archive=partial(_make_archive, "bloodmnist"),
 )
 def bloodmnist(settings: SourceSettings) -> Source:
     return _read("bloodmnist", settings)
@@ -32,7 +32,7 @@ def bloodmnist(settings: SourceSettings) -> Source:
 @dataset(
     "dermamnist",
     "DermaMNIST: 7,007 / 1,003 / 2,005 images, 224x224 px, 7 classes",
-    archive=partial(_archive, "dermamnist"),
+    archive=partial(_make_archive, "dermamnist"),
 )
 def dermamnist(settings: SourceSettings) -> Source:
     return _read("dermamnist", settings)
@@ -41,7 +41,7 @@ def dermamnist(settings: SourceSettings) -> Source:
 @dataset(
     "pathmnist",
     "PathMNIST: 89,996 / 4,000 / 6,004 images, 224x224 px, 9 classes; val and test from its val split",
-    archive=partial(_archive, "pathmnist"),
+    archive=partial(_make_archive, "pathmnist"),
 )
 def pathmnist(settings: SourceSettings) -> Source:
     """Read train and val. The test split comes from other clinics and stays unused (app. B.1)."""
@@ -49,7 +49,7 @@ def pathmnist(settings: SourceSettings) -> Source:
 
 
 def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = None) -> Source:
-    """Read a data set, downloading it first if need be.
+    """Read a data set, after downloading it if necessary.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = N
 
     labels = INFO[name]["label"]
     classes = [labels[str(label)] for label in range(len(labels))]
-    path = _archive(name).obtain(own_md5=settings.md5)
+    path = _make_archive(name).obtain(own_md5=settings.md5)
     source = read_archive(path, arrays, classes, SIZES[name].val)
     require_published_sizes(name, source.splits)
     return source

@@ -36,20 +36,20 @@ def read_archive(
     val: int | None = None,
     storage_size: int | None = None,
 ) -> Source:
-    """Make a source of an archive.
+    """Read an archive as a source.
 
-    Raises SourceError that lists all faults.
+    Raises SourceError with all faults.
 
     Parameters
     ----------
     arrays
-        By split, the prefix of its arrays; by default, the name of the split.
+        The prefix of each split's arrays; by default, the split's name.
     classes
-        Their names; by default, numbers.
+        Class names; by default, numbers.
     val
-        How many samples of test become val, if no array serves as val; by default, 40 %.
+        How many samples of test become val, if there is no array for val; by default, 40 %.
     storage_size
-        Side to which the images will be resized; None: all must have one size.
+        Side to which the images will be resized. If None, all images must have the same size.
     """
     with _open_archive(path) as archive:
         names = set(archive.namelist())
@@ -84,7 +84,7 @@ def _read_units(
 ) -> list[str | None] | None:
     """Read the unit of each sample from the arrays {prefix}_units; None without such arrays.
 
-    Raises SourceError if the array of a split is missing or does not have the length in `counts`.
+    Raises SourceError if a split's array is missing or does not have the length in `counts`.
     """
     names = []
     for prefix in prefixes:
@@ -106,8 +106,8 @@ def _read_units(
 
 
 def _require_arrays(path: Path, names: set[str], arrays: dict[str, str]) -> None:
-    """Raise SourceError if arrays are missing from an archive of the files `names`."""
-    # Without arrays of their own, train and test are missing.
+    """Raise SourceError if arrays are missing from an archive with the files `names`."""
+    # If `arrays` does not list train and test, report their default arrays as missing.
     prefixes = {"train": "train", "test": "test", **arrays}.values()
     faults = []
     for prefix in prefixes:
@@ -134,7 +134,7 @@ def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> n
     Parameters
     ----------
     labels
-        By split; without val, test is divided at random.
+        Labels by split. Without val, test is divided at random.
     """
     splits = []
     for split, values in labels.items():
@@ -148,14 +148,14 @@ def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> n
 def _read_images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
     """Yield the images of all arrays in blocks of (n, H, W, 3) uint8.
 
-    Skips what cannot be used, and raises a SourceError at the end that lists all faults.
+    Skips unusable blocks, and raises SourceError with all faults at the end.
     """
     faults: list[str] = []
     with _open_archive(path) as archive:
         for name in names:
             try:
                 yield from _read_rgb_blocks(archive, name, faults)
-            except SourceError as error:  # the array is cut off, say
+            except SourceError as error:  # such as a truncated array
                 faults += error.faults
     if faults:
         raise SourceError(f"{path} cannot be used", faults)
@@ -203,7 +203,7 @@ def _open_array(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 def _parse_header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> ArrayHeader:
     """Parse the header of an .npy file.
 
-    Raises SourceError if the array is far larger than its packed size.
+    Raises SourceError if the array is far larger than its compressed size.
     """
     version = np.lib.format.read_magic(file)
     read_array_header = {

@@ -54,16 +54,16 @@ def read_zip(path: Path) -> Source:
 
 
 def _make_source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
-    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG; val_annotations.txt has val's classes.
+    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG, with classes from val_annotations.txt.
 
-    Raises SourceError if those two files cannot be read, or if a picture belongs to no class.
+    Raises SourceError if a list of classes cannot be read, or if a picture belongs to no class.
     """
     with reraise_as_source_error(place), open_file(f"{NAME}/wnids.txt") as file:
         classes = sorted(file.read().decode().split())
     class_of_val = {}
     with reraise_as_source_error(place), open_file(f"{NAME}/val/val_annotations.txt") as file:
         for line in file.read().decode().splitlines():
-            picture_name, class_name = line.split("\t")[:2]  # a bounding box follows
+            picture_name, class_name = line.split("\t")[:2]  # the rest is a bounding box
             class_of_val[picture_name] = class_name
     train = []
     val = []
@@ -83,7 +83,7 @@ def _make_source(place: str, files: list[str], open_file: Callable[[str], IO[byt
     faults = []
     for name, class_name in zip(names, class_names, strict=True):
         if class_name not in classes:
-            faults.append(f"{name}: is of no class of {NAME}")
+            faults.append(f"{name}: does not belong to a class of {NAME}")
     if faults:
         raise SourceError(place, faults)
     labels = [classes.index(class_name) for class_name in class_names]

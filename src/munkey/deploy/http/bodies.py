@@ -1,4 +1,4 @@
-"""The bodies and queries of requests, and their limits."""
+"""Request bodies and queries, and their limits."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,7 +11,7 @@ from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
 
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
-from munkey.deploy.deletions import DeletionRequest, Line
+from munkey.deploy.deletions import DeletionRequest, Selector
 from munkey.deploy.model.find import DEFAULT_COUNT, MAX_COUNT
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
@@ -27,13 +27,13 @@ class RequestLimits:
     bytes : int
         Size of the body.
     pixels : int
-        Pixels of all pictures together, before they are decoded.
+        Total pixels of all pictures, checked before they are decoded.
     seconds : float
         Time until the whole body has arrived.
     decoding : float
-        Seconds of computing to decode all pictures.
+        CPU seconds to decode all pictures.
     predictions : int
-        Concurrent predictions, over all requests.
+        Concurrent predictions over all requests.
     """
 
     bytes: int = 8 * 2**20
@@ -45,9 +45,9 @@ class RequestLimits:
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 PicturesBodyT = TypeVar("PicturesBodyT", bound="PicturesRequest")
-MAX_PICTURES = 64  # or rows, in a request
-MAX_NAMES = 1000  # of one kind in a request
-MAX_PATTERNS = 32  # in a request: each is compared with every source file
+MAX_PICTURES = 64  # pictures or rows in a request
+MAX_NAMES = 1000  # names of one kind in a request
+MAX_PATTERNS = 32  # patterns in a request: each is compared with every source file
 Name = Annotated[str, Field(max_length=1024)]
 Names = Annotated[list[Name], FailFast(), Field(max_length=MAX_NAMES)]
 
@@ -58,12 +58,12 @@ def require_few_patterns(files: Sequence[str]) -> None:
     if len(patterns) > MAX_PATTERNS:
         raise ValueError(
             f"{len(patterns):,} names with *, ? or [; a request may have {MAX_PATTERNS}: send"
-            " several, or name ids"
+            " several requests, or give ids"
         )
 
 
 class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
-    """A request about pictures, or about rows if the model is of embeddings."""
+    """A request with pictures, or with rows if the model takes embeddings."""
 
     images: Annotated[
         list[Annotated[bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]],
@@ -73,17 +73,17 @@ class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="ba
     rows: Annotated[
         list[Annotated[list[float], FailFast()]],
         FailFast(),
-        Field(max_length=MAX_PICTURES, description="Embeddings, all of one length."),
+        Field(max_length=MAX_PICTURES, description="Embeddings, all of the same length."),
     ] = []
 
     @model_validator(mode="after")
     def _require_images_or_rows(self) -> Self:
-        """Require images or rows, but not both, and rows of one length."""
+        """Require images or rows, but not both, and rows of the same length."""
         has_one_kind = bool(self.images) != bool(self.rows)
         widths = {len(row) for row in self.rows}
         if not has_one_kind or len(widths) > 1:
             raise ValueError(
-                f"send 1 to {MAX_PICTURES} images, or 1 to {MAX_PICTURES} rows of one length"
+                f"send 1 to {MAX_PICTURES} images, or 1 to {MAX_PICTURES} rows of the same length"
             )
         return self
 
@@ -99,13 +99,13 @@ class PredictRequest(PicturesRequest):
     """Pictures or rows to classify."""
 
     explain: bool = Field(
-        False, description="Answer with the neighbors that each prediction rests on."
+        False, description="Also return the neighbors that each prediction is based on."
     )
     only_held_classes: bool = Field(False, description="Never predict a class without samples.")
 
 
 class FindRequest(PicturesRequest):
-    """Pictures or rows whose nearest samples to find."""
+    """Pictures or rows to look up in the memory."""
 
     count: int = Field(
         DEFAULT_COUNT,
@@ -119,40 +119,39 @@ class FindRequest(PicturesRequest):
 
 
 class ForgetRequest(BaseModel, extra="forbid", strict=True):
-    """Samples to forget, by ids, files, classes or units, with options of `munkey forget`."""
+    """Samples to forget, by ids, files, classes or units, with the options of `munkey forget`."""
 
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
     files: Annotated[Names, Field(description="Files, folders or shell patterns.")] = []
     classes: Names = []
     units: Annotated[Names, Field(description="Persons, lesions, …: all of their samples.")] = []
     ignore_missing: bool = Field(False, description="Skip names that match no sample.")
-    dry_run: bool = Field(False, description="Only say what would be deleted.")
+    dry_run: bool = Field(False, description="Only list what would be deleted.")
     request: Name | None = Field(
         None,
-        description="A number of your own. Sent again, it changes nothing and returns the earlier answer.",
+        description="A number that you choose. Sent again, it changes nothing and returns the earlier"
+        " response.",
     )
-    also_identical: bool = Field(False, description="Forget exact copies, too.")
+    also_identical: bool = Field(False, description="Also forget exact copies.")
     similar: Annotated[
         float, Field(ge=0, le=1, description="List look-alikes of at least this cosine; 0: none.")
     ] = 0
-    also_similar: bool = Field(False, description="Forget these look-alikes, too.")
+    also_similar: bool = Field(False, description="Also forget these look-alikes.")
     block_return: bool = Field(
         False, description="Refuse these pictures when they are added again."
     )
-    certificate: bool = Field(
-        False, description="Purge, and answer with the certificate and its salt."
-    )
+    certificate: bool = Field(False, description="Purge, and return the certificate and its salt.")
 
     def to_deletion_request(self) -> DeletionRequest:
         """Turn the body into a request to the model."""
-        lines: list[Line] = [
+        selectors: list[Selector] = [
             {"ids": self.ids},
             {"files": self.files},
             {"labels": self.classes},
             {"units": self.units},
         ]
         return DeletionRequest(
-            {self.request: lines},
+            {self.request: selectors},
             ignore_missing=self.ignore_missing,
             also_identical=self.also_identical,
             similar=self.similar,
@@ -169,7 +168,7 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
 
 
 class CheckRequest(BaseModel, extra="forbid", strict=True):
-    """A certificate to check. With ids and salt, also check that it was written for these ids."""
+    """A certificate to check. With ids and salt, also check that it was issued for these ids."""
 
     certificate: Annotated[
         Certificate,
@@ -198,10 +197,10 @@ class CheckRequest(BaseModel, extra="forbid", strict=True):
 
 
 class RowFilter(BaseModel, extra="forbid"):
-    """The query of /rows: filters as for the command `list`, each repeatable."""
+    """The query of /rows: the filters of the command `list`, each repeatable."""
 
-    after: int = Field(-1, description="List samples with larger ids only.")
-    limit: int = Field(100, ge=1, le=1000, description="How many samples to list at most.")
+    after: int = Field(-1, description="List only samples with larger ids.")
+    limit: int = Field(100, ge=1, le=1000, description="Maximum number of samples to list.")
     classes: Names = Field([], alias="class")
     unit: Names = []
     file: Names = []
@@ -213,7 +212,7 @@ class RowFilter(BaseModel, extra="forbid"):
 
 
 class Refusal(BaseModel):
-    """The answer to a request that cannot be carried out."""
+    """The response to a request that cannot be carried out."""
 
     error: str = Field(
         description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"]
@@ -223,10 +222,10 @@ class Refusal(BaseModel):
 
 
 async def read_body(request: Request, limits: RequestLimits) -> bytes:
-    """Read the body of a request. Raises HTTPException if it is too long or too slow.
+    """Read a request's body. Raises HTTPException if it is too long or too slow.
 
-    FastAPI's `max_body_size` answers in plain text, and neither FastAPI nor uvicorn ends a slow
-    body.
+    FastAPI's `max_body_size` responds in plain text, and neither FastAPI nor uvicorn limits how
+    long a body may take.
     """
     content = bytearray()
     size = 0
@@ -234,8 +233,8 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
         async with asyncio.timeout(limits.seconds):
             async for part in request.stream():
                 size += len(part)
-                # Read on to the end of a body that is too long, but drop it: many clients read no
-                # answer before they have sent everything.
+                # Read a body that is too long to its end, but drop it: many clients read no
+                # response before they have sent everything.
                 if size <= limits.bytes:
                     content += part
     except TimeoutError:
@@ -266,10 +265,10 @@ async def read_picture_body(
 def make_json_body(
     model: type[BodyT], limits: RequestLimits
 ) -> Callable[[Request], Awaitable[BodyT]]:
-    """Make a dependency that reads the body as JSON, after those of roles.
+    """Make a dependency that reads the body as JSON, after the role was checked.
 
     If the model were a parameter of the endpoint, FastAPI would parse it before it checks the token,
-    and with json.loads: 8 MiB of empty lists would stop the service for seconds. pydantic stops at
+    and with json.loads: 8 MiB of empty lists would block the service for seconds. pydantic stops at
     the first of them.
     """
 
@@ -280,7 +279,7 @@ def make_json_body(
 
 
 def make_body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
-    """Describe a JSON body of this model for `openapi_extra`. others: further media types."""
+    """Describe a JSON body for `openapi_extra`. others: schemas of further media types."""
     content = {"application/json": {"schema": model.model_json_schema()}} | others
     return {"requestBody": {"content": content, "required": True}}
 
@@ -288,7 +287,7 @@ def make_body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[s
 def decode_pictures(
     files: Sequence[bytes], picture_size: PictureSize, limits: RequestLimits
 ) -> np.ndarray:
-    """Decode the pictures of a request: (N, H, W, 3) uint8. Raises HTTPException, PictureError."""
+    """Decode a request's pictures to (N, H, W, 3) uint8. Raises HTTPException or PictureError."""
     names = [f"images.{number}" for number in range(len(files))]
     size = (picture_size.width, picture_size.height)
     picture_limits = PictureLimits(

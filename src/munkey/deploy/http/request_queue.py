@@ -1,6 +1,6 @@
-"""The order of requests: predictions one at a time; a deletion waits for at most one of them.
+"""The order of requests: predictions run one at a time, and a deletion waits for at most one.
 
-A check of the whole memory may take minutes. Only the next check waits for it.
+A check of the whole memory may take minutes; only the next check waits for it.
 """
 
 import asyncio
@@ -14,21 +14,21 @@ import numpy as np
 from fastapi import HTTPException
 
 from munkey.deploy.http.bodies import RequestLimits, decode_pictures
-from munkey.deploy.json_answers import Json
+from munkey.deploy.json_format import Json
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 
 T = TypeVar("T")
-IDLE_S = 1.0  # seconds between looks for deletions whose zeros may not be on the disk yet
-PURGE_IDLE_S = 10.0  # seconds without a request, after which it purges
-PURGE_LATEST_S = 600.0  # seconds after a deletion, after which it purges anyway
+IDLE_S = 1.0  # seconds between checks for deletions whose zeros may not be on the disk yet
+PURGE_IDLE_S = 10.0  # purge after this many seconds without a request
+PURGE_LATEST_S = 600.0  # purge at the latest this many seconds after a deletion
 
 
 class RequestQueue:
-    """One model for many requests.
+    """Queues the requests to one model.
 
-    No answer given after a deletion was acknowledged rests on the deleted samples.
+    Once a deletion was acknowledged, no prediction is based on the deleted samples.
 
     Attributes
     ----------
@@ -48,8 +48,8 @@ class RequestQueue:
         self.predictor = predictor
         self.limits = limits
         self.pending_predictions = 0
-        # Locks are fair: first come, first served. Whoever takes two of them takes the prediction
-        # or reader lock first, then the model lock, so that no two wait for each other.
+        # Locks are fair: first come, first served. Code that takes two of them takes the prediction
+        # or reader lock first, then the model lock, so deadlocks cannot occur.
         self._prediction_lock = asyncio.Lock()  # one prediction at a time
         self._model_lock = asyncio.Lock()  # one user of the predictor at a time
         self._reader_lock = asyncio.Lock()  # one separate reader at a time
@@ -59,7 +59,7 @@ class RequestQueue:
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
         self._last_request = time.monotonic()
-        # The time of the first deletion after the last purge.
+        # Time of the first deletion after the last purge; None if there was none.
         self._unpurged_since = self._last_request if self.unpurged else None
 
     @contextmanager
@@ -84,24 +84,24 @@ class RequestQueue:
         *,
         only_held_classes: bool = False,
     ) -> Prediction | None:
-        """Classify pictures, as `answer` does."""
+        """Classify pictures when it is their turn, as `run_in_turn` does."""
 
         def predict(images: Any) -> Prediction:
             return self.predictor.predict(images, only_held_classes=only_held_classes)
 
-        return await self.answer(pictures, is_disconnected, predict)
+        return await self.run_in_turn(pictures, is_disconnected, predict)
 
-    async def answer(
+    async def run_in_turn(
         self,
         pictures: list[bytes] | np.ndarray,
         is_disconnected: Callable[[], Awaitable[bool]],
         compute: Callable[[Any], T],
     ) -> T | None:
-        """Let the model answer about pictures when it is their turn.
+        """Decode pictures and call `compute` with them, one request at a time.
 
         Returns None, and computes nothing, if the client has disconnected.
         """
-        # From here on uvicorn reads on after a long body, and so notices a client that leaves.
+        # After this call, uvicorn keeps reading after a long body, and so notices a disconnect.
         await is_disconnected()
         async with self._prediction_lock:
             if await is_disconnected():
@@ -111,7 +111,7 @@ class RequestQueue:
                 pictures = await asyncio.to_thread(
                     decode_pictures, pictures, picture_size, self.limits
                 )
-            # Deletions wait neither for the queue nor for pictures that are being decoded.
+            # Taken last, so deletions wait neither for the queue nor for decoding.
             async with self._model_lock:
                 self._last_request = time.monotonic()
                 return await asyncio.to_thread(compute, pictures)
@@ -122,7 +122,7 @@ class RequestQueue:
             return await asyncio.to_thread(work, self.predictor)
 
     async def look_up_names(self, work: Callable[[Predictor], T]) -> T:
-        """Look up names, one request at a time, while predictions and deletions go on."""
+        """Look up names, one request at a time, while predictions and deletions continue."""
         async with self._names_lock:
             return await asyncio.to_thread(work, self.predictor)
 
@@ -131,24 +131,24 @@ class RequestQueue:
 
         `maintain` settles and purges when there is time, also after a failure.
         """
-        answer: Json = {"deleted": True}  # assumed if the work fails
+        result: Json = {"deleted": True}  # assumed if the work fails
         self._last_request = time.monotonic()
         try:
-            answer = await self.run_exclusively(work)
+            result = await self.run_exclusively(work)
         finally:
-            if answer["deleted"] and not answer.get("repeated"):
-                if answer.get("purged"):
+            if result["deleted"] and not result.get("repeated"):
+                if result.get("purged"):
                     self._record_purge(())
                 else:
                     self._unsettled = True
                     self.unpurged = True
                     self._unpurged_since = self._unpurged_since or time.monotonic()
-        return answer | self.describe_purge()
+        return result | self.describe_purge()
 
     async def run_with_reader(self, work: Callable[[Predictor], T]) -> T:
-        """Do slow work with a separate reader, while predictions and deletions go on.
+        """Do slow work with a separate reader, while predictions and deletions continue.
 
-        One such reader works at a time.
+        Only one such reader is open at a time.
         """
 
         def read() -> T:
@@ -159,9 +159,9 @@ class RequestQueue:
             return await asyncio.to_thread(read)
 
     async def purge(self) -> None:
-        """Leave no byte of deleted samples in any file.
+        """Remove every byte of deleted samples from the files.
 
-        Raises LockedMemoryError if a reader prevents it.
+        Raises LockedMemoryError if a reader in another process prevents it.
         """
         # With both locks, no reader of this service can prevent the purge.
         async with self._reader_lock, self._model_lock:
@@ -179,7 +179,7 @@ class RequestQueue:
             self.purged_at = datetime.now(UTC)
 
     def describe_purge(self) -> Json:
-        """Return whether all traces of deleted samples are gone, since when, and foreign files."""
+        """Return whether and when all traces of deleted samples were removed, and foreign files."""
         purged_at = None
         if self.purged_at:
             purged_at = self.purged_at.isoformat(timespec="microseconds")
@@ -201,5 +201,5 @@ class RequestQueue:
                 continue
             is_idle = now - self._last_request >= PURGE_IDLE_S
             if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:
-                with suppress(LockedMemoryError):  # by a reader of another process: try next time
+                with suppress(LockedMemoryError):  # a reader in another process: try again later
                     await self.purge()

@@ -1,4 +1,4 @@
-"""Roles, and what each may do. Every role has its own token."""
+"""Roles and their permissions. Each role has its own token."""
 
 import hmac
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +16,7 @@ RoleCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[s
 class Tokens:
     """The token of each role that has one.
 
-    Without a token, `predict` is open, and `verify` needs that of `forget`.
+    Without its own token, `predict` is open to all, and `verify` needs the token of `forget`.
     """
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
@@ -33,7 +33,7 @@ class Tokens:
         if bearer:
             credentials = bearer.credentials.strip().encode("latin-1")  # as HTTP encodes headers
         for role, token in self._tokens.items():
-            # In constant time, so that no timing tells how much of a guess is right.
+            # In constant time, so that timing does not reveal how much of a guess is right.
             if hmac.compare_digest(credentials, token.encode()):
                 return role
         raise HTTPException(
@@ -41,9 +41,9 @@ class Tokens:
         )
 
     def make_role_check(self, role: str, exception: str = "") -> RoleCheck:
-        """Make a dependency that requires this role or one above it, and returns the caller's role.
+        """Make a dependency that requires this role or a higher one, and returns the caller's role.
 
-        exception: an addition to the sentence of a refusal, if some of the requests need another role.
+        exception: text to add to a refusal if some requests need another role.
         """
 
         async def check_role(request: Request, bearer: Bearer) -> str | None:
@@ -54,8 +54,8 @@ class Tokens:
         return check_role
 
     def require_role(self, role: str, caller_role: str | None, exception: str = "") -> None:
-        """Raise HTTPException unless the caller has this role or one above it."""
-        # The refusal names the least role that suffices and has a token.
+        """Raise HTTPException unless the caller has this role or a higher one."""
+        # The refusal names the lowest sufficient role that has a token.
         sufficient_roles = ROLES[ROLES.index(role) :]
         required_role = next(name for name in sufficient_roles if name in self._tokens)
         is_open = role == "predict" and role not in self._tokens

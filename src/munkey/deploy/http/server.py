@@ -1,4 +1,4 @@
-"""The running service: its socket, its tokens, and how to call it."""
+"""The running service: its socket, its tokens, and usage examples."""
 
 import os
 import secrets
@@ -17,9 +17,9 @@ from munkey.deploy.predictor import Predictor
 
 # Environment variables with the token of each role.
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
-MIN_TOKEN_LENGTH = 16  # characters of a token
-MAX_CONNECTIONS = 512  # concurrent connections: more are refused
-GRACE_S = 30  # seconds for requests that are under way when the service is stopped
+MIN_TOKEN_LENGTH = 16  # characters
+MAX_CONNECTIONS = 512  # concurrent connections; more are refused
+GRACE_S = 30  # seconds that running requests have to finish when the service is stopped
 
 PICTURE_EXAMPLES = """\
   curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
@@ -31,7 +31,7 @@ HOW_TO = """\
 munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 
   curl {url}/health
-{ask}
+{predict_examples}
   curl -H 'Content-Type: application/json' {forget}\\
     -d '{{"ids": [1, 2, 3], "dry_run": true}}' {url}/forget
   curl {verify}'{url}/rows?limit=10'
@@ -40,11 +40,11 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 
 
 def open_listener(host: str, port: int) -> socket.socket:
-    """Open a listening socket whose connections send each answer immediately.
+    """Open a listening socket whose connections send each response immediately.
 
-    Without TCP_NODELAY, the body of an answer waits until the client acknowledges its head: 40 ms
-    in Linux. asyncio sets it only on sockets that name their protocol, and those of `create_server`
-    do not. Raises OSError if the address is taken.
+    Without TCP_NODELAY, a response's body waits until the client acknowledges its headers: 40 ms in
+    Linux. asyncio sets it only on sockets with an explicit protocol, which `create_server` does not
+    set. Raises OSError if the address is taken.
     """
     listener = socket.create_server((host, port), backlog=2048)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a connection inherits it
@@ -54,20 +54,20 @@ def open_listener(host: str, port: int) -> socket.socket:
 def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     """Read the token of each role that has one; `forget` gets a new one if it has none.
 
-    Also returns, by role, the shell expression for the token. Raises ValueError for a token
-    that can be guessed, or that two roles share.
+    Also returns the shell expression for each token, by role. Raises ValueError for a token that
+    is too short or not ASCII, or that two roles share.
     """
     tokens: dict[str, str] = {}
-    shell_words: dict[str, str] = {}
+    shell_expressions: dict[str, str] = {}
     for role, variable in VARIABLES.items():
         if role == "forget" and token_file:
             place = str(token_file)
             tokens[role] = read_user_text(token_file).strip()
-            shell_words[role] = f"$(cat {shlex.quote(place)})"
+            shell_expressions[role] = f"$(cat {shlex.quote(place)})"
         elif variable in os.environ:
             place = variable
             tokens[role] = os.environ[variable].strip()
-            shell_words[role] = f"${variable}"
+            shell_expressions[role] = f"${variable}"
         else:
             continue
         if len(tokens[role]) < MIN_TOKEN_LENGTH or not tokens[role].isascii():
@@ -78,20 +78,20 @@ def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]
         raise ValueError(f"each role needs its own token: {', '.join(tokens)}")
     if "forget" not in tokens:
         tokens["forget"] = secrets.token_urlsafe(32)
-        shell_words["forget"] = tokens["forget"]
-    return tokens, shell_words
+        shell_expressions["forget"] = tokens["forget"]
+    return tokens, shell_expressions
 
 
 def serve(
     directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]
 ) -> None:
-    """Serve a model until the process is told to end.
+    """Serve a model until the process is stopped.
 
-    token_file: holds the token of the role `forget`. say: gets the text that says how to call the
-    service, once it can be called. Raises LockedMemoryError if another process serves or writes the
-    model, OSError if the address is taken, ValueError for tokens as `read_tokens`.
+    token_file: contains the token of the role `forget`. say: receives usage examples once the
+    service is ready. Raises LockedMemoryError if another process serves or writes the model,
+    OSError if the address is taken, and ValueError for invalid tokens (`read_tokens`).
     """
-    tokens, shell_words = read_tokens(token_file)
+    tokens, shell_expressions = read_tokens(token_file)
     with (
         Predictor.load(directory, writer=True) as predictor,
         open_listener(host, port) as listener,
@@ -105,14 +105,19 @@ def serve(
         )
         url = f"http://{host}:{listener.getsockname()[1]}"
         headers = {}
-        for role, word in shell_words.items():
-            headers[role] = f'-H "Authorization: Bearer {word}" '
-        # Without tokens of their own, `predict` is open, and `verify` needs that of `forget`.
+        for role, expression in shell_expressions.items():
+            headers[role] = f'-H "Authorization: Bearer {expression}" '
+        # Without their own tokens, `predict` is open, and `verify` needs the token of `forget`.
         headers.setdefault("predict", "")
         headers.setdefault("verify", headers["forget"])
-        examples = PICTURE_EXAMPLES
         if predictor.manifest.stored is None:
             examples = ROW_EXAMPLES
-        ask = examples.format(url=url, **headers)
-        say(HOW_TO.format(directory=directory, url=url, ask=ask, **headers))
+        else:
+            examples = PICTURE_EXAMPLES
+        predict_examples = examples.format(url=url, **headers)
+        say(
+            HOW_TO.format(
+                directory=directory, url=url, predict_examples=predict_examples, **headers
+            )
+        )
         uvicorn.Server(config).run(sockets=[listener])

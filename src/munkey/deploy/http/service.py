@@ -1,7 +1,7 @@
-"""A model behind HTTP (docs/serving.md), with the paths in `ENDPOINTS`.
+"""The HTTP service of a model (docs/serving.md), with the paths in `ENDPOINTS`.
 
-Every refusal is JSON with a sentence that names the fault. Requests that name or count samples, or
-delete them, need a token. FastAPI documents all of it at /docs and /openapi.json.
+Every refusal is JSON with a sentence that names the fault. Requests that list, count or delete
+samples need a token. FastAPI documents all paths at /docs and /openapi.json.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
-from munkey.deploy import json_answers
+from munkey.deploy import json_format
 from munkey.deploy.certificate import Certificate, describe_unconfirmed_fields
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
@@ -37,7 +37,7 @@ from munkey.deploy.http.bodies import (
 )
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import Tokens
-from munkey.deploy.json_answers import Json
+from munkey.deploy.json_format import Json
 from munkey.deploy.model.find import DEFAULT_COUNT
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
@@ -47,9 +47,9 @@ ENDPOINTS = (
     " GET /rows, /log, /certificate, /verify, /metrics, /health, /docs"
 )
 DESCRIPTION = """\
-Predicts, forgets, and proves what was forgotten. Each role has its own token and may do everything that the roles
-before it may: `predict`, `verify`, `forget`. Without a token for `predict`, predicting is open; without one for
-`verify`, that of `forget` is needed. Every refusal is JSON.
+Predicts, forgets, and proves what was forgotten. There are three roles, each with its own token and all permissions of
+the roles before it: `predict`, `verify`, `forget`. Without a token for `predict`, predicting is open; without one for
+`verify`, the token of `forget` is needed. Every refusal is JSON.
 """
 REFUSALS: dict[int | str, dict[str, Any]] = {
     401: {"model": Refusal, "description": "The token is missing or unknown."},
@@ -66,16 +66,16 @@ BODY_REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 NO_PICTURE: dict[str, Any] = {"model": Refusal, "description": "Neither JSON nor a picture."}
 ONE_PICTURE = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
-# pydantic lists all faults before it names the first: seconds for 8 MiB of unknown fields.
+# pydantic formats all faults before it returns the first: seconds for 8 MiB of unknown fields.
 MAX_FAULTS = 1000
-MAX_UNKNOWN_NAMES = 10  # unknown names in an answer
+MAX_UNKNOWN_NAMES = 10  # unknown names in a response
 METRIC_HELP = {
-    "samples": "Samples that the memory holds.",
-    "deleted_samples_total": "Samples deleted since the memory was made.",
+    "samples": "Samples in the memory.",
+    "deleted_samples_total": "Samples deleted since the memory was created.",
     "predictions_waiting": "Predictions in progress.",
     "unpurged": "1 if traces of deleted samples may be in the directory.",
     "purged_timestamp_seconds": "Time of the last complete purge, 0 if there was none since the start.",
-    "pictures_total": "Pictures answered since the start.",
+    "pictures_total": "Pictures classified since the start.",
     "refusals_total": "Refusals since the start, by status.",
 }
 HANDLED_ERRORS: tuple[type[Exception], ...] = (
@@ -91,9 +91,9 @@ HANDLED_ERRORS: tuple[type[Exception], ...] = (
 
 
 def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
-    """Make the service. It closes the predictor when it ends.
+    """Create the service. It closes the predictor on shutdown.
 
-    tokens: of each role that has one; `forget` must have one.
+    tokens: by role; `forget` must have one.
     """
     queue = RequestQueue(predictor, limits)
     access = Tokens(tokens)
@@ -101,7 +101,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Maintain the memory while the service runs; purge and close it when it ends.
+        # Maintain the memory while the service runs; purge and close it on shutdown.
         maintenance = asyncio.create_task(queue.maintain())
         yield
         maintenance.cancel()
@@ -111,9 +111,9 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         await asyncio.to_thread(predictor.close)
 
     def refuse(_: Request, error: Exception) -> JSONResponse:
-        answer = make_refusal(error)
-        counts[f'refusals_total{{status="{answer.status_code}"}}'] += 1
-        return answer
+        response = make_refusal(error)
+        counts[f'refusals_total{{status="{response.status_code}"}}'] += 1
+        return response
 
     app = FastAPI(
         title="munkey",
@@ -142,7 +142,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         openapi_extra=make_body_schema(PredictRequest, **ONE_PICTURE),
         responses=BODY_REFUSALS | {415: NO_PICTURE},
         response_description=(
-            "predictions: class, probabilities; to explain, also neighbors, and in `basis`, how."
+            "predictions: class, probabilities; with `explain`, also neighbors and `basis`."
         ),
     )
     async def predict(
@@ -151,69 +151,69 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         explain: bool = False,
         only_held_classes: bool = False,
     ) -> Json:
-        """Classify pictures: JSON, or the bytes of one with options in the query.
+        """Classify pictures: JSON, or the bytes of one picture with options in the query.
 
         `explain` needs the role `verify`.
         """
         with queue.reserve_place():
-            question = await read_picture_body(
+            body = await read_picture_body(
                 PredictRequest,
                 request,
                 limits,
                 explain=explain,
                 only_held_classes=only_held_classes,
             )
-            if question.explain:
+            if body.explain:
                 access.require_role("verify", role)
             prediction = await queue.predict(
-                question.inputs,
+                body.inputs,
                 request.is_disconnected,
-                only_held_classes=question.only_held_classes,
+                only_held_classes=body.only_held_classes,
             )
         if prediction is None:
             raise ClientDisconnect
         counts["pictures_total"] += len(prediction)
-        return json_answers.format_prediction(prediction, explain=question.explain)
+        return json_format.format_prediction(prediction, explain=body.explain)
 
     @app.post(
         "/forget",
         openapi_extra=make_body_schema(ForgetRequest),
         responses=BODY_REFUSALS
-        | {404: {"model": Refusal, "description": "Names no sample. Nothing was deleted."}},
+        | {404: {"model": Refusal, "description": "No such samples. Nothing was deleted."}},
         response_description=(
             "As `munkey forget --json`, with the certificate and its salt if requested."
         ),
     )
     async def forget(
         role: Annotated[str | None, Depends(preview_role)],
-        order: Annotated[ForgetRequest, Depends(make_json_body(ForgetRequest, limits))],
+        body: Annotated[ForgetRequest, Depends(make_json_body(ForgetRequest, limits))],
         response: Response,
     ) -> Json:
-        """Forget all named samples, or none. `dry_run` only says which; it needs `verify`."""
-        if not order.dry_run:
+        """Forget all named samples, or none. `dry_run` only lists them, and needs `verify`."""
+        if not body.dry_run:
             access.require_role("forget", role)
-        plan = await queue.look_up_names(lambda model: model.plan(order.to_deletion_request()))
-        if order.dry_run:
-            [answer] = await queue.look_up_names(lambda model: model.preview(plan))
-            answer |= list_unmatched_names(plan) | queue.describe_purge()
+        plan = await queue.look_up_names(lambda model: model.plan(body.to_deletion_request()))
+        if body.dry_run:
+            [result] = await queue.look_up_names(lambda model: model.preview(plan))
+            result |= list_unmatched_names(plan) | queue.describe_purge()
         else:
-            answer = await queue.delete(lambda model: delete_samples(model, order, plan))
-        if answer["found_nothing"]:
-            response.status_code = 404  # never to be read as carried out
-            answer = make_not_found_answer(answer, plan)
-        return answer
+            result = await queue.delete(lambda model: delete_samples(model, body, plan))
+        if result["found_nothing"]:
+            response.status_code = 404  # so that nobody takes it for a deletion
+            result = describe_not_found(result, plan)
+        return result
 
     @app.post("/purge", dependencies=[Depends(access.make_role_check("forget"))])
     async def purge() -> Json:
-        """Leave no byte of deleted samples in any file. `foreign` lists files of other owners."""
+        """Remove all traces of deleted samples. `foreign` lists files that are not the model's."""
         await queue.purge()
         return queue.describe_purge()
 
     @app.get("/health")
     def health(
         role: Annotated[str | None, Depends(access.identify_role)],
-    ) -> Json:  # in a thread: a purge may keep the memory
-        """Whether the service can answer. For the role `verify`, also its samples and purge state."""
+    ) -> Json:  # no coroutine, so it runs in a thread: a purge may block the memory
+        """Check that the service works. The role `verify` also gets samples and purge state."""
         head = predictor.head  # raises an error if the memory cannot be used
         if role in (None, "predict"):
             return {"status": "ok"}
@@ -229,7 +229,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
 def make_verify_router(
     queue: RequestQueue, counts: Counter[str], limits: RequestLimits
 ) -> APIRouter:
-    """Make the paths of the role `verify`.
+    """Create the endpoints of the role `verify`.
 
     counts: pictures and refusals since the start, by metric.
     """
@@ -245,26 +245,24 @@ def make_verify_router(
         ),
     )
     async def find(request: Request, count: int = DEFAULT_COUNT, above: float = -1.0) -> Json:
-        """Find samples near pictures: JSON, or the bytes of one with options in the query."""
+        """Find samples near pictures: JSON, or bytes of one picture with options in the query."""
         with queue.reserve_place():
-            look_up = await read_picture_body(
-                FindRequest, request, limits, count=count, above=above
-            )
-            near_samples = await queue.answer(
-                look_up.inputs,
+            body = await read_picture_body(FindRequest, request, limits, count=count, above=above)
+            near_samples = await queue.run_in_turn(
+                body.inputs,
                 request.is_disconnected,
-                lambda inputs: predictor.find(inputs, count=look_up.count, above=look_up.above),
+                lambda inputs: predictor.find(inputs, count=body.count, above=body.above),
             )
         if near_samples is None:
             raise ClientDisconnect
-        return {"pictures": json_answers.format_near_samples(near_samples)}
+        return {"pictures": json_format.format_near_samples(near_samples)}
 
     @router.get(
         "/rows",
-        response_description="samples, as `munkey list --json`; total; next: the `after` to go on.",
+        response_description="samples, as `munkey list --json`; total; next: `after` of the next page.",
     )
     async def rows(query: Annotated[RowFilter, Query()]) -> Json:
-        """List samples, by pages."""
+        """List samples, page by page."""
         all_rows = await queue.run_with_reader(
             lambda model: model.rows(labels=query.classes, units=query.unit, files=query.file)
         )
@@ -274,16 +272,16 @@ def make_verify_router(
         if len(later_rows) > query.limit:
             next_after = page[-1].id
         return {
-            "samples": json_answers.format_samples(page),
+            "samples": json_format.format_samples(page),
             "total": len(all_rows),
             "next": next_after,
         }
 
     @router.get("/log")
     async def log() -> Json:
-        """List deletions: numbers in the chain, time, request, how many, head; no ids."""
+        """List deletions: numbers in the chain, time, request, count, head; no ids."""
         deletions = await queue.run_exclusively(Predictor.log)
-        return {"log": json_answers.format_log(deletions)} | queue.describe_purge()
+        return {"log": json_format.format_log(deletions)} | queue.describe_purge()
 
     @router.get("/certificate")
     async def certificate(
@@ -323,14 +321,14 @@ def make_verify_router(
 
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
-        """Read and check the whole memory. `published`, a head, reveals an older copy."""
+        """Read and check the whole memory. A `published` head reveals an older copy."""
         return await queue.run_with_reader(
-            lambda model: json_answers.format_report(model.verify(published))
+            lambda model: json_format.format_report(model.verify(published))
         )
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
-    def metrics() -> PlainTextResponse:  # in a thread: a purge may keep the memory for seconds
-        """Counts in Prometheus' text format."""
+    def metrics() -> PlainTextResponse:  # in a thread: a purge may block the memory
+        """Return metrics in the Prometheus text format."""
         purged_timestamp: float = 0
         if queue.purged_at:
             purged_timestamp = queue.purged_at.timestamp()
@@ -349,50 +347,51 @@ def make_verify_router(
     return router
 
 
-def delete_samples(model: Predictor, order: ForgetRequest, plan: DeletionPlan) -> Json:
+def delete_samples(model: Predictor, body: ForgetRequest, plan: DeletionPlan) -> Json:
     """Carry out a request to forget.
 
-    If anything fails after the deletion, the answer says that the deletion is done.
+    If anything fails after the deletion, the result still reports the deletion, with the error.
     """
     certificates = None
-    answer: Json = {}
-    if order.certificate:
-        answer["certificate"] = None
-        salts = {order.request: secrets.token_bytes(16)}
+    default_fields: Json = {}
+    if body.certificate:
+        default_fields["certificate"] = None
+        salts = {body.request: secrets.token_bytes(16)}
         certificates = CertificateOrder(salts, add_certificate)
-    answers: list[Json] = []
+    results: list[Json] = []
     try:
-        model.delete(plan, certificates=certificates, answers=answers)
+        model.delete(plan, certificates=certificates, results=results)
     except Exception as error:
-        if not answers:
+        if not results:
             raise
         why = str(error).partition(". Nothing was changed")[0]  # no longer true
-        answers[0]["error"] = f"forgotten, but not purged or certified: {why}"
-    return answer | answers[0] | list_unmatched_names(plan)
+        results[0]["error"] = f"forgotten, but not purged or certified: {why}"
+    return default_fields | results[0] | list_unmatched_names(plan)
 
 
-def add_certificate(answer: Json, certificate: Certificate) -> None:
-    """Put a certificate into the answer."""
-    answer["certificate"] = certificate.model_dump(mode="json")
+def add_certificate(result: Json, certificate: Certificate) -> None:
+    """Add a certificate to the result of its deletion."""
+    result["certificate"] = certificate.model_dump(mode="json")
 
 
-def make_not_found_answer(answer: Json, plan: DeletionPlan) -> Json:
-    """Make the answer to a request that names no sample."""
-    when = "now"
-    if answer.get("repeated"):
-        when = f"on {answer['when']}"
+def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
+    """Add an error to the result of a request without samples."""
+    if result.get("repeated"):
+        when = f"on {result['when']}"
+    else:
+        when = "now"
     hint = ""
     if plan.hint:
-        hint = f". {plan.hint}"  # it reveals names, but who may forget may list all of them
-    return answer | {
+        hint = f". {plan.hint}"  # it reveals names, but the caller may list all of them anyway
+    return result | {
         "error": f"found nothing {when}; deleted nothing{hint}",
-        "unknown": answer["missing"],
-        "unknown_count": answer["missing_count"],
+        "unknown": result["missing"],
+        "unknown_count": result["missing_count"],
     }
 
 
 def list_unmatched_names(plan: DeletionPlan) -> Json:
-    """List the names without samples, and the look-alikes, for an answer."""
+    """List the names without samples, and the look-alikes."""
     [deletion] = plan.deletions.values()
     return {
         "missing": plan.missing[:MAX_UNKNOWN_NAMES],
@@ -401,7 +400,7 @@ def list_unmatched_names(plan: DeletionPlan) -> Json:
 
 
 def make_refusal(error: Exception) -> JSONResponse:
-    """Make the answer to an error: a sentence, with the status of its kind."""
+    """Convert an error to a JSON response: a status code, and a sentence that names the fault."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:
@@ -424,7 +423,7 @@ def make_refusal(error: Exception) -> JSONResponse:
         case ValidationError() if error.error_count() > MAX_FAULTS:
             status = 422
             count = f"{error.error_count():,}"
-            sentence = f"the body: {count} faults, such as fields that do not exist"
+            sentence = f"the body: {count} faults, such as unknown fields"
         case ValidationError() | RequestValidationError():
             status = 422
             first = error.errors()[0]

@@ -1,4 +1,4 @@
-"""Explanations of answers, and samples near a picture, as tables and as pages with pictures."""
+"""Explanations of predictions, and lists of near samples, as tables and HTML pages."""
 
 import base64
 import io
@@ -14,11 +14,11 @@ from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.images import read_picture
 from munkey.deploy.model.prediction import ExplanationRow, Prediction
 
-MAX_SIDE = 128  # longest side of a picture on the page [px]
-TITLE = "munkey: what the answers rest on"
+MAX_SIDE = 128  # longest side of a picture on a page [px]
+TITLE = "munkey: explained predictions"
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
-NO_NEIGHBOR_NOTE = "No neighbor: no trained sample is left, so the picture alone was read."
+NO_NEIGHBOR = "No neighbors: the memory is empty, so the model used only the picture."
 HEADERS = (
     "picture",
     "answer",
@@ -35,15 +35,15 @@ NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source 
 
 
 def table(prediction: Prediction) -> str:
-    """Format a table with a line for each neighbor behind the answers.
+    """Format a table with one row for each neighbor that a prediction is based on.
 
-    Without neighbors, return a sentence that says how the model answers.
+    Without neighbors, return a sentence that describes how the model predicts.
     """
     from tabulate import tabulate
 
-    lines = []
+    table_rows = []
     for row in prediction.explanation():
-        line = (
+        table_row = (
             row.picture,
             row.answer,
             row.probability,
@@ -54,20 +54,19 @@ def table(prediction: Prediction) -> str:
             row.cosine,
             row.file,
         )
-        lines.append(line)
-    if not lines:
+        table_rows.append(table_row)
+    if not table_rows:
         return prediction.basis
     return tabulate(
-        lines, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAME_COLUMNS
+        table_rows, HEADERS, floatfmt=".3f", missingval="unknown", disable_numparse=NAME_COLUMNS
     )
 
 
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
-    """Render an HTML page that says how the model answers, each picture beside its neighbors.
+    """Render an HTML page that explains predictions, with each picture next to its neighbors.
 
-    A neighbor's picture is read from its source file. images: of the data set, row i of sample i,
-    for samples without a source file (of a run: results/NAME/data/DATASET/images.npy). Without
-    either, the page says so.
+    A neighbor's picture is read from its source file. images: the data set's images, where row i is
+    sample i, for samples without a source file (for a run, results/NAME/data/DATASET/images.npy).
     """
     neighbors_of_picture: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explanation():
@@ -81,9 +80,9 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
         if prediction.pictures is not None:
             entry["picture"] = _load_picture(row, images)
         neighbors_of_picture[row.picture].append(entry)
-    answers = []
+    queries = []
     for place, class_name in enumerate(prediction.classes):
-        answer = {
+        query = {
             "name": class_name,
             "probability": float(prediction.probabilities[place].max()),
             "picture": None,
@@ -91,26 +90,27 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             "neighbors": neighbors_of_picture[place],
         }
         if prediction.pictures is not None:
-            answer["picture"] = encode_picture(prediction.pictures[place])
-        answers.append(answer)
-    without_neighbors = "No single sample decided: all of them together did."
+            query["picture"] = encode_picture(prediction.pictures[place])
+        queries.append(query)
     if prediction.neighbors.ids.shape[1] > 0:
-        without_neighbors = NO_NEIGHBOR_NOTE
+        without_neighbors = NO_NEIGHBOR
+    else:
+        without_neighbors = "All samples contribute to this prediction, not single neighbors."
     return render_template(
         PAGE,
         {
             "title": TITLE,
-            "heading": "What the answers rest on",
+            "heading": "Predictions and their neighbors",
             "lines": [prediction.basis],
-            "answers": answers,
+            "queries": queries,
             "no_neighbor": without_neighbors,
         },
     )
 
 
 def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
-    """Render an HTML page with each picture beside the samples near it. images: as for `page`."""
-    answers = []
+    """Render an HTML page with each picture next to its nearest samples. images: as for `page`."""
+    queries = []
     for place, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
@@ -124,15 +124,15 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
             if near_samples.pictures is not None:
                 entry["picture"] = _load_picture(sample, images)
             neighbors.append(entry)
-        answer = {
+        query = {
             "name": None,
             "picture": None,
             "file": near_samples.files[place],
             "neighbors": neighbors,
         }
         if near_samples.pictures is not None:
-            answer["picture"] = encode_picture(near_samples.pictures[place])
-        answers.append(answer)
+            query["picture"] = encode_picture(near_samples.pictures[place])
+        queries.append(query)
     return render_template(
         PAGE,
         {
@@ -142,14 +142,14 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
                 "Left: the picture or row that you looked up. Right: the nearest samples in the model,"
                 " by cosine of keys."
             ],
-            "answers": answers,
-            "no_neighbor": "The model has no sample that near.",
+            "queries": queries,
+            "no_neighbor": "The model has no sample near this one.",
         },
     )
 
 
 def is_explanation_page(path: Path) -> bool:
-    """Return whether `page` or `render_near_page` made a file, by its title."""
+    """Return whether `page` or `render_near_page` wrote a file, judging by its title."""
     with path.open("rb") as file:
         start = file.read(1000)
     return any(f"<title>{title}</title>".encode() in start for title in (TITLE, NEAR_TITLE))
@@ -168,7 +168,7 @@ def _load_picture(row: ExplanationRow | NearSample, images: np.ndarray | None) -
 
 
 def encode_picture(image: np.ndarray) -> str:
-    """Encode a picture (H, W, 3) uint8 as a PNG in a data URL, at most MAX_SIDE pixels a side."""
+    """Encode a picture (H, W, 3) uint8 as a PNG data URL, with sides of at most MAX_SIDE pixels."""
     from PIL import Image
 
     picture = Image.fromarray(np.ascontiguousarray(image))

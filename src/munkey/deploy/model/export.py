@@ -1,4 +1,4 @@
-"""Export: a trained system becomes a directory that works anywhere (docs/serving.md)."""
+"""Export a trained system to a directory that works without the experiment (docs/serving.md)."""
 
 import hashlib
 import shutil
@@ -52,8 +52,8 @@ MEANINGS = {
 class EstimatorRows:
     """The rows that an estimator was fitted to.
 
-    ids: (N,). keys: (N, d), as the memory stores them. labels: (N,) places among `classes`. units:
-    of the rows. next_id: the id of the next row. settings: of the family.
+    settings: the family's settings. ids: (N,). keys: (N, d), as the memory stores them. labels:
+    (N,), indices into `classes`. units: the unit of each row. next_id: the id of the next row.
     """
 
     family: str
@@ -68,17 +68,19 @@ class EstimatorRows:
 
 
 def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
-    """Write a trained system to its own directory, all of it or nothing.
+    """Write a trained system to a new directory.
+
+    If the export fails, no directory is left behind.
 
     Parameters
     ----------
     result : str or Path
-        The folder of the system, or NAME/DATASET/seedS (`trained_system.find_system`).
+        The system's folder, or NAME/DATASET/seedS (`trained_system.find_system`).
     directory : str or Path
-        A directory that is empty or does not exist.
+        An empty or new directory.
     sections : mapping, optional
-        Sections of params.yaml; by default, those of the run. What the system was trained with
-        comes from its record.
+        Sections of params.yaml. By default, the run's own. Settings that the system was trained
+        with always come from its record.
 
     Returns
     -------
@@ -88,9 +90,10 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     Raises
     ------
     ExportError
-        If something is missing or does not fit.
+        If the result cannot be found, the family cannot be exported, a file of the run is missing,
+        or the keys in the memory are not those of the encoder in the settings.
     FileExistsError
-        If the directory holds anything.
+        If the directory exists and contains files.
     DamagedFileError
         If a file of the run is damaged.
     """
@@ -102,14 +105,14 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
 
 
 def renew_export(result: str | Path, directory: Path, sections: Sections) -> Path:
-    """Export again, unless the earlier export is in use: a deletion must not come undone.
+    """Replace an earlier export, unless it is in use: otherwise deletions would be undone.
 
-    The earlier export stays until the new one is whole. Raises ExportError if samples were
-    forgotten or added there, and LockedMemoryError while another process may do so.
+    The earlier export stays until the new one is complete. Raises ExportError if samples were
+    forgotten or added there, and LockedMemoryError if another process has it open for writing.
     """
     replacement = directory.with_name(f".{directory.name}.renewed")
     previous = directory.with_name(f".{directory.name}.before")
-    for remnant in (replacement, previous):  # of a process that was killed
+    for remnant in (replacement, previous):  # left by a killed process
         shutil.rmtree(remnant, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
@@ -120,7 +123,7 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
         with Store.open(directory / MEMORY) as store:
             if store.log() or (store.view.ids >= first_new_id).any():
                 raise ExportError(
-                    f"{directory}: is in use, samples were forgotten or added there; move it"
+                    f"{directory}: is in use (samples were forgotten or added there); move it"
                     " elsewhere first"
                 )
         export(result, replacement, sections)
@@ -133,7 +136,7 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
 
 
 def write_model(result: TrainedSystem, folder: Path) -> None:
-    """Write the parts of a model into an empty folder."""
+    """Write a trained system into an empty folder: memory, weights, model card and manifest."""
     memory = result.system.memory
     model = result.system.model
     assert memory is not None
@@ -146,7 +149,7 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
     units = None
     if data.units is not None:
         units = [data.units[row] for row in rows]
-    # Created without rows, because the digests of contents need the name of the memory as a key.
+    # Created without rows, because the content digests are keyed with the memory's name.
     with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:
         contents = digest_contents((data.images[row] for row in rows), store.state.store)
         store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
@@ -171,7 +174,7 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
 
 
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
-    """Write a model of an estimator's rows into an empty folder."""
+    """Write an estimator's rows as a model into an empty folder."""
     tokens = rows.labels[:, None].astype(np.float32)  # a fitted family's token is the class
     with Store.create(
         folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units
@@ -180,7 +183,7 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
     Manifest(
         format="munkey model",
         version=MODEL_FORMAT,
-        family=rows.family,  # type: ignore[arg-type]  # one of those that are fitted
+        family=rows.family,  # type: ignore[arg-type]  # a fitted family
         classes=rows.classes,
         token_dim=1,
         settings=rows.settings,
@@ -192,7 +195,7 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
     """Render the model card.
 
-    metrics: by rate of the forget set, then by name, as the run measured them.
+    metrics: values from the run, by forget rate, then by metric.
     """
     values = {
         "manifest": manifest,
@@ -204,7 +207,7 @@ def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) 
 
 
 def list_fixed_constants(manifest: Manifest) -> list[str]:
-    """List the constants of a fitted family that no deletion recomputes."""
+    """List the constants of a fitted family that deletions do not recompute."""
     family = FAMILIES[manifest.family]
     if not isinstance(family, FittedFamily) or manifest.settings is None:
         return []
@@ -212,10 +215,10 @@ def list_fixed_constants(manifest: Manifest) -> list[str]:
 
 
 def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
-    """Make the manifest of a trained system, yet without the digests of its files."""
+    """Make a trained system's manifest, without the digests of its files."""
     assert result.system.memory is not None
     architecture = result.system.architecture
-    family_entries: dict[str, Any] = {}  # of MUNKEY or of a fitted family, which need others
+    family_entries: dict[str, Any] = {}  # MUNKEY and the fitted families need different entries
     if isinstance(architecture, MunkeyArchitecture):
         family_entries["model"] = result.model
         family_entries["architecture"] = architecture.architecture
@@ -234,7 +237,7 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
     return Manifest(
         format="munkey model",
         version=MODEL_FORMAT,
-        family=result.system.family,  # type: ignore[arg-type]  # one that can be exported
+        family=result.system.family,  # type: ignore[arg-type]  # an exportable family
         classes=list(result.dataset.classes),
         stored=PictureSize(height=height, width=width, white=result.source.white),
         data=result.data,
@@ -260,7 +263,7 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 
 @cache
 def _make_encoder_reference(settings: EncoderSettings) -> EncoderReference:
-    """Make the reference to an encoder, which is loaded once for all exports of a process."""
+    """Make the reference to an encoder. Cached, so a process loads each encoder only once."""
     settings = make_portable(settings)
     probe = compute_probe_key(settings, build_encoder(settings, "cpu"), "cpu")
     return EncoderReference(settings=settings, weights=fingerprint_weights(settings), probe=probe)

@@ -9,14 +9,14 @@ import numpy as np
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.store.store import Store
 
-DEFAULT_COUNT = 10  # samples that are listed for each picture, unless another number is asked for
-MAX_COUNT = 1000  # that may be asked for
+DEFAULT_COUNT = 10  # samples listed for each picture
+MAX_COUNT = 1000  # the largest count that may be requested
 
 
 class NearSample(NamedTuple):
     """A sample near a picture.
 
-    label: its class. unit: its person, device, …. file: where it lay. None for anything unknown.
+    label: its class. unit: its person, device, …. file: its source file. These are None if unknown.
     copy: whether all stored pixels, or all numbers of the row, are equal.
     """
 
@@ -37,7 +37,7 @@ class NearSamples:
     samples : tuple of tuple of NearSample
         For each picture, the samples near it: exact copies first, then by descending cosine.
     files : tuple of str or None
-        Where each picture came from.
+        The file of each picture, if known.
     pictures : ndarray of uint8, shape (N, H, W, 3), or None
         The pictures as the encoder saw them; None for rows of numbers.
     """
@@ -58,9 +58,9 @@ def require_valid_search(count: int, above: float) -> None:
 
 @dataclass(frozen=True)
 class Finder:
-    """Looks samples up in a memory.
+    """Looks up samples in a memory.
 
-    locate: says where a source file lay. names: of classes, by the number in a row.
+    locate: returns the path of a source file. names: class names by class index.
     """
 
     store: Store
@@ -72,8 +72,8 @@ class Finder:
     ) -> list[tuple[NearSample, ...]]:
         """Find the `count` samples nearest to each key (Q, d), exact copies first.
 
-        contents: digests (Q, 16) of the pictures behind the keys. above: the least cosine; exact
-        copies are listed anyway. If a sample is deleted while it is read, the search repeats.
+        contents: digests (Q, 16) of the pictures of the keys. above: the least cosine; exact copies
+        are listed anyway. If a sample is deleted during the search, the search is repeated.
         """
         from munkey.deploy.model.retrieval import check_queries, find_nearest
 

@@ -1,6 +1,6 @@
-"""A fitted family in use: KNN, LDA, NCM, RanPAC or KRR.
+"""A deployed model of a fitted family: KNN, LDA, NCM, RanPAC or KRR.
 
-Its weights follow from the rows in the memory.
+Its weights are computed from the rows in the memory.
 """
 
 import hashlib
@@ -41,15 +41,16 @@ UNKNOWN_LABEL = "has a row with a label that means no class"
 
 
 class LiveSums:
-    """Sums over the live rows of a memory: rows are added to them and subtracted only here.
+    """Sums over the live rows of a memory, updated when rows are added or deleted.
 
-    The sums cover the first `_covered_count` live rows, in the order of the memory. New rows come
-    after these, a compaction keeps the order, and a deletion subtracts those of its rows that are
-    covered. `_head` is where the chain of deletions ended then. If it ends elsewhere, another
-    process has deleted rows whose keys are gone, and the sums are recomputed from all rows.
+    The sums cover the first `_covered_count` live rows, in the memory's order. New rows come after
+    these, a compaction keeps the order, and a deletion subtracts those of its rows that are
+    covered. `_head` is the head of the chain of deletions at the last update. If the head has
+    changed since, another process has deleted rows whose keys are gone, and the sums are recomputed
+    from all rows.
 
-    The sums are exact, so the order in which rows come and go does not matter. empty: sums of no
-    rows.
+    The sums are exact, so they do not depend on the order of additions and deletions. empty: sums
+    of no rows.
     """
 
     def __init__(self, store: Store, empty: Sums) -> None:
@@ -59,13 +60,13 @@ class LiveSums:
         self._sums: Sums | None = None
         self._covered_count = 0
         self._head = b""
-        # Keys and labels that are yet to be subtracted.
+        # Keys and labels that are still to be subtracted.
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
-        """Delete rows, and note the keys and labels to subtract before the next answer.
+        """Delete rows, and record the keys and labels to subtract before the next prediction.
 
-        rows: their numbers in the present generation. delete: deletes them from the memory.
+        rows: row numbers in the current generation. delete: deletes them from the memory.
         """
         with self._lock:
             sums = self._sums
@@ -78,7 +79,7 @@ class LiveSums:
             if receipt.repeated:
                 return receipt
             if bytes.fromhex(receipt.before) != self._head:
-                # Another thread has deleted rows through the store itself.
+                # Another thread has deleted rows directly through the store.
                 self._sums = None
                 return receipt
             self._deleted.append(keys_and_labels)
@@ -91,26 +92,27 @@ class LiveSums:
             return receipt
 
     def _read_covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Read keys and labels of those rows that the sums cover.
+        """Read keys and labels of the rows that the sums cover.
 
-        Returns None without sums, or if they are not those of the present memory.
+        Returns None if there are no sums, or if they do not match the current memory.
         """
         if self._sums is None:
             return None
         with self._store.snapshot() as (position, view):
             if position.head != self._head:
                 return None
-            last_covered_row = -1
             if self._covered_count:
                 last_covered_row = np.flatnonzero(view.live)[self._covered_count - 1]
-            covered_rows = rows[rows <= last_covered_row]  # those after it were added since
+            else:
+                last_covered_row = -1
+            covered_rows = rows[rows <= last_covered_row]  # later rows were added since
             return view.keys[covered_rows], view.labels[covered_rows]
 
     @contextmanager
     def update(self) -> Iterator[tuple[Position, Sums]]:
-        """Yield the position of the memory and the sums of its live rows.
+        """Yield the memory's position and the sums of its live rows.
 
-        Do not keep the sums: they change in place.
+        Use the sums only inside the block, because they change in place.
         """
         with self._lock:
             with translate_sum_errors(self._store.folder):
@@ -119,15 +121,16 @@ class LiveSums:
             yield position, self._sums
 
     def _update_sums(self) -> Position:
-        """Bring the sums to the memory's position, and return it.
+        """Bring the sums up to date with the memory, and return its position.
 
-        Subtracts deleted rows and adds new ones. Sums of another memory start again from zero.
+        Subtracts deleted rows and adds new ones. If the chain's head is not the expected one, the
+        sums are recomputed from zero.
         """
         position = self._store.position
         is_covered = position.head == self._head and position.live == self._covered_count
         sums = self._sums
         if sums is not None and is_covered:
-            # No rows were added, so none is read: an answer after a deletion need not lock them.
+            # No rows were added, so none are read, and a prediction after a deletion takes no lock.
             self._sums = None
             self._subtract_deleted(sums)
             self._sums = sums
@@ -140,7 +143,7 @@ class LiveSums:
                     self._covered_count = 0
                     self._head = position.head
                     self._deleted.clear()
-                # Unset until the sums are whole again: a failure leaves no sums, not wrong ones.
+                # Unset until the sums are complete again: a failure leaves no sums, not wrong ones.
                 self._sums = None
                 self._subtract_deleted(sums)
                 added_rows = np.flatnonzero(view.live)[self._covered_count :]
@@ -151,7 +154,7 @@ class LiveSums:
                 self._sums = sums
                 self._covered_count += len(added_rows)
                 return position
-            # Rows were added or deleted while they were read. Discard these sums: start from zero.
+            # Rows were added or deleted while they were read. Discard the sums and start from zero.
 
     def _subtract_deleted(self, sums: Sums) -> None:
         """Subtract the rows that were deleted since the last time."""
@@ -165,10 +168,7 @@ class LiveSums:
 
 @contextmanager
 def translate_sum_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of sums, or of torch in a covariance, into UnreadableModelError.
-
-    Rows that make no sense cause them.
-    """
+    """Turn numerical errors of sums or torch, due to invalid rows, into UnreadableModelError."""
     try:
         yield
     except (ValueError, IndexError, RuntimeError) as error:
@@ -177,7 +177,7 @@ def translate_sum_errors(folder: Path) -> Iterator[None]:
 
 
 class SolvedHead(NamedTuple):
-    """Weights that follow from the rows at a position. classes: their numbers."""
+    """Weights computed from the rows at a position. classes: their class indices."""
 
     position: Position
     head: "nn.Module"
@@ -205,10 +205,10 @@ class FittedModel:
         self._present_head: SolvedHead | None = None
 
     def require_room(self, added_count: int) -> None:
-        """Raise ValueError if the memory would hold more rows than the family can be fitted to."""
+        """Raise ValueError if the memory would have more rows than the family can be fitted to."""
         if self.sums is None:
             return
-        max_rows = MAX_ROWS  # of exact sums
+        max_rows = MAX_ROWS  # the limit of exact sums
         if self.family.max_rows:
             max_rows = min(max_rows, self.family.max_rows)
         live_count = int(np.count_nonzero(self.store.view.live))
@@ -218,10 +218,10 @@ class FittedModel:
             )
 
     def digests(self, *, recompute: bool = False) -> dict[str, str]:
-        """Return the SHA-256 of `sums` and `weights` that answer now, or of the `rows` that vote.
+        """Return the SHA-256 of the current `sums` and `weights`, or of the `rows` that vote.
 
         The result also has the `head` of the chain and the number of `live` rows. recompute:
-        compute everything from the remaining rows, and nothing from earlier sums.
+        compute everything from the remaining rows, without using earlier sums.
         """
         if recompute:
             return FittedModel(self.manifest, self.store).digests()
@@ -237,7 +237,7 @@ class FittedModel:
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
     def _digest_rows(self) -> tuple[Position, dict[str, str]]:
-        """Digest the rows that vote, by ascending id. Returns the position of the memory, too."""
+        """Digest the rows that vote, by ascending id. Also returns the memory's position."""
         while True:
             with self.store.snapshot() as (position, view):
                 rows = np.flatnonzero(view.live)
@@ -248,9 +248,9 @@ class FittedModel:
 
     @contextmanager
     def _solve_current_head(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
-        """Yield the position of the memory, its sums, and the weights that follow from them.
+        """Yield the memory's position, its sums, and the weights computed from them.
 
-        The weights are solved once for each position. Do not keep the sums.
+        The weights are computed once per position. Use the sums only inside the block.
         """
         assert self.sums is not None
         while True:
@@ -280,7 +280,7 @@ class FittedModel:
                     labels = view.labels[rows]
                 if self.store.position != position:
                     return None
-                # A label becomes the place of its class among `classes`.
+                # Map each label to its index in `classes`.
                 place_of_class = np.full(len(sums.counts), NO_NEIGHBOR)
                 place_of_class[classes] = np.arange(len(classes))
                 fitted_rows = FittedRows(ids, keys, place_of_class[labels])
@@ -288,7 +288,7 @@ class FittedModel:
             return SolvedHead(position, head, classes)
 
     def solve_head(self) -> "nn.Module | None":
-        """Solve for the weights of the live rows. Returns None for a family without weights.
+        """Compute the weights from the live rows. Returns None for a family without weights.
 
         Raises UnreadableModelError if the memory is damaged.
         """
@@ -298,10 +298,10 @@ class FittedModel:
             return head
 
     def solve_present_head(self) -> SolvedHead:
-        """Solve for the weights of the classes that have rows, sorted by class name.
+        """Compute the weights of the classes that have rows, sorted by class name.
 
-        They equal those of a fit to the rows, bit for bit: the last bits of the weights depend on
-        the order of classes.
+        They equal those of a fit to the rows, bit for bit. The order matters, because the last bits
+        of the weights depend on it.
         """
         assert self.sums is not None
         while True:
@@ -327,15 +327,15 @@ class FittedModel:
 
         Raises UnreadableModelError if a class has no name.
         """
-        # Any, since mypy cannot know that the names of one model, which may be text or numbers,
-        # can be compared with each other.
+        # Any, because mypy cannot know that the names, which are all text or all numbers, can be
+        # compared.
         names: list[Any] = self.manifest.classes
         if any(names[label] is None for label in classes):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
         sorted_classes = sorted(classes.tolist(), key=lambda label: names[label])
         return np.array(sorted_classes, dtype=np.int64)
 
-    def logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
+    def compute_logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
         """Compute logits (N, C) of keys (N, d). Raises UnreadableModelError for a damaged memory."""
         return self._compute_logits(
             keys, self.solve_head(), retrieved_rows, len(self.manifest.classes)
@@ -344,7 +344,7 @@ class FittedModel:
     def compute_present_logits(
         self, keys: np.ndarray, retrieve: "Callable[[np.ndarray], RetrievedRows]"
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute logits (N, C) of keys (N, d) for the classes with rows alone.
+        """Compute logits (N, C) of keys (N, d) for the classes that have rows.
 
         They equal those of a fit to the rows, bit for bit. retrieve: finds the neighbors of keys,
         if the family needs any. Returns the class indices, in the order of `find_present_classes`,
@@ -365,7 +365,7 @@ class FittedModel:
             retrieved_rows = retrieve(keys)
             if self.store.position == position:  # otherwise, rows of new classes may have come
                 break
-        # The token of a row is its class: here, the place of the class among those with rows.
+        # A row's token is its class: here, the index among the classes that have rows.
         place_of_class = np.full(len(self.manifest.classes), NO_NEIGHBOR)
         place_of_class[classes] = np.arange(len(classes))
         tokens = place_of_class[retrieved_rows.labels].astype(np.float32)[..., None]
@@ -379,10 +379,10 @@ class FittedModel:
         retrieved_rows: "RetrievedRows",
         classes: int,
     ) -> np.ndarray:
-        """Compute logits (N, classes) by a head, or by neighbors whose tokens are their classes."""
+        """Compute logits (N, classes), with a head or from neighbors whose tokens are classes."""
         from munkey.data.image_set import ImageSet
 
-        # These families read keys alone, so pictures and labels are blank.
+        # These families read only keys, so pictures and labels are blank.
         places = np.arange(len(keys))
         blank_images = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         blank_labels = np.zeros(len(keys), dtype=np.int64)
@@ -395,19 +395,19 @@ class FittedModel:
         retrieval = Retrieval(retrieved_rows.neighbors, keys=keys)
         return self.family.predict_logits(system, samples, unread_data, "cpu", retrieval)
 
-    def weights(self, neighbors: "Neighbors") -> np.ndarray:
-        """Return how much each neighbor counts (N, K). The weights of a picture sum to 1."""
+    def weigh_neighbors(self, neighbors: "Neighbors") -> np.ndarray:
+        """Return the weight of each neighbor (N, K) in the vote. They sum to 1 for each picture."""
         import torch
 
         present = torch.from_numpy(neighbors.ids != NO_NEIGHBOR)
         cosines = torch.from_numpy(neighbors.cosines)
         weights = self.family.weigh_votes(self.section, present, cosines)
         total = weights.sum(dim=1, keepdim=True)
-        return (weights / total.clamp(min=1e-12)).numpy()  # 0 / 0: a query without any neighbor
+        return (weights / total.clamp(min=1e-12)).numpy()  # avoids 0 / 0 without neighbors
 
 
 def _hash_arrays(arrays: list[np.ndarray]) -> str:
-    """Return the SHA-256 of the concatenated numbers of all arrays."""
+    """Return the SHA-256 of the concatenated bytes of all arrays."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(np.ascontiguousarray(array).tobytes())

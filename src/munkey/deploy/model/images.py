@@ -1,4 +1,4 @@
-"""Pictures of any kind, as the pixels that the pipeline would have stored for them."""
+"""Read pictures of any kind to the pixels that the pipeline would have stored."""
 
 import hashlib
 import os
@@ -19,13 +19,13 @@ from munkey.data.decoding.picture_files import (
     RefusedPictureError,
     Size,
     TooManyPixelsError,
-    dim_warning,
+    format_dim_warning,
     require_plausible_size,
     resize,
     to_upright_rgb,
 )
 from munkey.data.intake.csv_tables import read_vectors
-from munkey.data.pictures import BESIDE, is_picture_name, open_regular_file
+from munkey.data.pictures import IGNORED_FOLDERS, is_picture_name, open_regular_file
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import locate_file
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 PictureLike: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 Images: TypeAlias = "PictureLike | Iterable[PictureLike]"
 
-LIMITS = PictureLimits(pixels=50_000_000)  # of a picture from outside
+LIMITS = PictureLimits(pixels=50_000_000)  # for a picture from outside
 
 
 class DecodedPictures(NamedTuple):
     """Decoded pictures.
 
-    images: (N, H, W, 3) uint8. files: where each came from, if known. places: theirs (N,)
-    among all pictures, some of which may have been skipped.
+    images: (N, H, W, 3) uint8. files: the file of each picture, if known. places: (N,), the index
+    of each among all pictures, some of which may have been skipped.
     """
 
     images: np.ndarray
@@ -64,22 +64,23 @@ def read_pixels(
         A file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or
         (H, W, 3) uint8, or an iterable of these, which are decoded one after the other.
     picture_size : PictureSize
-        Their size in the data set, and the white of 16-bit gray.
+        Their size in the data set, and the brightest value of 16-bit gray.
     on_bad : {"raise", "skip"}
         What to do with pictures that cannot be read: refuse, or skip them with a warning that
         names all of them.
     many : bool
-        Whether they make up a data set. If its 16-bit gray uses fewer bits, a warning says so.
+        Whether the pictures are a whole data set. If its 16-bit gray uses fewer bits, warn.
 
     Returns
     -------
     DecodedPictures
-        The pictures, and where they came from.
+        The pictures and their files.
 
     Raises
     ------
     PictureError
-        With all pictures that cannot be read, unless they are skipped; or if there are none left.
+        If pictures cannot be read and are not skipped (the message lists all of them), or if no
+        picture is left.
     """
     pictures: list[np.ndarray] = []
     files: list[str | None] = []
@@ -106,14 +107,14 @@ def read_pixels(
     if faults:
         warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_format_faults(faults)}")
     if many and picture_size.white is None:
-        warning = dim_warning(brightest, "white")
+        warning = format_dim_warning(brightest, "white")
         if warning:
             warn_user(warning)
     return DecodedPictures(np.stack(pictures), tuple(files), np.array(places))
 
 
 def _format_faults(faults: Sequence[str]) -> str:
-    """Join the faults of pictures, one a line. A single fault stands alone."""
+    """Format the faults of pictures as a list; a single fault is returned unchanged."""
     if len(faults) == 1:
         return faults[0]
     lines = [f"{len(faults):,} pictures cannot be used:"]
@@ -124,10 +125,11 @@ def _format_faults(faults: Sequence[str]) -> str:
 def read_embeddings(
     rows: "Images", width: int, features: Sequence[str] | None = None, bound: float | None = None
 ) -> tuple[np.ndarray, tuple[str | None, ...]]:
-    """Read rows (N, width) float32 at unit norm from arrays, or files of them.
+    """Read rows (N, width) float32 from arrays or files, and scale them.
 
-    features: names of the columns, for a CSV file with a header. bound: for a model whose rows keep
-    their length, which divides them. Also returns the file of each row. Raises PictureError.
+    They are scaled to unit norm or, for a model whose rows keep their length, divided by `bound`.
+    features: column names, for a CSV file with a header. Also returns the file of each row. Raises
+    PictureError.
     """
     parts: list[np.ndarray] = []
     files: list[str | None] = []
@@ -163,10 +165,10 @@ def read_embeddings(
 
 
 def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
-    """Digest pictures (H, W, 3) uint8 of one size to (N, 16) uint8, equal if all pixels are.
+    """Digest pictures (H, W, 3) uint8 of one size to (N, 16) uint8. Equal pixels, equal digests.
 
-    key: the name of the memory, at most 64 bytes. Nobody can tell a picture from its digest without
-    it.
+    key: the memory's name, at most 64 bytes. Without it, nobody can check a digest against a
+    picture.
     """
     digests = b"".join(
         hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images
@@ -175,7 +177,7 @@ def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
 
 
 def iterate_pictures(images: "Images") -> "Iterator[PictureLike]":
-    """Yield pictures one by one, from folders and arrays too."""
+    """Yield pictures one by one, also from folders and arrays."""
     if isinstance(images, str | os.PathLike):
         path = Path(images)
         if path.is_dir():
@@ -199,10 +201,10 @@ def _list_pictures(folder: Path) -> list[Path]:
     visible = []
     for file in files:
         parts = file.relative_to(folder).parts
-        if not any(part[0] == "." or part in BESIDE for part in parts):
+        if not any(part[0] == "." or part in IGNORED_FOLDERS for part in parts):
             visible.append(file)
     if not visible:
-        raise PictureError(f"{folder}: holds no picture ({', '.join(FORMATS)})")
+        raise PictureError(f"{folder}: contains no picture ({', '.join(FORMATS)})")
     return visible
 
 
@@ -247,9 +249,9 @@ def read_pictures(
     size: Size | None = None,
     limits: PictureLimits = LIMITS,
 ) -> list[np.ndarray]:
-    """Read pictures from open files or their contents, in the decoder's process.
+    """Read pictures from open files or bytes, in the decoder process.
 
-    Raises PictureError, which begins with a name.
+    names: one per picture. Raises PictureError that begins with the name.
     """
     return [picture.pixels for picture in _decode(pictures, names, size, limits)]
 
@@ -260,17 +262,17 @@ def _decode(
     size: Size | None,
     limits: PictureLimits,
 ) -> list[DecodedPicture]:
-    """Decode pictures in the decoder's process. names: one for each, for the message."""
+    """Decode pictures in the decoder process. names: one per picture, for error messages."""
     try:
         return decode_pictures(pictures, limits, size)
-    except TooManyPixelsError:  # a refused picture, too; callers tell it apart
+    except TooManyPixelsError:  # a RefusedPictureError, but callers handle it separately
         raise
     except RefusedPictureError as error:
         raise PictureError(f"{names[error.number]}: {error}") from error
 
 
 def _decode_pillow(picture: "Image", white: int | None) -> np.ndarray:
-    """Decode a picture that the caller has opened with Pillow, in this process."""
+    """Decode a picture that the caller opened with Pillow, in this process."""
     try:
         require_plausible_size(picture, LIMITS.pixels)
         return to_upright_rgb(picture, white)

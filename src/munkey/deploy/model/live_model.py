@@ -1,4 +1,4 @@
-"""An open model as it is now: its manifest, its memory, and the parts that answer."""
+"""An open model: its manifest, its memory, and the parts that compute predictions."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -34,10 +34,10 @@ Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 class LiveModel:
-    """The manifest and the memory of an open model, and the parts that answer, loaded when needed.
+    """The manifest and the memory of an open model, and its network or head, loaded when needed.
 
-    Weights and encoder are loaded with the first picture, so forgetting needs no torch.
-    Another process may add classes or remove them: `follow` reads a changed manifest again.
+    Weights and encoder are loaded with the first picture, so forgetting does not import torch.
+    Another process may add or remove classes; `follow` reads a changed manifest again.
     """
 
     def __init__(self, directory: Path, device: str, writer: bool, wait: float) -> None:
@@ -65,15 +65,15 @@ class LiveModel:
             self._stamp = stamp
         return self.manifest
 
-    def answer_with_manifest(self, answer: Callable[[], T]) -> tuple[Manifest, T]:
-        """Return an answer and the manifest that held while it was computed.
+    def compute_with_manifest(self, compute: Callable[[], T]) -> tuple[Manifest, T]:
+        """Compute a result, and return it with the manifest that it is valid for.
 
-        The answer is recomputed if the classes changed during its computation.
+        The result is computed again if the manifest changed meanwhile.
         """
         while True:
             manifest = self.follow()
             try:
-                result = answer()
+                result = compute()
             except UnreadableModelError:
                 if self.follow() is manifest:
                     raise
@@ -87,7 +87,7 @@ class LiveModel:
             manifest.write(self.directory)
             self.follow()
 
-    # The parts that answer
+    # Lazily loaded parts
 
     @cached_property
     def fitted_model(self) -> "FittedModel | None":
@@ -119,14 +119,14 @@ class LiveModel:
 
     @cached_property
     def encoder(self) -> "KeyEncoder":
-        """The encoder that makes keys of pictures."""
+        """The encoder that computes keys of pictures."""
         from munkey.deploy.model.model import KeyEncoder, choose_device
 
         return KeyEncoder(self.directory, self.manifest, choose_device(self._device))
 
     @property
     def loaded_sums(self) -> "FittedModel | None":
-        """The fitted model or head, if an answer has needed it so far."""
+        """The fitted model or head, if it is loaded."""
         return vars(self).get("fitted_model") or vars(self).get("head")
 
     @property
@@ -140,7 +140,8 @@ class LiveModel:
     ) -> tuple[DecodedPictures, np.ndarray | None]:
         """Read pictures at their stored size.
 
-        A model of embeddings reads rows instead: one blank pixel each, and the rows as keys (N, d).
+        A model that takes embeddings reads rows instead, and returns a blank pixel for each, and
+        the rows as keys (N, d).
         """
         if self.manifest.stored is not None:
             return read_pixels(images, self.manifest.stored, on_bad), None
@@ -160,7 +161,7 @@ class LiveModel:
             return digest_keys(self.fitted_model.family.prepare_keys(rows))
         return digest_contents(pictures.images, bytes.fromhex(self.manifest.memory.store))
 
-    # Answering
+    # Predicting
 
     def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
         """Implement `Predictor.predict`."""
@@ -170,24 +171,25 @@ class LiveModel:
         pictures, keys = self.read_inputs(images, on_bad)
         if keys is None:
             keys = self.encoder.compute_keys(pictures.images)
-        manifest, (logits, evidence) = self.answer_with_manifest(
+        manifest, (logits, evidence) = self.compute_with_manifest(
             lambda: self._compute_logits(pictures.images, keys)
         )
         if not np.isfinite(logits).all():
-            why = "its answers are not finite: `verify` says whether the memory is damaged"
+            why = "its logits are not finite; `verify` checks whether the memory is damaged"
             raise UnreadableModelError(self.directory, why)
         names = tuple(manifest.names)
-        allowed_logits = logits
         if only_held_classes:
             _, present_labels = self.samples.read_ids_and_labels()
             has_samples = np.isin(range(len(names)), present_labels)
             if not has_samples.any():  # the last ones were deleted concurrently
                 raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
+        else:
+            allowed_logits = logits
         labels = allowed_logits.argmax(axis=1)
-        answered_pictures = None
+        shown_pictures = None
         if manifest.stored is not None:
-            answered_pictures = pictures.images
+            shown_pictures = pictures.images
         return Prediction(
             logits=logits,
             probabilities=softmax(allowed_logits),
@@ -195,7 +197,7 @@ class LiveModel:
             classes=tuple(names[label] for label in labels),
             neighbors=evidence,
             names=names,
-            pictures=answered_pictures,
+            pictures=shown_pictures,
             files=pictures.files,
             basis=describe_basis(manifest, int(np.count_nonzero(self.store.view.live))),
         )
@@ -216,35 +218,37 @@ class LiveModel:
             finder = Finder(self.store, self.samples.sources.locate, self.samples.classes)
             return finder.find(keys, contents, count, above)
 
-        _, samples = self.answer_with_manifest(find_samples)
+        _, samples = self.compute_with_manifest(find_samples)
         return NearSamples(tuple(samples), pictures.files, query_pictures)
 
     def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
-        """Compute logits (N, C) of pictures. Returns the neighbors that they rest on, too."""
+        """Compute logits (N, C) of pictures. Also returns the neighbors used for them."""
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
-            retrieved_rows = make_empty_rows(len(keys))
             if self.fitted_model.k:
                 retrieved_rows = self.retrieve(keys)
-            logits = self.fitted_model.logits(keys, retrieved_rows)
+            else:
+                retrieved_rows = make_empty_rows(len(keys))
+            logits = self.fitted_model.compute_logits(keys, retrieved_rows)
             return logits, self._collect_evidence(retrieved_rows)
         retrieved_rows = self.retrieve(keys)
         memory = retrieved_rows.to_memory(self.network.device)
-        logits = self.network.logits(images, memory, retrieved_rows.neighbors)
+        logits = self.network.compute_logits(images, memory, retrieved_rows.neighbors)
         if self.head:
-            logits = logits + self.head.logits(keys, make_empty_rows(len(keys)))
+            logits = logits + self.head.compute_logits(keys, make_empty_rows(len(keys)))
         return logits, self._collect_evidence(retrieved_rows)
 
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
-        """Find the nearest rows to keys (N, d), as the settings of inference ask for them."""
+        """Find the rows nearest to keys (N, d), with the inference settings."""
         from munkey.deploy.model.retrieval import Retriever
 
         settings = self.manifest.inference
         if settings is None:
-            k = 1
             if self.fitted_model:
                 k = self.fitted_model.k
+            else:
+                k = 1
             settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
         # Rows that were added after training have no token of their own, and borrow one.
         first_borrower: int | None = self.manifest.memory.first_new_id
@@ -253,12 +257,12 @@ class LiveModel:
         return Retriever(self.store, settings, first_borrower).retrieve(keys)
 
     def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
-        """Collect the neighbors behind the answers, with their weights and source files."""
+        """Collect the neighbors that predictions are based on, with weights and source files."""
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
-            why = "its memory holds labels that are not among its classes"
+            why = "its memory has labels that are not among its classes"
             raise UnreadableModelError(self.directory, why)
-        answering_model = self.fitted_model or self.network
+        classifier = self.fitted_model or self.network
         locate = self.samples.sources.locate
         files = []
         for files_of_query in retrieved_rows.files:
@@ -266,20 +270,20 @@ class LiveModel:
         return Evidence(
             ids=neighbors.ids,
             cosines=neighbors.cosines,
-            weights=answering_model.weights(neighbors),
+            weights=classifier.weigh_neighbors(neighbors),
             labels=retrieved_rows.labels,
             files=tuple(files),
         )
 
 
 def read_manifest_stamp(directory: Path) -> Stamp:
-    """Read inode, time and size of the manifest, which change when it is written.
+    """Read the manifest's inode, time and size, which change when it is written.
 
     Returns None without a manifest.
     """
     try:
         status = (directory / manifests.NAME).lstat()
-    except OSError:  # `read_manifest` says what is wrong
+    except OSError:  # `read_manifest` raises an error that names the fault
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size
 
@@ -297,11 +301,12 @@ def open_memory(directory: Path, manifest: Manifest, writer: bool, wait: float) 
     if state.store.hex() != manifest.memory.store:
         store.close()
         raise UnreadableModelError(folder, "is the memory of another model")
-    key_width = state.key_width  # any, for a model of embeddings
     if manifest.encoder:
         key_width = len(manifest.encoder.probe)
+    else:
+        key_width = state.key_width  # any, for a model of embeddings
     if (state.key_width, state.token_width) != (key_width, manifest.token_dim):
         store.close()
-        why = "holds keys or tokens of a size that does not fit its model"
+        why = "has keys or tokens of another width than its manifest states"
         raise UnreadableModelError(folder, why)
     return store

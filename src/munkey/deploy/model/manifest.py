@@ -1,4 +1,4 @@
-"""`manifest.json`, the self-description of a model's directory. It names no path inside of it."""
+"""`manifest.json`, which describes an exported model. It contains no path within the directory."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-MODEL_FORMAT = 6  # the version of the format of the directory
+MODEL_FORMAT = 6  # version of the directory's format
 NAME = "manifest.json"
 MEMORY = "memory"
 WEIGHTS: Final = "weights.safetensors"
@@ -43,8 +43,8 @@ StaticFile: TypeAlias = Literal["weights.safetensors", "README.md"]
 ExportedFamily: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "krr"]
 # Families whose systems can be exported.
 EXPORTED_FAMILIES: tuple[str, ...] = get_args(ExportedFamily)
-MAX_BYTES = 64 * 2**20  # bytes of a manifest
-MAX_SIZE = 4096  # largest batch_size, k and side of a picture that a manifest may ask for
+MAX_BYTES = 64 * 2**20  # largest size of a manifest
+MAX_SIZE = 4096  # largest batch_size, k and picture side that a manifest may set
 MAX_PATCHES_PER_SIDE = 256
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -63,9 +63,9 @@ def compute_digest(model: BaseModel) -> str:
 
 
 class PictureSize(Section):
-    """The size of the data set's pictures. Others are resized to it, without cropping.
+    """The size of the data set's pictures. Other pictures are resized to it, without cropping.
 
-    white: the brightest value of its 16-bit gray; None means 65535.
+    white: the brightest value of 16-bit gray in the data set; None means 65535.
     """
 
     height: Pixels
@@ -74,7 +74,7 @@ class PictureSize(Section):
 
     @model_serializer(mode="wrap")
     def _omit_default_white(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out a white of None, so that the digest of an older manifest stays the same."""
+        """Omit `white` if it is None, so that the digest of an older manifest stays the same."""
         fields: dict[str, Any] = serialize(self)
         if fields.get("white") is None:
             fields.pop("white", None)
@@ -84,8 +84,8 @@ class PictureSize(Section):
 class EncoderReference(Section):
     """The frozen encoder.
 
-    weights: a text that identifies its weights, from its registry. probe: the key of a fixed
-    picture (`munkey.deploy.model.model.PROBE`), which reveals another encoder on any machine.
+    weights: a text from its registry that identifies its weights. probe: the key of a fixed picture
+    (`munkey.deploy.model.model.PROBE`), which reveals another encoder on any machine.
     """
 
     settings: EncoderSettings
@@ -96,7 +96,7 @@ class EncoderReference(Section):
 class MemoryReference(Section):
     """The memory.
 
-    store: its name, hexadecimal. rows: how many it held at first. first_new_id: the first id for
+    store: its name, hexadecimal. rows: its initial number of rows. first_new_id: the first id for
     new rows.
     """
 
@@ -106,7 +106,7 @@ class MemoryReference(Section):
 
 
 class ModelOrigin(Section):
-    """Where a model comes from: its place in the results; commit, device, versions of its record."""
+    """The origin of a model: its place in the results, and commit, device and versions."""
 
     configuration: Text
     dataset: Text
@@ -119,10 +119,10 @@ class ModelOrigin(Section):
 
 
 class EstimatorReference(Section):
-    """What an estimator stores in addition.
+    """Additional entries of an estimator.
 
-    dtype: of the classes. features: names of the columns. params: of the estimator, without the
-    settings of the family.
+    dtype: NumPy dtype of the classes. features: column names. params: the estimator's parameters,
+    without the family's settings.
     """
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
@@ -131,7 +131,7 @@ class EstimatorReference(Section):
 
     @property
     def bound(self) -> float | None:
-        """The number that divides rows which keep their length; None for rows at unit norm."""
+        """The divisor of rows that keep their length; None for rows at unit norm."""
         bound = self.params.get("bound")
         if isinstance(bound, int | float) and bound > 0:
             return float(bound)
@@ -139,26 +139,28 @@ class EstimatorReference(Section):
 
 
 class Manifest(Section):
-    """Everything needed to answer as the run did, besides weights and memory.
+    """Everything that predictions need besides weights and memory.
 
     Attributes
     ----------
     family : str
         The family of the model.
     classes : list
-        By the number in a row's label. None for an estimator's class without remaining rows.
-    stored, encoder : PictureSize and EncoderReference, or None
-        Of pictures; None if the rows are embeddings.
+        Class names, indexed by label. None for an estimator's class without remaining rows.
+    stored : PictureSize or None
+        Size of the pictures; None if the rows are embeddings.
+    encoder : EncoderReference or None
+        The encoder of the pictures; None if the rows are embeddings.
     data, model, architecture, inference
-        Settings of MUNKEY, or None.
+        Settings of MUNKEY; None for other families.
     token_dim : int
-        Numbers in a token.
+        Width of a token.
     head : dict or None
-        Settings of MUNKEY's head, if it has one, and its family, if that is not LDA.
+        Settings of MUNKEY's head, if it has one, with its family unless that is LDA.
     settings : dict or None
-        Of a fitted family: its section of params.yaml.
+        Settings of a fitted family: its section of params.yaml.
     memory : MemoryReference
-        Which memory belongs to the model.
+        The memory that belongs to the model.
     source : str or None
         The folder of the source files.
     files : dict
@@ -191,21 +193,20 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _require_settings_of_its_family(self) -> Self:
-        """Require the settings of a network for MUNKEY, and those of a fitted family for others."""
+        """Require network settings for MUNKEY, and a section of settings for a fitted family."""
         if self.family == "munkey":
-            network = (self.model, self.architecture, self.inference, self.encoder, self.data)
-            fits_family = None not in network and self.settings is None
+            required = (self.model, self.architecture, self.inference, self.encoder, self.data)
+            is_consistent = None not in required and self.settings is None
         else:
-            fits_family = self.settings is not None and not self.head
-        if not fits_family:
-            raise ValueError("its settings are not those of its family")
-        if self.head and self.head.get("family", "lda") not in ("lda", "krr"):
+            is_consistent = self.settings is not None and not self.head
+        has_known_head = not self.head or self.head.get("family", "lda") in ("lda", "krr")
+        if not is_consistent or not has_known_head:
             raise ValueError("its settings are not those of its family")
         return self
 
     @model_validator(mode="after")
     def _require_entries_in_pairs(self) -> Self:
-        """Refuse an encoder without a size of pictures, a network without inference, or the reverse."""
+        """Require encoder and picture size together, and network and `inference` together."""
         message = "it has no encoder, no picture size, or no inference settings"
         if (self.encoder is None) != (self.stored is None):
             raise ValueError(message)
@@ -215,7 +216,7 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _require_bounded_sizes(self) -> Self:
-        """Refuse sizes that would only keep a machine busy, since anyone may write a manifest."""
+        """Refuse sizes that would overload a machine, because anyone can write a manifest."""
         message = "batch_size, k or a number of pixels is too large"
         if self.inference and self.inference.k > MAX_SIZE:
             raise ValueError(message)
@@ -231,7 +232,7 @@ class Manifest(Section):
 
     @property
     def static_files(self) -> tuple[StaticFile, ...]:
-        """Its static files. A fitted family has no weights, and a model of embeddings no card."""
+        """Names of static files. A fitted family has no weights, a model of embeddings no card."""
         if self.settings is None:
             return (WEIGHTS, CARD)
         if self.provenance:
@@ -240,7 +241,7 @@ class Manifest(Section):
 
     @property
     def names(self) -> list[str]:
-        """The classes as texts."""
+        """The class names as strings."""
         names = []
         for name in self.classes:
             names.append("" if name is None else str(name))
@@ -248,7 +249,7 @@ class Manifest(Section):
 
     @property
     def network(self) -> "MunkeyArchitecture":
-        """The architecture of the weights, without the head, which follows from the memory."""
+        """The network's architecture, without the head, which is computed from the memory."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         assert self.model and self.architecture and self.data
@@ -268,9 +269,9 @@ class Manifest(Section):
 
 
 def read_plain_file(path: Path, largest: int | None = None) -> bytes:
-    """Read a plain file that is not a link. Raises UnreadableModelError.
+    """Read a plain file. Raises UnreadableModelError if it is a link, a folder or unreadable.
 
-    largest: how many bytes it may have.
+    largest: maximum size in bytes.
     """
     # O_NOFOLLOW refuses a link, and without O_NONBLOCK, a pipe would block.
     try:
@@ -283,7 +284,7 @@ def read_plain_file(path: Path, largest: int | None = None) -> bytes:
             raise UnreadableModelError(path, "is not a plain file")
         if largest is not None and status.st_size > largest:
             raise UnreadableModelError(
-                path, f"has {status.st_size:,} bytes, more than a model's can have"
+                path, f"has {status.st_size:,} bytes, more than the allowed {largest:,}"
             )
         return file.read()
 
@@ -291,8 +292,8 @@ def read_plain_file(path: Path, largest: int | None = None) -> bytes:
 def read_manifest(directory: Path, family: str | None = None) -> Manifest:
     """Read the manifest of a directory.
 
-    family: the family that it must have. Raises UnreadableModelError if there is none, or it was
-    changed after it was written.
+    family: the family that it must have. Raises UnreadableModelError if the manifest is missing,
+    invalid or of another version or family, or was changed after it was written.
     """
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
@@ -323,10 +324,8 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
 
 
 def read_static_file(directory: Path, manifest: Manifest, name: StaticFile) -> bytes:
-    """Read a static file, as it was exported. Raises UnreadableModelError if it was changed."""
+    """Read a static file. Raises UnreadableModelError if it was changed since the export."""
     content = read_plain_file(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
-        raise UnreadableModelError(
-            directory / name, f"is not the file whose SHA-256 stands in {NAME}"
-        )
+        raise UnreadableModelError(directory / name, f"does not have the SHA-256 in {NAME}")
     return content

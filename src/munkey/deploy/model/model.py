@@ -1,4 +1,4 @@
-"""The frozen parts of a model: weights and encoder. Loading runs no code from the directory."""
+"""The frozen parts of a model: network and encoder. Loading runs no code from the directory."""
 
 import os
 from functools import cache
@@ -22,7 +22,7 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.networks.munkey import NETWORKS
 from munkey.settings import EncoderSettings
 
-# The least cosine of two keys of one picture, on any machine and in half precision.
+# The least cosine of two keys of the same picture, on any machine and in half precision.
 MIN_PROBE_COSINE = 0.999
 
 # A fixed picture, whose key identifies an encoder.
@@ -49,11 +49,11 @@ def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
-    """Load an encoder. Raises MissingEncoderError if that fails for any reason, in a plug-in too."""
+    """Load an encoder. Any failure, even in a plug-in, raises MissingEncoderError."""
     find_encoders(settings)
     try:
         return build(settings, device)
-    except OSError:  # such as MissingEncoderError, which says what to do
+    except OSError:  # such as MissingEncoderError, whose message is clear already
         raise
     except Exception as error:
         why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
@@ -64,26 +64,26 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
 
 @cache
 def get_first_process() -> int:
-    """Return the id of the process that called this first, to load an encoder.
+    """Return the id of the process that first loaded an encoder.
 
-    Its forked children inherit the cached id. In them, torch would wait for threads that they lack.
+    Forked children inherit the cached id. In them, torch would wait for threads that do not exist.
     """
     return os.getpid()
 
 
 class KeyEncoder:
-    """The encoder behind the keys of a memory.
+    """The encoder that computed a memory's keys.
 
-    Raises UnreadableModelError if the probe's key differs; MissingEncoderError if the encoder is
-    not installed or cannot be loaded; ClosedMemoryError in a process that was forked from one that
-    had loaded an encoder.
+    Raises UnreadableModelError if the probe's key differs, MissingEncoderError if the encoder is
+    not installed or cannot be loaded, and ClosedMemoryError in a process that was forked after an
+    encoder was loaded.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         if get_first_process() != os.getpid():
             raise ClosedMemoryError(
-                f"{directory}: forked after a prediction, so torch would hang; start it by `spawn`,"
-                " or fork it before"
+                f"{directory}: forked after a prediction, so torch would hang; start the process with"
+                " `spawn`, or fork it before the first prediction"
             )
         reference = manifest.encoder
         assert reference
@@ -97,7 +97,9 @@ class KeyEncoder:
             cosine_times_norm = probe @ expected  # the probe's key has norm 1
             is_same_encoder = cosine_times_norm > MIN_PROBE_COSINE * np.linalg.norm(expected)
         if not is_same_encoder:
-            why = f"not made with the encoder {reference.settings.encoder} that is installed here"
+            why = (
+                f"not created with the encoder {reference.settings.encoder} that is installed here"
+            )
             raise UnreadableModelError(directory, why)
 
     def compute_keys(self, images: np.ndarray) -> np.ndarray:
@@ -109,13 +111,13 @@ class KeyEncoder:
 
 
 def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
-    """Compute the key of the probe, for a manifest."""
+    """Compute the probe's key, for a manifest."""
     key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
     return [float(number) for number in key]
 
 
 class LoadedNetwork:
-    """The network of a model. It answers from a picture, its neighbors and their tokens."""
+    """MUNKEY's network, which classifies pictures with their neighbors' tokens."""
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         self.manifest = manifest
@@ -125,13 +127,14 @@ class LoadedNetwork:
         with translate_read_errors(path):
             weights = load_tensors(content)
             assert manifest.model and manifest.architecture
-            # Names of weights are `blocks.NUMBER.…`.
+            # The weights of block i have names that start with `blocks.i.`.
             blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
             if len(blocks) != manifest.model.depth:
                 raise UnreadableModelError(
-                    path, "has a different number of blocks than its manifest says"
+                    path, f"has {len(blocks)} blocks, but its manifest has {manifest.model.depth}"
                 )
-            with torch.device("meta"):  # without memory: `assign` puts the loaded weights in place
+            # On "meta", nothing is allocated: `assign=True` inserts the loaded weights.
+            with torch.device("meta"):
                 model = NETWORKS[manifest.architecture](manifest.network)
             for name, tensor in weights.items():
                 if tensor.dtype != torch.float32 or not tensor.isfinite().all():
@@ -139,13 +142,13 @@ class LoadedNetwork:
             model.load_state_dict(weights, assign=True)
         self.model = model.eval().to(device)
 
-    def logits(
+    def compute_logits(
         self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors
     ) -> np.ndarray:
-        """Compute logits (N, C) of images (N, H, W, 3) uint8. memory: holds the neighbors."""
+        """Compute logits (N, C) of images (N, H, W, 3) uint8. memory: contains the neighbors."""
         count = len(images)
-        # Repeat the last picture up to a multiple of MIN_BATCH, so that no batch is a small one:
-        # another kernel would compute it, with other last bits.
+        # Pad with the last picture to a multiple of MIN_BATCH: a smaller batch would use another
+        # kernel, whose last bits differ.
         padding = np.repeat(images[-1:], -count % MIN_BATCH, axis=0)
         padded_images = np.concatenate([images, padding])
         places = np.arange(len(padded_images))
@@ -160,8 +163,8 @@ class LoadedNetwork:
         )
         return logits[:count]
 
-    def weights(self, neighbors: Neighbors) -> np.ndarray:
-        """Return how much each neighbor counts (N, K) in the fusion; 0 for a missing neighbor."""
+    def weigh_neighbors(self, neighbors: Neighbors) -> np.ndarray:
+        """Return the weight of each neighbor (N, K) in the fusion; 0 for a missing neighbor."""
         inference = self.manifest.inference
         assert inference
         present = torch.from_numpy(neighbors.ids >= 0)

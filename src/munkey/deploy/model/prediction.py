@@ -1,4 +1,4 @@
-"""Answers of a model, and the samples that they rest on."""
+"""Predictions of a model, and the samples that they are based on."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,14 +13,14 @@ LOOK_UP = "The command munkey find lists the samples nearest to a picture."
 
 @dataclass(frozen=True)
 class Evidence:
-    """The neighbors of N pictures, nearest first. If there are fewer than K, the rest has id -1.
+    """The neighbors of N pictures, nearest first. A missing neighbor has id -1.
 
     Attributes
     ----------
     ids, labels : ndarray of int64, shape (N, K)
         Ids of the neighbors, and their class indices.
     cosines, weights : ndarray of float32, shape (N, K)
-        Cosines of keys, and how much each neighbor counts: the weights of a picture sum to 1.
+        Cosines of keys, and weights of the neighbors, which sum to 1 for each picture.
     files : tuple of tuple of str or None
         Their source files, if known.
     """
@@ -34,7 +34,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ExplanationRow:
-    """One line of an explanation. picture: the place of its answer, from 0. label: its class."""
+    """One row of an explanation. picture: index of the picture, from 0. label: neighbor's class."""
 
     picture: int
     answer: str
@@ -49,26 +49,26 @@ class ExplanationRow:
 
 @dataclass(frozen=True)
 class Prediction:
-    """The answers to N pictures.
+    """Predictions for N pictures.
 
     Attributes
     ----------
     logits, probabilities : ndarray of float32, shape (N, C)
         One column for each class.
     labels : ndarray of int64, shape (N,)
-        The number of the most probable class.
+        Index of the most probable class.
     classes : tuple of str
-        Its name, for each picture.
+        Name of the most probable class.
     neighbors : Evidence
-        The samples that the answers rest on.
+        The samples that the predictions are based on.
     names : tuple of str
         The names of all classes.
     pictures : ndarray of uint8, shape (N, H, W, 3), or None
         The pictures as the encoder saw them; None for rows of numbers.
     files : tuple of str or None
-        Where the pictures came from, if known.
+        The files of the pictures, if known.
     basis : str
-        How the model answers, in a sentence.
+        A sentence that describes how the model predicts.
     """
 
     logits: np.ndarray
@@ -85,7 +85,7 @@ class Prediction:
         return len(self.labels)
 
     def explanation(self) -> Iterator[ExplanationRow]:
-        """Yield a line for each neighbor that the answers rest on."""
+        """Yield a row for each neighbor that the predictions are based on."""
         neighbors = self.neighbors
         for picture, rank in zip(*np.nonzero(neighbors.ids != NO_NEIGHBOR), strict=True):
             label = int(neighbors.labels[picture, rank])
@@ -106,32 +106,34 @@ class Prediction:
 
 
 def describe_basis(manifest: Manifest, samples: int) -> str:
-    """Describe in a sentence or two how a model answers. samples: their number in the memory."""
+    """Describe in a sentence or two how a model predicts. samples: how many are in the memory."""
     all_samples = f"all {samples:,} samples" if samples > 1 else "its only sample"
     listing = "Listed are the nearest samples, with their classes and how much each counts"
     match manifest.family:
         case "lda":
             return (
-                "LDA answers by weights computed from the classes' means and the common scatter of"
+                "LDA predicts with weights computed from the class means and the common scatter of"
                 f" {all_samples} together, so no neighbor decides. {LOOK_UP}"
             )
         case "ncm":
             return (
-                "NCM answers with the class whose mean is nearest. The means are those of"
+                "NCM predicts the class whose mean is nearest. The means are those of"
                 f" {all_samples}, so no neighbor decides. {LOOK_UP}"
             )
         case "ranpac":
             return (
-                "RanPAC answers by weights computed from sums of random features of"
+                "RanPAC predicts with weights computed from sums of random features of"
                 f" {all_samples} together, so no neighbor decides. {LOOK_UP}"
             )
         case "krr":
             return (
-                f"KRR answers by a weighted sum over {all_samples}. Nearer samples weigh more."
+                f"KRR predicts with a weighted sum over {all_samples}. Nearer samples weigh more."
                 f" {LOOK_UP}"
             )
         case "knn":
-            return f"KNN answers by a vote of the samples nearest by cosine. {listing} in the vote."
+            return (
+                f"KNN predicts by a vote of the samples nearest by cosine. {listing} in the vote."
+            )
     head = ""
     if manifest.head is not None:
         from munkey.models.family import read_added_head
@@ -146,6 +148,6 @@ def describe_basis(manifest: Manifest, samples: int) -> str:
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
-    """Return the probabilities of logits (N, C), without overflow."""
+    """Return the softmax of logits (N, C), computed without overflow."""
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     return exponentials / exponentials.sum(axis=1, keepdims=True)

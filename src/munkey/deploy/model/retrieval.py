@@ -1,4 +1,4 @@
-"""The nearest rows of a memory on disk, while others may delete from it."""
+"""Search the nearest rows of a memory on disk, while others may delete from it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,8 +19,8 @@ from munkey.settings import InferenceSettings
 class RetrievedRows:
     """The neighbors of Q queries with their labels (Q, K) and tokens (Q, K, m).
 
-    A missing neighbor has a token of zeros. files: their source files as the memory stores them,
-    (Q, K) str or None.
+    A missing neighbor has a zero token. files: source files as the memory stores them, (Q, K) str
+    or None.
     """
 
     neighbors: Neighbors
@@ -29,7 +29,7 @@ class RetrievedRows:
     files: np.ndarray
 
     def to_memory(self, device: str) -> ExemplarMemory:
-        """Make a memory of the rows that are a neighbor of any query, without keys."""
+        """Make a memory of all neighbors, without keys."""
         present = self.neighbors.ids != NO_NEIGHBOR
         ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
         keys = torch.zeros(len(ids), 0)
@@ -40,7 +40,7 @@ class RetrievedRows:
 
 
 def make_empty_rows(queries: int) -> RetrievedRows:
-    """Make rows without any neighbor (Q, 0), for a family that needs no neighbors."""
+    """Make an empty result (Q, 0), for a family that needs no neighbors."""
     no_ids = np.full((queries, 0), NO_NEIGHBOR)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
     no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)
@@ -49,10 +49,10 @@ def make_empty_rows(queries: int) -> RetrievedRows:
 
 
 class LentTokens(NamedTuple):
-    """Tokens (N, m) for rows that have none of their own.
+    """Tokens (N, m) for rows without their own token.
 
-    has_lender: (N,) bool, whether a trained row lends its token. still_live: whether all rows that
-    were read had not been deleted by then.
+    has_lender: (N,) bool, whether a trained row lends its token. still_live: whether all rows were
+    still live after they were read.
     """
 
     tokens: np.ndarray
@@ -64,10 +64,10 @@ class LentTokens(NamedTuple):
 class Retriever:
     """Looks up neighbors with their tokens.
 
-    Samples that were added after training, with ids from `first_added` on, have no token of their
-    own. The nearest trained samples lend theirs: the average, weighted as inference fuses them,
-    recomputed for each answer, so that it keeps nothing of a sample that is deleted later. With
-    None, all rows have a token.
+    Samples added after training, with ids from `first_added` on, have no token of their own. They
+    use the average of the nearest trained samples' tokens, with the weights of the fusion. It is
+    recomputed for each prediction, so it contains nothing of a sample that is deleted later. If
+    `first_added` is None, all rows have a token.
     """
 
     store: Store
@@ -75,11 +75,11 @@ class Retriever:
     first_added: int | None
 
     def retrieve(self, queries: np.ndarray) -> RetrievedRows:
-        """Find the K nearest rows to each query key (Q, d).
+        """Find the K rows nearest to each query key (Q, d).
 
-        If a row, or one that lends its token, is deleted while it is read, the search repeats. An
-        added row is left out if no trained sample remains to lend it a token. Raises ValueError for
-        queries of another shape or type.
+        If a row, or one that lends its token, is deleted during the search, the search is repeated.
+        An added row is omitted if no trained sample remains to lend it a token. Raises ValueError
+        if the queries have another shape or dtype.
         """
         while True:
             with self.store.reading() as view:
@@ -96,7 +96,7 @@ class Retriever:
         copied_rows.tokens[borrowers] = lent_tokens.tokens
         has_token = np.ones(len(rows), dtype=bool)
         has_token[borrowers] = lent_tokens.has_lender
-        # From here on, a row without a token counts as missing.
+        # From here on, rows without a token count as missing.
         is_present[is_present] = has_token
         shape = nearest.rows.shape
         labels = np.full(shape, NO_NEIGHBOR)
@@ -110,18 +110,18 @@ class Retriever:
         return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
     def _is_added(self, ids: np.ndarray) -> np.ndarray:
-        """Return which ids are those of samples added after training: (N,) bool."""
+        """Return whether each id is of a sample added after training: (N,) bool."""
         if self.first_added is None:
             return np.zeros(len(ids), dtype=bool)
         return ids >= self.first_added
 
     def _lend_tokens(self, view: MemoryView, rows: np.ndarray) -> LentTokens:
-        """Average tokens of trained rows for added rows (N,)."""
+        """Average the tokens of the nearest trained rows, for each added row (N,)."""
         width = view.tokens.shape[1]
         if not len(rows):
             no_tokens = np.zeros((0, width), dtype=np.float32)
             return LentTokens(no_tokens, np.zeros(0, dtype=bool), still_live=True)
-        # A row may be a neighbor of several queries, and is looked up once.
+        # A row may be a neighbor of several queries; look it up only once.
         unique_rows, unique_place = np.unique(rows, return_inverse=True)
         keys = view.keys[unique_rows]
         # All trained rows lie before the first added one.
@@ -158,8 +158,9 @@ def check_queries(queries: np.ndarray, width: int) -> np.ndarray:
     """Return the queries. Raises ValueError unless they are finite float32 (Q, width)."""
     if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
         raise ValueError(
-            f"wanted float32 of shape (N, {width}), not {queries.dtype} of shape {queries.shape}"
+            f"queries must be float32 of shape (N, {width}), not {queries.dtype} of shape"
+            f" {queries.shape}"
         )
     if not np.isfinite(queries).all():
-        raise ValueError("queries must not hold NaN or infinity")
+        raise ValueError("queries must not contain NaN or infinity")
     return queries

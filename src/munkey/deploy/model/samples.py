@@ -1,4 +1,4 @@
-"""The samples in a model's memory: which ones names mean, and which are copies or look alike."""
+"""The samples in a model's memory: select them by name, and find copies and look-alikes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.data.intake.unit_names import match_units, similar_names
+from munkey.data.intake.unit_names import find_similar_names, match_units
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.model.sources import (
@@ -22,23 +22,23 @@ from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
-# Samples of this cosine of keys are look-alikes, unless the caller sets another.
+# Samples whose keys have at least this cosine are look-alikes, by default.
 DEFAULT_SIMILARITY = 0.95
-MAX_QUERIES = 1000  # samples whose look-alikes one call looks up
+MAX_QUERIES = 1000  # samples per search for look-alikes
 BLOCK_ROWS = 65_536  # keys at a time
 
 
 class ExactCopies(NamedTuple):
-    """Other samples with the same content. rows: (M,); samples: id and unit of each, by id."""
+    """Other samples with the same content. rows: (M,); samples: their ids and units, by id."""
 
     rows: np.ndarray
     samples: list[dict[str, Any]]
 
 
 class Samples:
-    """The samples in the memory of a model, as `Predictor` shows them.
+    """The samples in a model's memory, as `Predictor` shows them.
 
-    manifest: returns the current one, since classes may come and go.
+    manifest: returns the current manifest, whose classes may change.
     """
 
     def __init__(self, store: Store, manifest: Callable[[], Manifest]) -> None:
@@ -56,9 +56,9 @@ class Samples:
             return ids[is_live], labels[is_live]
 
     def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
-        """Count the samples, and find those of these labels (N,) that any sample has.
+        """Count the samples, and find which of these labels (N,) occur among them.
 
-        Reading ends once every label has occurred: among a million rows, mostly after one block.
+        Reading ends once every label has occurred: with a million rows, usually after one block.
         """
         with self._store.reading() as view:
             count = int(np.count_nonzero(view.live))
@@ -93,9 +93,9 @@ class Samples:
         return dict(enumerate(self._manifest().names))
 
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Turn labels, class names or class indices, into class indices.
+        """Convert labels, each a class name or a class index, to class indices.
 
-        Raises ValueError that lists the classes.
+        Raises ValueError, with a list of the classes, if a label is not a class.
         """
         manifest = self._manifest()
         class_names = manifest.names
@@ -163,7 +163,7 @@ class Samples:
         present_ids, present_labels = self.read_ids_and_labels()
         classes = self.classes
         unknown_ids: list[int] = np.setdiff1d(requested_ids, present_ids).tolist()
-        # Pairs, since a file, a class and a unit may have the same name.
+        # A list of pairs, because a file, a class and a unit may have the same name.
         ids_by_name: list[tuple[str, Iterable[int]]] = [
             *self.sources.find_ids_by_name(files).items()
         ]
@@ -177,7 +177,7 @@ class Samples:
         missing_names = [name for name, name_ids in ids_by_name if not name_ids]
         hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
         if (unknown_ids or missing_names) and not ignore_missing:
-            # The samples of a request that was carried out before are gone, which is not an error.
+            # If the request was carried out before, its samples are gone, which is not an error.
             is_repeated = request is not None and self._store.find_receipt(request) is not None
             if not is_repeated and missing_names:
                 raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
@@ -199,10 +199,10 @@ class Samples:
         )
 
     def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
-        """Find the ids of each unit, and a hint with names close to those that no sample has.
+        """Find the ids of each unit, and a hint with names similar to those without samples.
 
-        A name in another Unicode form, or with blanks around it, means the same unit, unless a unit
-        has exactly that name.
+        A name in another Unicode form, or with surrounding spaces, matches the same unit, unless a
+        unit has exactly that name.
         """
         ids_by_unit = {
             unit: self._store.find_ids_by_source(unit, "unit").tolist() for unit in units
@@ -225,7 +225,7 @@ class Samples:
             rows = np.flatnonzero(view.live & np.isin(view.ids, check_ids(ids)))
             if len(rows) > MAX_QUERIES:
                 raise ValueError(
-                    f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} at once"
+                    f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} in one call"
                 )
             # The largest cosine of each row with any query.
             cosines = np.zeros(len(view.live), dtype=np.float32)
@@ -249,14 +249,14 @@ class Samples:
             return self.find_copies_by_row(np.flatnonzero(view.live & np.isin(view.ids, ids)))
 
     def find_copies_by_row(self, rows: np.ndarray) -> ExactCopies:
-        """Find other samples that are exact copies of rows (N,) of the present generation."""
+        """Find other samples that are exact copies of rows (N,) of the current generation."""
         with self._store.reading():
             copies = self._store.find_copies(rows)
             return ExactCopies(copies, self._read_ids_and_units(copies))
 
     def _read_ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        """Read id and unit of rows of the present generation, by ascending id."""
-        if not len(rows):  # most deletions have no copies, and a query of the ledger takes time
+        """Read id and unit of rows of the current generation, by ascending id."""
+        if not len(rows):  # most deletions have no copies, and a ledger query takes time
             return []
         with self._store.reading() as view:
             ids = view.ids[rows]
@@ -284,12 +284,12 @@ def _is_class_index(value: object, classes: Sequence[object]) -> bool:
 
 
 def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
-    """Write the message about a label that is not a class."""
+    """Format the error message for a label that is not a class."""
     text = str(label)
-    close_names = [repr(name) for name in similar_names([text], names)[text]]
+    close_names = [repr(name) for name in find_similar_names([text], names)[text]]
     suggestion = ""
     if close_names:
-        suggestion = f"near is {' or '.join(close_names)}; "
+        suggestion = f"similar: {' or '.join(close_names)}; "
     listed_names = ", ".join(names[:20])
     if len(names) > 20:
         listed_names += ", …"
@@ -300,6 +300,6 @@ def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
 
 
 def _normalize_keys(keys: np.ndarray) -> np.ndarray:
-    """Scale keys (N, d) to unit norm. The zeros of a deleted row stay zero."""
+    """Scale keys (N, d) to unit norm. Deleted rows stay zero."""
     norms = np.linalg.norm(keys, axis=1, keepdims=True)
     return np.asarray(keys / norms.clip(min=1e-12))

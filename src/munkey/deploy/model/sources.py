@@ -1,4 +1,4 @@
-"""Which samples a name means. Source file and unit are stored with a row, and forgotten with it."""
+"""Find samples by source file. File and unit are stored with a row, and forgotten with it."""
 
 import os
 import posixpath
@@ -14,22 +14,23 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from munkey.data.intake.unit_names import similar_names
+from munkey.data.intake.unit_names import find_similar_names
 from munkey.data.source import escape_undecodable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
-MAX_PATTERN_PARTS = 64  # of a pattern, with its folders
-MAX_NAME_LENGTH = 4096  # characters of a name or a pattern, as of a path in Linux
+MAX_PATTERN_PARTS = 64  # path components of a pattern
+MAX_NAME_LENGTH = 4096  # characters of a name or a pattern, as for paths in Linux
 SPECIAL = frozenset("*?[")  # characters that turn a name into a pattern
 
 
 class MemoryRow(NamedTuple):
-    """A sample in the memory; None for anything unknown.
+    """A sample in the memory.
 
-    label: its class. file: where it lay. unit: its person, device, …. added: when, in UTC.
+    label: its class. file: its source file. unit: its person, device, …. These are None if unknown.
+    added: when it was added, in UTC.
     """
 
     id: int
@@ -48,7 +49,7 @@ class AddedSamples(NamedTuple):
 
 @dataclass(frozen=True)
 class Selection:
-    """The samples that names mean.
+    """The samples that were selected by name.
 
     Attributes
     ----------
@@ -57,9 +58,9 @@ class Selection:
     missing : tuple of str
         All names that no sample has.
     classes : dict of str to int
-        How many samples of each class there are.
+        Number of samples in each class.
     hint : str
-        Names close to the missing ones, in words.
+        A sentence with names similar to the missing ones.
     """
 
     ids: np.ndarray
@@ -69,7 +70,7 @@ class Selection:
 
 
 def require_list(kind: str, names: Iterable[T]) -> list[T]:
-    """Turn names into a list. Raises ValueError for a single text, which would become letters."""
+    """Convert names to a list. Raises ValueError for a string, which would become letters."""
     if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
             f"{kind} must be a list, but {str(names)!r} is not one; put it into brackets"
@@ -78,20 +79,20 @@ def require_list(kind: str, names: Iterable[T]) -> list[T]:
 
 
 def normalize_path(path: str) -> str:
-    """Bring a path to Unicode form NFC, without blanks around its parts. Macs write NFD."""
+    """Normalize a path to Unicode form NFC, without spaces around its parts. macOS writes NFD."""
     parts = unicodedata.normalize("NFC", path).split("/")
     return "/".join(part.strip() for part in parts)
 
 
 def locate_file(file: str | os.PathLike[str]) -> str:
-    """Return the place of a file, as a memory stores it: an absolute, printable path."""
+    """Return a file's path as a memory stores it: absolute and printable."""
     return escape_undecodable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
 
 
 class SourceFiles:
     """The source files of a model's memory.
 
-    A file is stored as the path that was given, or relative to `root`, the folder of the data set.
+    A file is stored as the given path, or relative to `root`, the data set's folder.
     """
 
     def __init__(self, store: Store, root: str | None) -> None:
@@ -99,7 +100,7 @@ class SourceFiles:
         self._root = Path(locate_file(root)) if root else Path()
 
     def locate(self, file: str | None) -> str | None:
-        """Return where a file lay when it was read, by its name in the memory."""
+        """Return the path of a file when it was read, from its name in the memory."""
         if file is None:
             return None
         return posixpath.normpath(posixpath.join(self._root, file))
@@ -114,13 +115,13 @@ class SourceFiles:
             return records[is_live], list(compress(sources, is_live))
 
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
-        """Find the ids that each name means; an empty set for a name without samples.
+        """Find the ids for each name; an empty set for a name without samples.
 
-        A name is a file as the memory stores it, or where the file lies; a folder, for all files
-        below it; or a pattern as in a shell, with `**` for any folders. A name without samples is
-        looked up again as seen from the data set's folder and those above it, then in another
-        Unicode form. A data set without a root has the deepest folder that holds all its files.
-        Only the memory is asked, not the disk. Raises AmbiguousFileError if a name means two files.
+        A name is a file, by its name in the memory or its path; a folder, for all files below it;
+        or a shell pattern, with `**` for any folders. A name without samples is looked up again
+        relative to the data set's folder and its parents, then in another Unicode form. If the data
+        set has no root, its folder is the deepest one that contains all its files. Only the memory
+        is searched, not the disk. Raises AmbiguousFileError if a name matches two files.
         """
         names = [str(file) for file in require_list("files", files)]
         if "" in names:
@@ -131,7 +132,7 @@ class SourceFiles:
                     f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
                     f" most {MAX_NAME_LENGTH:,}"
                 )
-        # The indexes of the ledger answer for most names; only others need all records.
+        # Most names are in the ledger's indexes; only the others need all records.
         ids_by_name = {name: self._resolve(Path(name), self._find_ids) for name in names}
         if all(ids_by_name.values()):
             return ids_by_name
@@ -153,7 +154,7 @@ class SourceFiles:
         return ids_by_name
 
     def _find_common_folder(self, sources: Sequence[Source]) -> Path:
-        """Find the root, or else the deepest folder that holds all files with an absolute path."""
+        """Return the root, or else the deepest folder that contains all absolute paths."""
         if self._root.parts:
             return self._root
         folders = set()
@@ -167,9 +168,10 @@ class SourceFiles:
     def _resolve_from_above(
         self, name: str, folder: Path, find_ids_by_source: Callable[[str], set[int]]
     ) -> set[int]:
-        """Find `data/pets/1.png` if the folder is `/home/me/data/pets`, wherever the command runs.
+        """Resolve a relative name against a folder and its parents.
 
-        Raises AmbiguousFileError if the name has samples as seen from two folders.
+        For example, `data/pets/1.png` is found in the folder `/home/me/data/pets`, whatever the
+        current folder is. Raises AmbiguousFileError if the name has samples in two places.
         """
         is_here = not Path(name).parts  # `.` is the current folder
         if is_here or os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
@@ -187,9 +189,9 @@ class SourceFiles:
         return set().union(*ids_by_place.values())
 
     def suggest_names(self, missing: Sequence[str]) -> str:
-        """Suggest names of files close to the missing ones, and say how to name a file.
+        """Suggest file names similar to the missing ones, and explain how files are named.
 
-        Returns an empty text if none is missing.
+        Returns an empty string if none are missing.
         """
         if not missing:
             return ""
@@ -205,7 +207,7 @@ class SourceFiles:
         )
 
     def _find_ids(self, place: str) -> set[int]:
-        """Find the ids of the samples that came from the file at this place."""
+        """Find the ids of the samples from the file at this path."""
         names = {place}
         if Path(place).is_relative_to(self._root):
             names.add(Path(place).relative_to(self._root).as_posix())
@@ -215,7 +217,7 @@ class SourceFiles:
         return ids
 
     def _resolve(self, file: Path, find_ids_by_source: Callable[[str], set[int]]) -> set[int]:
-        """Find the ids of a file by its name in the memory, or by where it lies now."""
+        """Find the ids of a file by its name in the memory, or by its current path."""
         name = str(self._root / escape_undecodable(file.as_posix()))
         place = locate_file(file)
         ids_by_name: set[int] = set()
@@ -230,7 +232,7 @@ class SourceFiles:
 class FileTree:
     """The source files of all samples as a tree of folders, for folders and patterns.
 
-    spell: brings two spellings of one path to the same text before they are compared.
+    spell: normalizes paths before they are compared.
     """
 
     def __init__(
@@ -240,16 +242,16 @@ class FileTree:
         spell: Callable[[str], str],
     ) -> None:
         self._spell = spell
-        # Names and ids of the files directly in a folder. Folders are as the memory writes them; a
+        # Names and ids of the files directly in each folder. Folders are named as in the memory; a
         # sample without a file has an empty name.
         self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
         sample_records, sources = records
         for sample_id, (file, _) in zip(sample_records["id"].tolist(), sources, strict=True):
             folder, slash, name = (file or "").rpartition("/")
             self._files_by_folder[folder + slash].append((spell(name), sample_id))
-        self._places: dict[str, PurePosixPath] = {}  # where each folder lies
-        self._subfolders: dict[str, list[str]] = defaultdict(list)  # all folders below a place
-        self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by the place of a file
+        self._places: dict[str, PurePosixPath] = {}  # path of each folder
+        self._subfolders: dict[str, list[str]] = defaultdict(list)  # all folders below a path
+        self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by path of a file
         for folder, named_ids in self._files_by_folder.items():
             place = PurePosixPath(spell(str(files.locate(folder))))
             self._places[folder] = place
@@ -260,12 +262,12 @@ class FileTree:
                     self._ids_by_place[str(place / name)].add(sample_id)
 
     def find_ids_below(self, place: str) -> set[int]:
-        """Find the ids of the file at a place, of all files below a folder, or of a pattern."""
+        """Find the ids of a file, of all files below a folder, or of files that match a pattern."""
         place = self._spell(place)
         if place in self._ids_by_place:
             return self._ids_by_place[place]
         is_pattern = not SPECIAL.isdisjoint(place)
-        # A folder may have a name with brackets; then its name is not a pattern.
+        # A folder's name may contain brackets; then it is not a pattern.
         if place in self._subfolders or not is_pattern:
             return self._find_ids_below(place)
         return self._match_pattern(place)
@@ -275,7 +277,7 @@ class FileTree:
         ids = set()
         for folder in self._subfolders.get(place, ()):
             for name, sample_id in self._files_by_folder[folder]:
-                if name:  # samples without a file have an empty one
+                if name:  # empty for samples without a file
                     ids.add(sample_id)
         return ids
 
@@ -301,12 +303,12 @@ class FileTree:
 
 
 def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]) -> str:
-    """Suggest present names close to the first ten missing ones. The text ends with a blank."""
+    """Suggest present names similar to the first ten missing ones. The text ends with a space."""
     queries = [*missing][:10]
     if not queries:
         return ""
     suggestions = []
-    for name, near_names in similar_names(queries, present).items():
+    for name, near_names in find_similar_names(queries, present).items():
         if near_names:
             suggestions.append(f"{name!r}: {' or '.join(map(repr, near_names))}")
     if not suggestions:
@@ -316,8 +318,8 @@ def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]
 
 def _matches_folder(pattern: Sequence[str], folder: Sequence[str]) -> bool:
     """Return whether a pattern matches a folder, both as the parts of their paths."""
-    # All counts of the folder's parts that the pattern so far can match. There are several after
-    # `**`, which matches any number of parts. So the time is bounded by the product of both lengths.
+    # How many of the folder's parts the pattern so far can match. After `**`, which matches any
+    # number of parts, several counts are possible. The time is at most the product of both lengths.
     matched_counts = {0}
     for part in pattern:
         if not matched_counts:

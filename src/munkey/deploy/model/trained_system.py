@@ -1,8 +1,8 @@
-"""A trained system of a run with all that an export needs.
+"""A trained system of a run, with everything that an export needs.
 
-`record.json` beside the system has the settings of its training. `settings.json` of the run
-adds the sections that no training reads: where the pictures come from, which encoder makes the
-keys, and how the model is queried.
+`record.json` next to the system has its training settings. The run's `settings.json` adds the
+sections that training does not read: where the pictures come from, which encoder computes the
+keys, and the inference settings.
 """
 
 from collections.abc import Mapping
@@ -35,9 +35,7 @@ from munkey.settings import (
 
 Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
 
-EXPORTABLE = (
-    "only systems with a memory can be exported, those of MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
-)
+EXPORTABLE = "only systems with a memory can be exported: MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
 SYSTEM = "system.safetensors"
 SETTINGS = "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
@@ -46,28 +44,29 @@ SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
 def find_system(result: str | Path) -> Path:
     """Find the system file of a result.
 
-    result: the file, its folder, or words: NAME/DATASET/seedS for the original that was trained on
-    all samples, NAME/DATASET/seedS/rateR/SYSTEM for another one. Words may be left out at the end
-    if only one result fits. Raises ExportError that lists what fits.
+    result: the file, its folder, or its place in the results: NAME/DATASET/seedS for the original,
+    NAME/DATASET/seedS/rateR/SYSTEM for another system. Trailing parts may be omitted if only one
+    result matches. Raises ExportError if none or several match, and lists them.
     """
     path = Path(result)
-    name, *words = path.parts or ("default",)  # without any word, the run `default`
-    folder = Path("results", name, "models", *words)
-    # Folders with a pattern of the file below them, the most literal meaning first.
+    name, *parts = path.parts or ("default",)  # an empty path means the run `default`
+    folder = Path("results", name, "models", *parts)
+    # Folders to search, each with a pattern for the file; the most literal reading first.
     patterns = [(path, SYSTEM), (folder, SYSTEM)]
     if path.name == SYSTEM:
         patterns.insert(0, (path.parent, SYSTEM))
-    for depth in range(3):  # from NAME/DATASET/seedS, NAME/DATASET, or NAME alone
+    for depth in range(3):  # from NAME/DATASET/seedS, NAME/DATASET, or only NAME
         patterns.append((folder, f"{'*/' * depth}full/original-m/{SYSTEM}"))
     for start, pattern in patterns:
-        files = []
         if start.is_dir():
             files = sorted(start.glob(pattern))
+        else:
+            files = []
         if len(files) == 1:
             return files[0]
         if files:
             folders = ", ".join(str(file.parent) for file in files)
-            raise ExportError(f"{result}: several results fit, name one of them: {folders}")
+            raise ExportError(f"{result}: several results match, name one of them: {folders}")
     elsewhere = ""
     if not Path("results").is_dir():
         elsewhere = f", but there is no folder results in {Path.cwd()}"
@@ -90,11 +89,11 @@ class Place:
 
     @classmethod
     def from_file(cls, file: Path) -> "Place":
-        """Return the place of a file of a system. Raises ExportError if it is not in results."""
+        """Return the place of a system file. Raises ExportError if it is not in results."""
         parts = file.absolute().parts
         if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
             raise ExportError(
-                f"{file}: does not lie in the results of a run, results/NAME/models/DATASET/seedS/…"
+                f"{file}: is not in the results of a run, results/NAME/models/DATASET/seedS/…"
             )
         start = len(parts) - 1 - parts[::-1].index("models")  # the last folder of this name
         seed, subset, system_name = parts[-4:-1]
@@ -113,10 +112,10 @@ class Place:
 
 
 class TrainedSystem:
-    """A system of a run, and all that it depends on.
+    """A system of a run, with its settings, data set and keys.
 
-    sections: those of params.yaml that no training reads; by default from the run's settings.json.
-    Raises ExportError if something is missing or does not fit.
+    sections: sections of params.yaml that training does not read; by default, from the run's
+    settings.json. Raises ExportError if the system cannot be exported or a file is missing.
     """
 
     estimator: EstimatorReference | None = None
@@ -136,11 +135,11 @@ class TrainedSystem:
             )
         if not sections:
             sections = self._read_run_settings()
-        # The settings that it was trained with replace those of params.yaml, changed since.
+        # Its training settings take precedence over params.yaml, which may have changed since.
         self._set_sections({**sections, **self.record["settings"]})
 
     def _set_sections(self, sections: Sections) -> None:
-        """Check the sections that an export needs, and keep them."""
+        """Validate and store the sections that an export needs."""
         self.data = DataSettings.model_validate(sections["data"])
         self.model = ModelSettings.model_validate(sections["model"])
         self.inference = InferenceSettings.model_validate(sections["inference"])
@@ -148,7 +147,7 @@ class TrainedSystem:
         self.source = SourceSettings.model_validate(sections["source"])
 
     def _format_exportable(self) -> str:
-        """List the MUNKEY systems of the same seed, in words."""
+        """List the names of the MUNKEY systems of the same seed."""
         records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
         names = [f"{folder.parent.name}/{folder.name}" for folder in folders]
@@ -158,17 +157,18 @@ class TrainedSystem:
         """Read the sections of this case in the run's settings.json."""
         file = self.place.root / SETTINGS
         if not file.exists():
-            target = file
             if file.is_relative_to(Path.cwd()):
                 target = file.relative_to(Path.cwd())
+            else:
+                target = file
             raise ExportError(
-                f"{file}: is missing; it records the settings of a run. Make it with"
-                f" `{format_make_command(target)}`{format_overlays_hint(file)}"
+                f"{file}: is missing; it records the settings of a run. Create it with"
+                f" `{command_to_make(target)}`{overlays_hint(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):
             raise ExportError(
-                f"{file}: has no settings of {self.place.case}, so it cannot be exported"
+                f"{file}: has no settings for {self.place.case}, so it cannot be exported"
             )
         return cases[self.place.case]
 
@@ -184,7 +184,7 @@ class TrainedSystem:
 
     @property
     def folder(self) -> Path | None:
-        """Where the source files lie: in source.path, or beside the file that lists them."""
+        """Folder of the source files: source.path, or the folder of the file that lists them."""
         if not (self.source.path and self.names):
             return None
         reader = self.source.reader or self.place.dataset
@@ -193,7 +193,7 @@ class TrainedSystem:
         return Path(self.source.path)
 
     def require_encoder(self) -> None:
-        """Raise ExportError unless the encoder in the settings made the keys in the memory."""
+        """Raise ExportError unless the memory's keys are those of the encoder in the settings."""
         memory = self.system.memory
         assert memory is not None
         folder = name_cache_folder(self.keys)
@@ -213,7 +213,7 @@ class TrainedSystem:
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Metrics by rate of the forget set; empty if none were measured."""
+        """Metrics by forget rate; empty if none were measured."""
         file = self.place.root / "metrics" / f"{self.place.dataset}.csv"
         if not file.exists() or self.place.case != self.place.dataset:
             return {}
@@ -227,7 +227,7 @@ class TrainedSystem:
 
 
 class EstimatorSystem(TrainedSystem):
-    """A system that an estimator trained, not a run. files: the source file of samples, by id."""
+    """A system that was trained by an estimator instead of a run. files: source files by id."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The chain of deletions: one link per deleted row, whose head follows from the link before."""
+"""The chain of deletions: one link per deleted row, whose head depends on the previous link."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ from typing import NamedTuple
 class ChainLink(NamedTuple):
     """One deleted row in the chain.
 
-    at: microseconds since 1970, UTC. mark: of the deletion, if this is its first row.
+    at: microseconds since 1970, UTC. mark: the deletion's mark, if this is its first row.
     """
 
     sequence: int
@@ -29,20 +29,20 @@ class Receipt:
     store : str
         The name of the memory, hexadecimal.
     sequences : range
-        The numbers of its rows in the log.
+        The sequence numbers of its rows in the log.
     before, after : str
         Heads of the chain before and after it, hexadecimal.
     when : datetime
-        To the microsecond, UTC.
+        Time of the deletion, to the microsecond, UTC.
     request : str or None
         The number of its request.
     repeated : bool
-        Whether the request was carried out before, so that nothing was deleted now.
+        Whether the request was carried out before, so that nothing was deleted this time.
     identical : tuple of int or None
-        Ids of exact copies that stay in the memory. Only a `Predictor` knows, and only for a
-        deletion that is not `repeated`: the log does not keep them.
+        Ids of exact copies that stay in the memory. Only a `Predictor` sets them, and only for a
+        deletion that is not `repeated`, because the log does not store them.
     emptied : tuple of str or None
-        Classes without remaining rows. Known as `identical` is.
+        Classes without remaining rows. Set under the same conditions as `identical`.
     """
 
     store: str
@@ -57,7 +57,7 @@ class Receipt:
 
 
 def compute_first_head(store: bytes) -> bytes:
-    """Return the head of a chain without deletions: SHA-256(name of the store)."""
+    """Return the head of an empty chain: SHA-256(name of the store)."""
     return hashlib.sha256(store).digest()
 
 
@@ -71,8 +71,8 @@ def compute_next_mark(
 ) -> bytes:
     """Return SHA-256(mark || first || last || at || SHA-256(blocked, ascending) || request).
 
-    It stands for a deletion, whose first row carries it into the chain. mark: of the deletion
-    before. first, last: sequence numbers of its rows. blocked: the hashes that the deletion blocks
+    The mark identifies a deletion; its first row's link includes it. mark: the previous deletion's
+    mark. first, last: sequence numbers of its rows. blocked: the hashes that the deletion blocks
     (`Ledger.are_blocked`).
     """
     digest_of_blocked = hashlib.sha256(b"".join(sorted(blocked))).digest()

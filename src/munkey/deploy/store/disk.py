@@ -1,4 +1,4 @@
-"""Everything that the store writes, except SQLite. Tests replace these functions to lose data."""
+"""All file operations of the store, except SQLite's. Tests replace them to simulate data loss."""
 
 import fcntl
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from munkey.deploy.store.errors import LockedMemoryError, UnreadableMemoryError
 
-PATIENCE_S = 60.0  # seconds that readers and a compaction wait for one another
+PATIENCE_S = 60.0  # seconds that readers and a compaction wait for each other
 # A forked child must not keep these descriptors open: its parent's lock would outlive the parent.
 _LOCKS: set[int] = set()
 
@@ -32,12 +32,9 @@ def open_file(path: Path, flags: int) -> int:
 
 
 def require_plain_file(path: Path) -> None:
-    """Raise UnreadableMemoryError for a link, a pipe or a folder in the place of a file.
-
-    The file may be missing.
-    """
+    """Raise UnreadableMemoryError if a path exists and is a link, a pipe or a folder."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UnreadableMemoryError(path, "not a plain file, where the memory's own file should be")
+        raise UnreadableMemoryError(path, "not a plain file, but one of the memory's files")
 
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
@@ -61,7 +58,7 @@ def sync(descriptor: int) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file that was written by other means is on the disk."""
+    """Wait until a file that was written elsewhere, such as by SQLite, is on the disk."""
     descriptor = open_file(path, os.O_RDONLY)
     try:
         sync(descriptor)
@@ -81,24 +78,24 @@ def sync_folder(folder: Path) -> None:
 def require_empty_folder(folder: Path) -> None:
     """Raise FileExistsError unless a folder is empty or missing."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise FileExistsError(f"{folder}: is not empty; name a folder that is not there yet")
+        raise FileExistsError(f"{folder}: already contains files; name a new or empty folder")
 
 
 @contextmanager
 def create_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder that is renamed to `folder` if the block succeeds: all or nothing.
+    """Yield a hidden folder that is renamed to `folder` if the block succeeds, and else removed.
 
-    The block syncs the files that it writes; this function syncs the names in the folder. Raises
-    FileExistsError if `folder` holds anything. If the process is killed, the hidden folder stays.
+    The block must sync the files that it writes; this function syncs the folder's entries. Raises
+    FileExistsError if `folder` contains files. If the process is killed, the hidden folder stays.
     """
     require_empty_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
     temporary = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}")
     temporary.mkdir()
-    mode = temporary.stat().st_mode  # as the user's umask has it; a copy may change it
+    mode = temporary.stat().st_mode  # set by the user's umask; copying files may change it
     try:
         yield temporary
-        # Synced before the rename, so that a power failure never leaves a folder without its files.
+        # Synced before the rename, so that a power failure never leaves an incomplete folder.
         sync_folder(temporary)
         temporary.chmod(mode)
         temporary.rename(folder)
@@ -124,8 +121,9 @@ def _flock(descriptor: int, kind: int, wait: float) -> None:
 def lock(folder: Path, wait: float = 0.0) -> int:
     """Lock a folder until `unlock`, or until this process ends.
 
-    The folder itself is locked, not the file that names the process, which anyone could remove.
-    Raises LockedMemoryError if another process keeps the lock for more than `wait` seconds.
+    The lock is on the folder itself. The file `lock` only records the process id, because anyone
+    could remove a file. Raises LockedMemoryError if another process keeps the lock for more than
+    `wait` seconds.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -148,7 +146,7 @@ def lock(folder: Path, wait: float = 0.0) -> int:
 
 
 def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
-    """Lock a generation: many readers share it, or one compaction has it alone.
+    """Lock a generation, shared for readers or exclusively for a compaction.
 
     Raises LockedMemoryError after waiting for `PATIENCE_S`, and OSError if it is not a folder.
     """
@@ -165,7 +163,7 @@ def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
     except BlockingIOError:
         os.close(descriptor)
         raise LockedMemoryError(
-            f"{folder}: {holder} is at work there for more than {PATIENCE_S:g} s; nothing was"
+            f"{folder}: {holder} has locked it for more than {PATIENCE_S:g} s; nothing was"
             " changed, try again"
         ) from None
     except BaseException:
@@ -184,7 +182,7 @@ def _read_holder(path: Path) -> str:
 
 
 def unlock(descriptor: int) -> None:
-    """Release a lock. In a forked child, which holds no lock, it does nothing."""
+    """Release a lock. In a forked child, which has no locks, it does nothing."""
     if descriptor in _LOCKS:
         _LOCKS.discard(descriptor)
         # Explicitly: a child that is being forked may still have it open.

@@ -1,4 +1,4 @@
-"""Errors of a memory on disk, in words that a person can act on."""
+"""Errors of a memory on disk. Each message says what to do."""
 
 import sqlite3
 from pathlib import Path
@@ -29,7 +29,7 @@ class ClosedMemoryError(RuntimeError):
 
 
 class UnknownIdsError(KeyError):
-    """Ids that the memory does not hold. ids: all of them, ascending."""
+    """Ids that are not in the memory. ids: all of them, ascending."""
 
     def __init__(self, ids: list[int]) -> None:
         super().__init__(ids)
@@ -43,14 +43,13 @@ class UnknownIdsError(KeyError):
 def translate_sqlite_error(
     path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError
 ) -> Exception:
-    """Translate an error of SQLite: its file is busy, out of reach, or damaged."""
-    # The low byte is the error; the rest of an extended code says where in SQLite it arose.
+    """Translate a SQLite error to a busy, inaccessible or damaged memory."""
+    # The low byte is the error; the rest of an extended code is a detail.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY_CODES:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")
     if code in ACCESS_CODES:
         return OSError(
-            f"{path}: {error}; even a reader needs a folder that it may write to and a disk that"
-            " has space"
+            f"{path}: {error}; even a reader needs write access to the folder, and space on the disk"
         )
     return UnreadableMemoryError(path, f"damaged ({error})")

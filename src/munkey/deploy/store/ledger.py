@@ -1,4 +1,4 @@
-"""The ledger of a memory, in SQLite: its rows, which are dead, and the chain of deletions."""
+"""The ledger of a memory, in SQLite: its state, its dead rows, and the chain of deletions."""
 
 import hashlib
 import hmac
@@ -25,7 +25,7 @@ from munkey.deploy.store.chain import (
 from munkey.deploy.store.errors import UnreadableMemoryError, translate_sqlite_error
 from munkey.deploy.store.rows import NO_SOURCE, Source, compute_log_entry
 
-MEMORY_FORMAT = 4  # the format of the whole folder
+MEMORY_FORMAT = 4  # version of the whole folder's format
 MAX_WIDTH = 1 << 20  # numbers in a key or token
 APPLICATION_ID = 0x6D756E6B  # "munk": no other SQLite file passes for a memory
 SCHEMA = """
@@ -42,7 +42,7 @@ CREATE INDEX by_unit ON sources (unit) WHERE unit IS NOT NULL;
 """
 LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
 LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
-# How many rows are dead. Their sequence numbers have no gap (`count_unchained`), and SQLite finds
+# The number of dead rows. Their sequence numbers have no gap (`count_unchained`), and SQLite finds
 # both ends without a scan.
 DEAD_COUNT = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
@@ -51,10 +51,10 @@ INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 class LedgerState(NamedTuple):
     """The state of a memory.
 
-    store: its name, 16 random bytes. key_width, token_width: numbers in a row. generation: the
-    folder of the rows. rows: how many, with dead ones. erased: all dead rows up to this sequence
-    number are known to be zero on the disk. secret: 32 random bytes, the key of the hashes of
-    blocked contents.
+    store: its name, 16 random bytes. key_width, token_width: width of a key and of a token.
+    generation: number of the rows' folder. rows: number of rows, including dead ones. erased: all
+    dead rows up to this sequence number are known to be zero on the disk. secret: 32 random bytes,
+    the key for hashes of blocked contents.
     """
 
     store: bytes
@@ -66,14 +66,14 @@ class LedgerState(NamedTuple):
     secret: bytes
 
     def is_plausible(self) -> bool:
-        """Return whether all values are in their range: a damaged file may hold any."""
+        """Return whether all values are in range; a damaged file may contain any values."""
         has_widths = 0 < self.key_width <= MAX_WIDTH and 0 < self.token_width <= MAX_WIDTH
         has_counts = self.generation > 0 and self.rows >= 0 and self.erased >= 0
         has_names = len(self.store) == 16 and len(self.secret) == 32
         return has_widths and has_counts and has_names
 
     def compute_seal(self, head: bytes, mark: bytes) -> bytes:
-        """Return SHA-256(head of the chain || last mark || state), which reveals any change."""
+        """Return SHA-256(head of the chain || last mark || state), which reveals changes."""
         numbers_as_bytes = to_bytes(
             self.key_width, self.token_width, self.generation, self.rows, self.erased
         )
@@ -82,14 +82,13 @@ class LedgerState(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Which rows a memory holds, as one value that each addition, deletion and compaction changes.
+    """A value that changes whenever rows are added, deleted or moved.
 
-    While the position stays the same, no row comes, goes or moves. Anything computed from the rows
-    may be reused at that position only.
+    Results computed from the rows may be reused only while the position stays the same.
     """
 
     generation: int
-    rows: int  # of the generation, with dead ones
+    rows: int  # in the generation, including dead ones
     live: int
     head: bytes  # of the chain of deletions
 
@@ -144,7 +143,7 @@ class Ledger:
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._query(f"PRAGMA {setting}")
-        # Nothing else may be in it: a trigger could undo deletions.
+        # Nothing else is allowed in it: a trigger could undo deletions.
         statements = {sql for (sql,) in self._query("SELECT sql FROM sqlite_master")}
         if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
@@ -158,7 +157,7 @@ class Ledger:
             return 0
 
     def is_wal_current(self) -> bool:
-        """Whether the open write-ahead log is still the one beside the file."""
+        """Return whether the open write-ahead log is still the one next to the file."""
         return self._get_wal_inode() == self._wal_inode
 
     def _require_wal(self) -> None:
@@ -181,7 +180,7 @@ class Ledger:
     ) -> list[tuple[Any, ...]]:
         """Run `SELECT columns FROM clause`, and check the type of each column.
 
-        Raises UnreadableMemoryError for a value of another type: SQLite stores any in any column.
+        Raises UnreadableMemoryError for a value of another type: SQLite does not enforce types.
         """
         records = self._query(f"SELECT {columns} FROM {clause}", *values)
         for place, expected_type in enumerate(types):
@@ -195,7 +194,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit all that the block writes to the disk, or nothing if it fails.
+        """Commit the block's changes to the disk, or roll them back if it fails.
 
         Raises OSError if the file cannot be written.
         """
@@ -233,10 +232,12 @@ class Ledger:
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD_COUNT}"
         types = (bytes, int, int, int, int, int, bytes, bytes, bytes, bytes, int)
         records = self._query_records(columns, types, "state")
-        if len(records) != 1 or not LedgerState(*records[0][:-4]).is_plausible():
-            raise UnreadableMemoryError(self.path, "damaged: its state makes no sense")
-        state = LedgerState(*records[0][:-4])
-        seal, last_head, mark, dead_count = records[0][-4:]
+        if len(records) != 1:
+            raise UnreadableMemoryError(self.path, "damaged: it does not have exactly one state")
+        *fields, seal, last_head, mark, dead_count = records[0]
+        state = LedgerState(*fields)
+        if not state.is_plausible():
+            raise UnreadableMemoryError(self.path, "damaged: its state has impossible values")
         head = last_head or compute_first_head(state.store)
         if seal != state.compute_seal(head, mark):
             raise UnreadableMemoryError(
@@ -249,7 +250,7 @@ class Ledger:
     def _write_state(self, state: LedgerState) -> None:
         """Write the state with its seal.
 
-        The last statement of a transaction, since the seal covers the head of the chain.
+        Must be the last statement of a transaction, because the seal covers the head of the chain.
         """
         [(head, mark)] = self._query(f"SELECT {LAST_HEAD}, {LAST_MARK}")
         seal = state.compute_seal(head or compute_first_head(state.store), mark)
@@ -259,29 +260,29 @@ class Ledger:
         )
 
     def read_data_version(self) -> int:
-        """Return a number that differs once another connection has changed something.
+        """Return a number that changes whenever another connection has changed something.
 
-        Raises OSError if the write-ahead log was removed: others then write to a new one, which
-        this connection does not see.
+        Raises OSError if the write-ahead log was removed, because others then write to a new one,
+        which this connection does not see.
         """
         self._require_wal()
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """List dead rows (D,) int64 in order of deletion, of sequence numbers in (after, until]."""
+        """List dead rows (D,) int64 with sequence numbers in (after, until], in deletion order."""
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
 
     def _query_links(self, clause: str) -> list[ChainLink]:
-        """Run `SELECT ... FROM log clause`. The links have no marks, which `deletions` holds."""
+        """Run `SELECT ... FROM log clause`. The links lack marks, which are in `deletions`."""
         columns = ", ".join(ChainLink._fields[:-1])
         records = self._query_records(columns, (int, int, bytes, bytes), f"log {clause}")
         return [ChainLink(*record) for record in records]
 
     def list_links(self) -> list[ChainLink]:
         """List the links of the chain, in order."""
-        # Read links before marks: if a deletion comes in between, its marks are left over, but
+        # Read links before marks: if a deletion happens in between, there are extra marks, but
         # every link has its mark.
         links = self._query_links("ORDER BY sequence")
         marks = dict(
@@ -293,7 +294,7 @@ class Ledger:
         """List deletions in order: all, or the one with this request number."""
         columns = "first, last, before.head, after.head, deletions.at, request"
         types = (int, int, bytes | None, bytes | None, int, str | None)
-        # A deletion before which the log was empty has no link before it.
+        # The first deletion has no link before it.
         table = (
             "deletions LEFT JOIN log AS before ON before.sequence = first - 1"
             " LEFT JOIN log AS after ON after.sequence = last"
@@ -305,13 +306,14 @@ class Ledger:
             records = self._query_records(columns, types, clause, request)
         store = self.read_state().store
         receipts = []
+        first_head = compute_first_head(store)
         for first, last, before, after, at, number in records:
             receipts.append(
                 Receipt(
                     store=store.hex(),
                     sequences=range(first, last + 1),
-                    before=(before or compute_first_head(store)).hex(),
-                    after=(after or compute_first_head(store)).hex(),
+                    before=(before or first_head).hex(),
+                    after=(after or first_head).hex(),
                     when=to_datetime(at),
                     request=number,
                 )
@@ -319,7 +321,7 @@ class Ledger:
         return receipts
 
     def hash_contents(self, contents: np.ndarray) -> list[bytes]:
-        """Return the HMAC-SHA-256 of each content (N, 16) under the secret of this memory."""
+        """Return the HMAC-SHA-256 of each content (N, 16), keyed with the memory's secret."""
         secret = self.read_state().secret
         return [hmac.digest(secret, content.tobytes(), "sha256") for content in contents]
 
@@ -337,7 +339,7 @@ class Ledger:
         return self._query_number("SELECT COUNT(*) FROM blocked")
 
     def get_last_link(self) -> ChainLink:
-        """Return the last link of the chain, or link 0 with the first head before any deletion."""
+        """Return the last link of the chain; before any deletion, link 0 with the first head."""
         links = self._query_links("ORDER BY sequence DESC LIMIT 1")
         if not links:
             return ChainLink(0, 0, b"", compute_first_head(self.read_state().store))
@@ -356,21 +358,21 @@ class Ledger:
         return [sources.get(row, NO_SOURCE) for row in row_numbers]
 
     def find_rows(self, column: Literal["file", "unit"], name: str) -> list[int]:
-        """Find the rows that came from a file or belong to a unit, ascending."""
+        """Find the rows of a source file or a unit, ascending."""
         clause = f"sources WHERE {column} = ? ORDER BY row"
         return [row for (row,) in self._query_records("row", (int,), clause, name)]
 
     def count_stray_sources(self) -> int:
-        """Count sources that belong to no live row: 0, unless the ledger was tampered with."""
+        """Count sources that belong to no live row. Not 0 only if the ledger was tampered with."""
         live = (
             "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
         )
         return self._query_number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
 
     def count_unchained(self) -> int:
-        """Count dead rows other than those of the last links: 0, unless it was tampered with.
+        """Count dead rows that do not belong to the last links of the chain.
 
-        A compaction removes dead rows, but never links.
+        Not 0 only if the ledger was tampered with: compaction removes dead rows, but no links.
         """
         links = "(SELECT count(*) FROM log)"
         dead = "(SELECT count(*) FROM dead)"
@@ -379,9 +381,9 @@ class Ledger:
         )
 
     def find_false_deletion(self) -> int | None:
-        """Return the number of the first deletion that was changed or does not fit its links.
+        """Return the number of the first deletion that was changed or contradicts its links.
 
-        None if there is none.
+        Returns None if there is none.
         """
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
@@ -401,27 +403,27 @@ class Ledger:
             mark = compute_next_mark(mark, first, last, at, request, hashes.pop(number, ()))
             if number != place or written_mark != mark:
                 return place
-            if first != last_so_far + 1 or last < last_so_far:  # last = first - 1: no rows
+            if first != last_so_far + 1 or last < last_so_far:  # last = first - 1 means no rows
                 return place
             if any(link.at != at for link in links[last_so_far:last]):
                 return place
             last_so_far = last
-        # Links or blocked contents without a deletion: one is missing at the end.
+        # Links or blocked contents are left over, so a deletion is missing at the end.
         if last_so_far != len(links) or hashes:
             return len(deletions) + 1
         return None
 
     def check_integrity(self) -> str:
-        """Return `ok`, or what SQLite finds wrong with its file, including indexes."""
-        return "; ".join(str(line) for (line,) in self._query("PRAGMA integrity_check"))
+        """Return `ok`, or the faults that SQLite finds in its file, including indexes."""
+        return "; ".join(str(fault) for (fault,) in self._query("PRAGMA integrity_check"))
 
     def delete(
         self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool
     ) -> Receipt:
-        """Record rows (D,) with records (D,) as dead, and drop their sources.
+        """Record rows (D,) with records (D,) as dead, and remove their sources.
 
-        This is the point of no return. request: the number of the request. block: refuse these
-        contents from now on.
+        Once this is committed, the deletion cannot be undone. request: the request's number. block:
+        refuse these contents from now on.
         """
         last_link = self.get_last_link()
         at = time.time_ns() // 1000  # microseconds
@@ -431,12 +433,12 @@ class Ledger:
         )
         first = last_link.sequence + 1
         sequences = range(first, first + len(rows))
-        log_line = (first, sequences.stop - 1, at, request)
+        deletion = (first, sequences.stop - 1, at, request)
         hashes: list[bytes] = []  # of contents to block that are not blocked yet
         if block:
             contents = np.unique(records["content"], axis=0)
             hashes = self.hash_contents(contents[~self.are_blocked(contents)])
-        mark = compute_next_mark(last_mark, *log_line, hashes)
+        mark = compute_next_mark(last_mark, *deletion, hashes)
         links = []
         head = last_link.head
         # The first link carries the mark of the deletion into the chain, all others an empty one.
@@ -455,9 +457,9 @@ class Ledger:
                 "DELETE FROM sources WHERE row IN (SELECT row FROM dead WHERE sequence > ?)",
                 (last_link.sequence,),
             )
-            if links or request is not None:  # a request without rows is on record, too
+            if links or request is not None:  # a request without rows is also recorded
                 connection.execute(
-                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *log_line, mark)
+                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *deletion, mark)
                 )
             connection.executemany(
                 "INSERT INTO blocked VALUES (?, ?)", ((digest, number) for digest in hashes)
@@ -477,7 +479,7 @@ class Ledger:
     ) -> None:
         """Record that all dead rows up to the sequence number `erased` are zero on the disk.
 
-        added: the number of rows that were added at the same time. sources: of these, by row.
+        added: number of rows that were added at the same time. sources: their sources, by row.
         """
         if sources is None:
             sources = {}
@@ -489,13 +491,13 @@ class Ledger:
             self._write_state(state._replace(rows=state.rows + added, erased=erased))
 
     def switch_generation(self, generation: int, live_rows: np.ndarray) -> None:
-        """Record that the live rows, ascending, now lie in another generation, numbered from 0."""
+        """Record that the live rows, ascending, were moved to another generation, from row 0 on."""
         state = self.read_state()
         last_sequence = self.get_last_link().sequence
         records = self._query_records("row", (int,), "sources ORDER BY row")
         old_rows = np.array([row for (row,) in records], dtype=np.int64)
         new_rows = np.searchsorted(live_rows, old_rows)
-        # In ascending order, so that no row takes the number of one that has yet to move.
+        # In ascending order, so that no row takes the number of a row that is still to be moved.
         moves = zip(new_rows.tolist(), old_rows.tolist(), strict=True)
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
@@ -505,13 +507,13 @@ class Ledger:
             )
 
     def vacuum(self) -> None:
-        """Rewrite the file: unused parts of pages hold deleted data, despite `secure_delete`."""
+        """Rewrite the file: despite `secure_delete`, pages may hold deleted data."""
         self._query("VACUUM")
 
     def empty_wal(self) -> bool:
         """Move everything out of the write-ahead log and truncate it.
 
-        Returns False if a reader kept it from doing so.
+        Returns False if a reader prevented this.
         """
         [(busy, *_)] = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy

@@ -1,7 +1,7 @@
-"""The rows of one generation of a memory: four files of fixed stride.
+"""The rows of one generation of a memory, in four files of fixed stride.
 
-They are written in place and read through memory maps. `keys` and `tokens` hold float32, `records`
-salt, id, label and commitment, `live` one byte per row.
+They are written in place and read through memory maps. `keys` and `tokens` contain float32,
+`records` salt, id, label and commitment, and `live` one byte per row.
 """
 
 import os
@@ -22,7 +22,7 @@ NAMES = ("keys", "tokens", "records", "live")
 
 
 class CopiedRows(NamedTuple):
-    """Rows copied out of the maps. If `live` is false, the row was deleted and all else is zero."""
+    """Rows copied out of the maps. If `live` is false, the row was deleted; the rest is zero."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -37,9 +37,9 @@ class MemoryView:
     Attributes
     ----------
     generation : int
-        The folder that they map.
+        Number of the mapped generation.
     keys, tokens : ndarray of float32, shape (N, d) and (N, m)
-        Dead rows are zero, or soon will be: read first, then filter by `live`, as `copy_rows` does.
+        Dead rows are zero, or soon will be, so read first, then filter by `live` (`copy_rows`).
     records : ndarray of RECORD, shape (N,)
         Salt, id, label, content, time and commitment.
     live : ndarray of bool, shape (N,)
@@ -54,14 +54,15 @@ class MemoryView:
 
     @cached_property
     def longest_key(self) -> float:
-        """A length that no key exceeds. Computed once, since keys can only become zero."""
+        """An upper bound of the keys' norms. Computed once, since keys can only become zero."""
         return bound_length(self.keys)
 
     @cached_property
     def content_halves(self) -> np.ndarray:
-        """The first halves of the rows' contents: (N,) uint64, 8 bytes a row.
+        """The first 8 bytes of each row's content, as (N,) uint64.
 
-        Copied once, since records lie 88 bytes apart, and contents can only become zero.
+        Copied once to a contiguous array, since records are 88 bytes apart, and contents can only
+        become zero.
         """
         return copy_first_halves(self.records["content"])
 
@@ -78,24 +79,24 @@ class MemoryView:
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
     def copy_rows(self, rows: np.ndarray) -> CopiedRows:
-        """Copy rows (any shape), with zeros for rows that are not live once they are read."""
+        """Copy rows (any shape). Rows that are deleted by the end of the read are zero."""
         records = self.records[rows]
         tokens = self.tokens[rows]
-        live = self.live[rows]  # read last: rows deleted before this line are not handed out
+        live = self.live[rows]  # read last: rows deleted before this line are not returned
         records[~live] = np.zeros((), RECORD)
         tokens[~live] = 0
         return CopiedRows(records["id"], records["label"], tokens, live)
 
 
 _NO_ROWS = np.zeros((0, 0), dtype=np.float32)
-# Before the first look. No generation has the number 0.
+# The view before the first read. No generation has the number 0.
 EMPTY_VIEW = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, dtype=bool))
 
 
 class Matrices:
     """The files of a generation.
 
-    widths: numbers in a key and in a token. rows: how many must be there. Raises
+    widths: width of a key and of a token. rows: minimum number of rows. Raises
     UnreadableMemoryError if a file is missing, a link, or too short.
     """
 
@@ -110,7 +111,7 @@ class Matrices:
         }
         self._files: dict[str, int] = {}
         if folder.is_symlink():
-            raise UnreadableMemoryError(folder, "a link, where the memory's own folder should be")
+            raise UnreadableMemoryError(folder, "a link, but one of the memory's folders")
         for name in NAMES:
             try:
                 self._files[name] = disk.open_file(folder / name, flags)
@@ -152,12 +153,12 @@ class Matrices:
             raise OSError(error.errno, error.strerror, str(self.folder / name)) from error
 
     def append(self, at: int, rows: Rows) -> None:
-        """Write live rows from row number `at` on. They are on the disk only after `sync`."""
+        """Write live rows, starting at row `at`. They are on the disk only after `sync`."""
         arrays = {
             "keys": rows.keys,
             "tokens": rows.tokens,
             "records": rows.records,
-            # Last: a row that is live has all its content.
+            # Last, so that every live row is complete.
             "live": np.ones(len(rows.keys), dtype=bool),
         }
         for name, array in arrays.items():
@@ -165,7 +166,7 @@ class Matrices:
             self._write_file(name, content.data, at)
 
     def truncate(self, rows: int) -> None:
-        """Drop all bytes after the first `rows` rows. Raises OSError if a file was replaced."""
+        """Remove all bytes after the first `rows` rows. Raises OSError if a file was replaced."""
         for name, file in self._files.items():
             path = self.folder / name
             if not os.path.samestat(os.fstat(file), path.stat()):
@@ -175,12 +176,12 @@ class Matrices:
                 disk.truncate(file, size)
 
     def hide(self, rows: np.ndarray, total: int) -> None:
-        """Clear `live` of some rows. Every reader sees that immediately.
+        """Clear `live` of some rows. Every reader sees this immediately.
 
-        total: the number of rows in the files.
+        total: number of rows in the files.
         """
         if rows.size:
-            # One write from the first to the last of them, since only the writer changes the file.
+            # One write for the range from the first to the last, since only the writer changes it.
             first = int(rows.min())
             last = int(rows.max())
             live = np.array(self._map_file("live", total)[first : last + 1])
@@ -213,7 +214,7 @@ class Matrices:
             disk.sync(file)
 
     def sync_with_names(self) -> None:
-        """Wait until a new generation is on the disk, including its names."""
+        """Wait until a new generation is on the disk, including its directory entries."""
         self.sync()
         disk.sync_folder(self.folder)
         disk.sync_folder(self.folder.parent)
@@ -225,9 +226,9 @@ class Matrices:
 
 
 def retire_generation(folder: Path) -> None:
-    """Remove a generation: hide its rows from open readers, write zeros over them, unlink.
+    """Remove a generation: hide its rows from open readers, overwrite them with zeros, unlink.
 
-    Files that are not the memory's stay, and then the folder stays too.
+    If the folder contains other files, they and the folder stay.
     """
     paths = []
     for name in reversed(NAMES):  # `live` first: it hides the rows

@@ -1,4 +1,4 @@
-"""Opening a memory: check first that it is whole, then finish changes of a killed writer."""
+"""Opening a memory: check that it is undamaged, then finish changes of a killed writer."""
 
 import os
 import time
@@ -24,7 +24,7 @@ def generation_folder(folder: Path, number: int) -> Path:
 
 
 def open_matrices(folder: Path, state: LedgerState, flags: int) -> Matrices:
-    """Open the matrices that the ledger names.
+    """Open the matrices of the ledger's generation.
 
     Raises UnreadableMemoryError if they are missing or too short.
     """
@@ -33,7 +33,7 @@ def open_matrices(folder: Path, state: LedgerState, flags: int) -> Matrices:
 
 
 def find_generations(folder: Path) -> set[Path]:
-    """Find the folders of all generations. Links do not count."""
+    """Find the folders of all generations, except links."""
     folders = set()
     for path in folder.glob("generation-*"):
         is_numbered = path.name.removeprefix("generation-").isdecimal()
@@ -43,9 +43,9 @@ def find_generations(folder: Path) -> set[Path]:
 
 
 def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
-    """List files and folders in a memory that are not its own, and bytes after its last row.
+    """List files and folders that do not belong to a memory, and bytes after its last row.
 
-    Only their owner knows what they hold. Rows that a writer is adding right now count, too.
+    Rows that a writer is currently adding are also listed.
     """
     current = generation_folder(folder, state.generation)
     row_sizes = (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1)
@@ -62,22 +62,23 @@ def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
         for name, row_size in zip(NAMES, row_sizes, strict=True):
             extra_bytes = (current / name).stat().st_size - state.rows * row_size
             if extra_bytes > 0:
-                tails.append(f"{current.name}/{name}, {extra_bytes} bytes behind its last row")
-    except FileNotFoundError:  # a compaction has removed the generation meanwhile
+                tails.append(f"{current.name}/{name}, {extra_bytes} bytes after its last row")
+    except FileNotFoundError:  # a compaction has removed the generation in the meantime
         return ()
     return (*sorted(names), *tails)
 
 
 def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
-    """Check the rows, and return which of them the ledger calls live: (N,) bool.
+    """Check the rows, and return which are live according to the ledger: (N,) bool.
 
-    Raises UnreadableMemoryError if the ledger names dead rows that are not there; if it has lost
-    deletions, whose rows are hidden; and if rows from all over the memory do not match their
-    commitments.
+    Raises UnreadableMemoryError if the ledger lists dead rows that do not exist, if it has lost
+    deletions, whose rows are hidden, or if a sample of rows does not match its commitments.
     """
-    # Read in this order: the ledger counts a row before it calls it dead, and calls it dead before
-    # the row is hidden.
-    is_hidden = view.live.view("u1") == 0  # as bytes: a damaged file may hold others than 0 and 1
+    # Read in this order: the ledger counts a row before listing it as dead, and lists it as dead
+    # before the row is hidden.
+    is_hidden = (
+        view.live.view("u1") == 0
+    )  # as bytes: a damaged file may have values other than 0, 1
     dead_rows = ledger.list_dead_rows()
     row_count = ledger.read_state().rows
     if len(dead_rows) and (dead_rows.min() < 0 or dead_rows.max() >= row_count):
@@ -91,8 +92,8 @@ def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndar
         raise UnreadableMemoryError(
             ledger.path,
             f"does not know of {pluralize(len(lost_rows), 'deleted row')},"
-            f" {format_first_rows(lost_rows)}: it is older than the rows are, or its write-ahead"
-            " log, store.db-wal, was lost",
+            f" {format_first_rows(lost_rows)}: it is older than the rows, or its write-ahead log,"
+            " store.db-wal, was lost",
         )
     live_rows = np.flatnonzero(is_live)
     step = max(1, len(live_rows) // SAMPLE_ROWS)
@@ -101,14 +102,14 @@ def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndar
         raise UnreadableMemoryError(
             generation_folder(folder, view.generation),
             f"{pluralize(len(wrong_rows), 'row')} not matching their commitment,"
-            f" {format_first_rows(wrong_rows)}: a file or the name of a source file was changed, or"
-            " is of another memory",
+            f" {format_first_rows(wrong_rows)}: a file or a source file's name was changed, or is"
+            " from another memory",
         )
     return is_live
 
 
 def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
-    """Bring the files in line with the ledger, and return them open for writing. Needs the lock."""
+    """Bring the files in line with the ledger, and open them for writing. Requires the lock."""
     state = ledger.read_state()
     last_sequence = ledger.get_last_link().sequence
     matrices = open_matrices(folder, state, os.O_RDWR)
@@ -120,7 +121,7 @@ def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
             matrices.set_live(is_live)
         matrices.erase(ledger.list_dead_rows(after=state.erased))
         matrices.sync()
-        # A compaction that was killed before or after its switch has left them.
+        # Left by a compaction that was killed before or after its switch.
         for other_folder in sorted(find_generations(folder) - {matrices.folder}):
             retire_generation(other_folder)
         disk.sync_folder(folder)
@@ -134,10 +135,10 @@ def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
 
 
 def map_rows_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
-    """Map the rows that the ledger describes now, with all deletions hidden.
+    """Map the rows of the ledger's current state, with all deletions hidden.
 
-    The generation must be locked. Raises UnreadableMemoryError if it is damaged, LockedMemoryError
-    if its writer hangs.
+    The generation must be locked. Raises UnreadableMemoryError if it is damaged, and
+    LockedMemoryError if its writer hangs.
     """
     state = ledger.read_state()
     matrices = open_matrices(folder, state, os.O_RDONLY)
@@ -149,10 +150,10 @@ def map_rows_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
 
 
 def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
-    """Wait until every row that the ledger calls dead is hidden.
+    """Wait until every dead row in the ledger is hidden.
 
-    If the writer was killed before that, its successor hides them, or this function does. Raises
-    LockedMemoryError if a writer does not get it done.
+    If the writer was killed before hiding them, this function or the next writer does. Raises
+    LockedMemoryError if a running writer does not hide them in time.
     """
     deadline = time.monotonic() + PATIENCE_S
     while True:
@@ -162,7 +163,7 @@ def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
             return
         try:
             lock = disk.lock(folder)
-        except LockedMemoryError:  # a writer is at work, and hides its rows in a moment
+        except LockedMemoryError:  # a writer is running, and will hide its rows in a moment
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Rows of a memory: checks before they are stored, commitments, and the lookup of an id."""
+"""Rows of a memory: input checks, commitments, and look-up by id."""
 
 import hashlib
 import json
@@ -23,7 +23,7 @@ FIELDS = [
 ]
 COMMITTED_BYTES = np.dtype(FIELDS).itemsize  # bytes of a record that its commitment covers
 RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])  # added: microseconds since 1970
-# the file that a row came from, and the unit (a person, say) that it belongs to
+# The file that a row came from, and the unit that it belongs to, such as a person.
 Source = tuple[str | None, str | None]
 NO_SOURCE: Source = (None, None)
 
@@ -37,16 +37,16 @@ class Rows(NamedTuple):
 
 
 def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
-    """Check ids, also from a set or a generator, and return them as int64 (N,).
+    """Check ids, which may come from a set or a generator, and return them as int64 (N,).
 
     Raises ValueError unless they are whole numbers from 0 to 2^63 - 1.
     """
     is_array_like = isinstance(ids, Sequence) or hasattr(ids, "__array__")
     if isinstance(ids, Iterable) and not is_array_like:
-        array = np.array([*ids])  # NumPy would make a set or a generator one object
+        array = np.array([*ids])  # NumPy would treat a set or a generator as one object
     else:
         array = np.asarray(ids)
-    # Whole numbers too large for any integer type become objects.
+    # NumPy stores integers that are too large for any integer type as objects.
     is_whole = array.dtype.kind in "iu" or all(type(value) is int for value in array.flat)
     if array.ndim != 1 or not is_whole:
         raise ValueError(
@@ -54,13 +54,13 @@ def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
         )
     if array.size and (int(array.min()) < 0 or int(array.max()) > np.iinfo(np.int64).max):
         raise ValueError(
-            f"ids must lie between 0 and 2^63 - 1; here they go from {array.min()} to {array.max()}"
+            f"ids must be between 0 and 2^63 - 1, but these range from {array.min()} to {array.max()}"
         )
     return array.astype("<i8")
 
 
 def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
-    """Check a matrix (count, width), width at least 1, and return it as float32."""
+    """Check a matrix (count, width) with at least one column, and return it as float32."""
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
         raise ValueError(
@@ -76,7 +76,7 @@ def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
 
 
 def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
-    """Check the texts of `count` rows, and return them as a list. None: a row without a text."""
+    """Check the texts of `count` rows, where None is allowed, and return them as a list."""
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
         raise ValueError(f"{kind}s must be a list of {count}, one for each row, not {texts!r:.80}")
     if not texts:
@@ -87,12 +87,12 @@ def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> li
         # Not empty, and without surrogates, which UTF-8 cannot encode.
         is_valid = isinstance(text, str) and re.fullmatch("[^\ud800-\udfff]+", text)
         if not is_valid:
-            raise ValueError(f"a {kind} must be named in text, not {text!r}")
+            raise ValueError(f"a {kind} must be a non-empty string, not {text!r}")
     return list(texts)
 
 
 def digest_keys(keys: np.ndarray) -> np.ndarray:
-    """Digest keys (N, d) to (N, 16) uint8, the contents of rows without a picture."""
+    """Digest keys (N, d) to (N, 16) uint8: the contents of rows without pictures."""
     digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
     return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 
@@ -115,17 +115,17 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
     units: Sequence[str | None] | None = None,
     contents: ArrayLike | None = None,
 ) -> tuple[Rows, dict[int, Source]]:
-    """Make rows of a store, added now, with fresh salts and commitments. Raises ValueError.
+    """Create rows for a store, with the current time, new salts and commitments.
 
-    contents: (N, 16) uint8, by default from the bytes of the key. Also returns the known sources,
-    by place.
+    contents: (N, 16) uint8; by default, digests of the keys. Also returns the known sources, by
+    index. Raises ValueError for invalid input.
     """
     ids = check_ids(ids)
     file_names = check_texts("source file", files, len(ids))
     unit_names = check_texts("unit", units, len(ids))
     sources: list[Source] = list(zip(file_names, unit_names, strict=True))
     if len(np.unique(ids)) != len(ids):
-        raise ValueError("an id occurs twice among the rows to add")
+        raise ValueError("an id occurs more than once among the rows to add")
     if labels is None:
         label_array = np.full(len(ids), NO_NEIGHBOR)
     else:
@@ -160,8 +160,8 @@ def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> 
     """Compute the commitment of each row: (N, 32).
 
     c = SHA-256(store || salt || id || label || content || added || key || token || source).
-    Numbers are little-endian. store: the name of the memory, so that rows of another one do not
-    pass for its own. sources: file and unit of each row, as a list in JSON, e.g. `["a.png", null]`.
+    Numbers are little-endian. store: the memory's name, so that rows of another memory are not
+    accepted. sources: file and unit of each row, hashed as a JSON list, e.g. `["a.png", null]`.
     """
     record_bytes = np.ascontiguousarray(rows.records).tobytes()
     digests = bytearray()
@@ -179,12 +179,12 @@ def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> 
 
 
 def find_same_contents(records: np.ndarray, halves: np.ndarray, contents: np.ndarray) -> np.ndarray:
-    """Find the places of the records (N,) whose content is among contents (M, 16), ascending.
+    """Find the indices of the records (N,) whose content is among contents (M, 16), ascending.
 
-    halves: `copy_first_halves` of the records' contents. For a row deleted since, they may still be
-    the old ones, while the record is zero.
+    halves: `copy_first_halves` of the records' contents. They may be outdated for a row that was
+    deleted since, whose record is zero.
     """
-    # First halves first, compared as numbers: a millisecond for N = 10^6 and M = 1.
+    # Compare the first halves as integers first: a millisecond for N = 10^6 and M = 1.
     candidates = np.flatnonzero(np.isin(halves, copy_first_halves(contents)))
     contents_to_find = {content.tobytes() for content in contents}
     is_same = [content.tobytes() in contents_to_find for content in records["content"][candidates]]
@@ -197,7 +197,7 @@ def copy_first_halves(contents: np.ndarray) -> np.ndarray:
 
 
 def compute_log_entry(commitment: bytes) -> bytes:
-    """Return SHA-256(c), the log's entry for a deleted row of commitment c.
+    """Return SHA-256(c), the log entry for a deleted row with commitment c.
 
     The commitment itself is erased with the row.
     """
@@ -205,9 +205,9 @@ def compute_log_entry(commitment: bytes) -> bytes:
 
 
 class RowIndex:
-    """The row of each id, as two sorted arrays: 16 bytes per row.
+    """Maps ids to rows, as two sorted arrays with 16 bytes per row.
 
-    Deleted ids stay until they are added again, so the caller passes `live`.
+    Deleted rows stay in the index, so `find` takes `live`.
     """
 
     def __init__(self, ids: np.ndarray, rows: np.ndarray) -> None:
@@ -216,18 +216,19 @@ class RowIndex:
         self._ids = ids[self._rows]
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        """Insert the rows of ids, in their sorted places."""
+        """Insert ids with their rows."""
         order = np.argsort(ids, kind="stable")
-        # To the right of deleted rows with the same id, so that `find` meets the newest row.
+        # To the right of deleted rows with the same id, so that `find` returns the newest row.
         places = np.searchsorted(self._ids, ids[order], side="right")
         self._ids = np.insert(self._ids, places, ids[order])
         self._rows = np.insert(self._rows, places, rows[order])
 
     def find(self, ids: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """Find the live row of each id, -1 for an unknown id."""
+        """Find the live row of each id; -1 for an unknown id."""
         if not len(self._ids):
             return np.full(len(ids), -1)
-        # The last place of each id. For an id below all others it is -1; the comparison tells.
+        # The last place of each id. It is -1 for an id below all others; the comparison below
+        # rejects it.
         places = np.searchsorted(self._ids, ids, side="right") - 1
         places = np.maximum(places, 0)
         rows = self._rows[places]

@@ -54,8 +54,8 @@ from munkey.deploy.store.verify import (
     split_blocks,
 )
 
-# A deletion of at most this many rows overwrites them before it returns. `settle` overwrites
-# the rows of a larger one.
+# A deletion of at most this many rows overwrites them before it returns. For a larger deletion,
+# `settle` does.
 MAX_ERASED_AT_ONCE = 1000
 # After this many deletions, `settle` waits until their zeros are on the disk.
 MAX_PENDING_DELETIONS = 64
@@ -64,8 +64,8 @@ MAX_PENDING_DELETIONS = 64
 class Store(AbstractContextManager["Store"]):
     """A memory on disk that forgets durably.
 
-    Open one with `Store.open`, or make one with `Store.create`. Any number of processes may read
-    it; one at a time may write. A store may be used from several threads.
+    Open it with `Store.open`, or create one with `Store.create`. Any number of processes may read
+    a memory, but only one at a time may write. A store may be used from several threads.
 
     Attributes
     ----------
@@ -75,8 +75,8 @@ class Store(AbstractContextManager["Store"]):
     Raises
     ------
     ClosedMemoryError
-        By every method, if the store is closed, or was opened by another process (a forked child
-        has nothing open); by methods that write, if it is open for reading only.
+        If the store is closed, or was opened by another process, such as the parent of a forked
+        child. Also if a method that writes is called and the store is open for reading only.
 
     Notes
     -----
@@ -98,9 +98,9 @@ class Store(AbstractContextManager["Store"]):
         self.folder = folder
         self._ledger = ledger
         self._state_lock = threading.RLock()
-        # The thread that changes the memory has the change lock. It is taken before the state lock,
-        # and so is the lock of a generation: a compaction waits for readers, which need the state
-        # lock.
+        # The thread that changes the memory has the change lock. It is taken before the state lock.
+        # The lock of a generation is also taken before the state lock, because a compaction waits
+        # for readers, which need the state lock.
         self._change_lock = threading.RLock()
         self._process = os.getpid()
         self._closed = False
@@ -137,23 +137,23 @@ class Store(AbstractContextManager["Store"]):
         units: Sequence[str | None] | None = None,
         contents: ArrayLike | None = None,
     ) -> "Store":
-        """Create a memory, all of it or nothing, and open it for writing.
+        """Create a memory and open it for writing. If this fails, no folder is left behind.
 
         Parameters
         ----------
         folder : str or Path
-            A folder that is empty or does not exist.
+            An empty or new folder.
         ids : array-like of int, shape (N,)
             Ids of the rows.
         keys, tokens : array-like of float, shape (N, d) and (N, m)
             Finite numbers.
         labels : array-like of int, shape (N,), optional
-            Numbers of classes.
+            Class indices.
         files, units : sequence of str or None, length N, optional
             The source file of each row, and its unit, such as a person. They are forgotten together
             with the row.
         contents : array-like of uint8, shape (N, 16), optional
-            Digests that are equal for identical contents. By default, of the keys.
+            Digests that are equal for identical contents. By default, digests of the keys.
 
         Returns
         -------
@@ -165,7 +165,7 @@ class Store(AbstractContextManager["Store"]):
         ValueError
             If ids are negative or repeated, or numbers are not finite floats.
         FileExistsError
-            If the folder holds anything.
+            If the folder contains files.
         """
         name = secrets.token_bytes(16)
         rows, sources = make_rows(name, ids, keys, tokens, labels, files, units, contents)
@@ -203,9 +203,9 @@ class Store(AbstractContextManager["Store"]):
         Raises
         ------
         UnreadableMemoryError
-            If the folder is not a memory, is damaged, or of another format.
+            If the folder is not a memory, is damaged, or has another format.
         LockedMemoryError
-            If another process is writing it after that time.
+            If another process is still writing after `wait` seconds.
         """
         folder = Path(folder)
         for name in ("lock", *SQLITE_FILES):
@@ -231,8 +231,8 @@ class Store(AbstractContextManager["Store"]):
     @contextmanager
     def _lock_state(self) -> Iterator[None]:
         """Let one thread at a time use the store while it is open."""
-        # Checked before the lock too: in a forked child, a thread that does not exist there may
-        # have locked it forever.
+        # Also checked before the lock is taken: in a forked child, a thread that no longer exists
+        # may have locked it forever.
         self._require_open()
         with self._state_lock:
             self._require_open()
@@ -252,10 +252,10 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Make a store that is open for reading the writer while the block runs.
+        """Allow writing while the block runs, for a store that was opened for reading.
 
         Other threads may read meanwhile. wait: seconds to wait for another writer. Raises
-        LockedMemoryError if another process is writing after that time.
+        LockedMemoryError if another process is still writing after that time.
         """
         self._require_open()
         with self._change_lock:
@@ -274,7 +274,7 @@ class Store(AbstractContextManager["Store"]):
                         self._stop_writing()
 
     def _stop_writing(self) -> None:
-        """Settle, and release the lock of the writer."""
+        """Settle, and release the writer's lock."""
         self._settle_and_record()
         with self._close_on_failure():
             assert self._matrices is not None and self._lock is not None
@@ -307,7 +307,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is open here, and its files are still those in its folder.
+        """Whether it is open in this process, and its files are still those in its folder.
 
         If not, open it again.
         """
@@ -315,10 +315,10 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def reading(self) -> Iterator[MemoryView]:
-        """Yield the rows as they are now. No compaction moves them until the block ends.
+        """Yield the current rows. No compaction moves them until the block ends.
 
-        Deletions and additions go on meanwhile. The block itself must not change the memory: it
-        would wait for a compaction in another thread, which waits for the block.
+        Deletions and additions continue meanwhile. The block itself must not change the memory,
+        because it could wait for a compaction in another thread, which waits for the block.
         """
         lock, view = self._lock_view()
         try:
@@ -328,18 +328,17 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def view(self) -> MemoryView:
-        """The rows as they are now, for a single look: a compaction may empty them (`reading`)."""
+        """The current rows, for a single access: a compaction may empty them later (`reading`)."""
         with self.reading() as view:
             return view
 
     def _lock_view(self) -> tuple[int, MemoryView]:
         """Lock the current generation for reading. Returns the lock and the rows.
 
-        A compaction may put another generation in its place before it is locked; then the next one
-        is tried.
+        If a compaction replaces the generation before it is locked, the next one is tried.
         """
         with self._lock_state():
-            generation = self._view.generation  # 0 before the first look
+            generation = self._view.generation  # 0 before the first read
             if not generation:
                 generation = self._ledger.read_state().generation
         while True:
@@ -363,14 +362,14 @@ class Store(AbstractContextManager["Store"]):
         """Lock a generation for reading. Returns None if a compaction has removed it."""
         try:
             return disk.lock_generation(generation_folder(self.folder, generation))
-        except LockedMemoryError:  # an OSError, too, but of a folder that is there
+        except LockedMemoryError:  # also an OSError, but the folder exists
             raise
         except OSError:
             with self._lock_state():
                 state = self._ledger.read_state()
                 if state.generation != generation:
                     return None
-                # Not a compaction: the memory is damaged. Opening its files names the fault.
+                # Not a compaction: the memory is damaged. Opening its files raises a clear error.
                 open_matrices(self.folder, state, os.O_RDONLY).close()
             raise
 
@@ -397,13 +396,13 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def position(self) -> Position:
-        """Which rows there are, as one value: each addition, deletion or compaction changes it."""
+        """A value that each addition, deletion or compaction changes."""
         with self._lock_state():
             return self._ledger.read_position()
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
-        """Yield the position and the rows at that position; the view shows no dead row as live.
+        """Yield the position and the rows at that position, with no dead row shown as live.
 
         Compare with `position` after reading: if it has changed, rows were added or deleted.
         """
@@ -411,22 +410,22 @@ class Store(AbstractContextManager["Store"]):
             with self.reading() as view:
                 position = self._read_position(view)
                 if position.rows != len(view.live):
-                    continue  # rows came in between
+                    continue  # rows were added in between
                 yield position, view
                 return
 
     def _read_position(self, view: MemoryView) -> Position:
-        """Return the position, once the view shows no row as live that the ledger calls dead."""
+        """Return the position once all dead rows in the ledger are hidden in the view."""
         checked_position = None
         with self._lock_state():
             while True:
                 live_count = np.count_nonzero(view.live)  # before the position is read
                 position = self._ledger.read_position()
                 if position.rows != len(view.live):
-                    return position  # the view is of another moment: `snapshot` takes a new one
+                    return position  # the view is outdated, and `snapshot` takes a new one
                 if live_count <= position.live or position == checked_position:
                     return position
-                # Another process has recorded a deletion, and not hidden its rows yet.
+                # Another process has recorded a deletion, but not hidden its rows yet.
                 wait_until_hidden(self.folder, self._ledger, view)
                 checked_position = position
 
@@ -441,7 +440,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def deletions(self) -> int:
-        """How many rows were deleted since the memory was made."""
+        """Number of rows deleted since the memory was created."""
         with self._lock_state():
             return self._ledger.get_last_link().sequence
 
@@ -466,12 +465,12 @@ class Store(AbstractContextManager["Store"]):
             return self._row_index.find(ids, self._view.live)
 
     def read_sources(self, rows: np.ndarray) -> list[Source]:
-        """Read file and unit of each row (N,) of the present generation; None if unknown or dead."""
+        """Read file and unit of each row (N,) of this generation; None if unknown or dead."""
         with self._lock_state():
             return self._ledger.read_sources(rows)
 
     def find_ids_by_source(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
-        """Find the ids of the rows from a source file, or of a unit: (N,) int64."""
+        """Find the ids of a source file's or a unit's rows: (N,) int64."""
         return self._find_live_ids(lambda _: self._ledger.find_rows(kind, name))
 
     def find_ids_by_content(self, contents: ArrayLike) -> np.ndarray:
@@ -486,7 +485,7 @@ class Store(AbstractContextManager["Store"]):
         with self.reading() as view:
             with self._lock_state():
                 rows = np.array(find_rows(view), dtype=np.int64)
-            # The ledger may know rows that were added after the view was mapped.
+            # The ledger may contain rows that were added after the view was mapped.
             copied_rows = view.copy_rows(rows[rows < len(view.live)])
             return copied_rows.ids[copied_rows.live]
 
@@ -499,16 +498,16 @@ class Store(AbstractContextManager["Store"]):
             return copies[view.live[copies]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:
-        """Return which contents (N, 16) were deleted with `block_return`: (N,) bool.
+        """Return whether each content (N, 16) was deleted with `block_return`: (N,) bool.
 
-        `add` refuses them.
+        `add` refuses such contents.
         """
         with self._lock_state():
             return self._ledger.are_blocked(check_contents(contents))
 
     @property
     def blocked_count(self) -> int:
-        """How many contents are blocked."""
+        """Number of blocked contents."""
         with self._lock_state():
             return self._ledger.count_blocked()
 
@@ -542,13 +541,13 @@ class Store(AbstractContextManager["Store"]):
     def are_zero(self, sequences: range) -> bool:
         """Return whether deleted rows are zero in the maps and on the disk.
 
-        sequences: their numbers in the log.
+        sequences: their sequence numbers in the log.
         """
         with self.reading() as view, self._lock_state():
             last_sequence = sequences.stop - 1
             if self._ledger.read_state().erased < last_sequence:
                 return False
-            # Rows that are no longer listed were overwritten by a compaction.
+            # Rows that are no longer listed were removed by a compaction.
             rows = self._ledger.list_dead_rows(sequences.start - 1, last_sequence)
             return not len(find_nonzero_rows(view, rows))
 
@@ -578,8 +577,8 @@ class Store(AbstractContextManager["Store"]):
         Raises
         ------
         ValueError
-            For everything that `create` refuses, other widths, ids that the memory holds already,
-            and blocked contents.
+            If `create` would refuse the rows, their widths differ from the memory's, an id is
+            already in the memory, or a content is blocked.
         """
         with self._lock_for_writing() as matrices:
             state = self._ledger.read_state()
@@ -607,11 +606,11 @@ class Store(AbstractContextManager["Store"]):
                 first_row = state.rows
                 row_count = first_row + len(rows.keys)
                 matrices.append(first_row, rows)
-                # On the disk before the ledger counts the rows, or a power failure would leave
+                # Synced before the ledger counts the rows; otherwise, a power failure could leave
                 # rows without content.
                 matrices.sync()
                 source_by_row = {first_row + place: source for place, source in sources.items()}
-                # From here on the rows count.
+                # This commit makes the rows part of the memory.
                 self._ledger.record_zeros(self._erased_sequence, len(rows.keys), source_by_row)
                 self._view = matrices.map_rows(state.generation, row_count)
                 self._row_index.add(new_ids, np.arange(first_row, row_count))
@@ -625,34 +624,34 @@ class Store(AbstractContextManager["Store"]):
     ) -> Receipt:
         """Forget rows: all of them, or none if an id is unknown.
 
-        When this returns, the deletion is on the disk, and no reader gets these rows.
+        When this returns, the deletion is on the disk, and no reader sees these rows.
 
         Parameters
         ----------
         ids : array-like of int
             Ids of the rows.
         request : str, optional
-            The number of the request. The second time, nothing changes, and the earlier receipt is
-            returned.
+            The request's number. A second call with the same number changes nothing and returns the
+            earlier receipt.
         block_return : bool
             Refuse to `add` these contents from now on.
 
         Returns
         -------
         Receipt
-            Where the deletion stands in the chain.
+            The deletion's place in the chain.
 
         Raises
         ------
         UnknownIdsError
-            With all unknown ids.
+            If any id is unknown. The error lists all unknown ids.
         ValueError
-            If the number belongs to an earlier request, and the memory holds any of the ids.
+            If an earlier request had the same number, and any of the ids is in the memory.
 
         Notes
         -----
         Up to MAX_ERASED_AT_ONCE rows are overwritten with zeros before this returns. `settle`
-        overwrites more of them, and waits until all zeros are on the disk.
+        overwrites the rows of larger deletions, and waits until all zeros are on the disk.
         """
         with self._lock_for_writing():
             unique_ids = np.unique(check_ids(ids))
@@ -660,7 +659,7 @@ class Store(AbstractContextManager["Store"]):
             rows = self.find_rows(unique_ids)
             is_unknown = rows < 0
             if is_unknown.any():
-                # Unknown because the same request was carried out before: no error.
+                # If the same request was carried out before, unknown ids are no error.
                 is_repeated = request is not None and self.find_receipt(request) is not None
                 if not is_repeated:
                     raise UnknownIdsError(unique_ids[is_unknown].tolist())
@@ -669,9 +668,9 @@ class Store(AbstractContextManager["Store"]):
     def delete_rows(
         self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False
     ) -> Receipt:
-        """Delete live rows of the present generation, as `delete` deletes ids.
+        """Delete live rows of the current generation, as `delete` does for ids.
 
-        Their order is that of their links in the chain.
+        Their links in the chain follow the given order.
         """
         with self._lock_for_writing() as matrices:
             check_texts("request", [request], 1)
@@ -688,8 +687,8 @@ class Store(AbstractContextManager["Store"]):
             if earlier_receipt:
                 return earlier_receipt
             with self._close_on_failure():
-                # The ledger first: once it says that the rows are dead, a killed process cannot
-                # bring them back, and the next process that opens the memory hides and overwrites them.
+                # The ledger first: once the rows are dead in it, a kill cannot bring them back, and
+                # the next process that opens the memory hides and overwrites them.
                 receipt = self._ledger.delete(
                     rows, self._view.records[rows], self._erased_sequence, request, block_return
                 )
@@ -710,31 +709,31 @@ class Store(AbstractContextManager["Store"]):
             if self._pending_rows:
                 matrices.erase(np.concatenate(self._pending_rows))
                 matrices.sync()
-                # All rows: those that are not pending were settled before.
+                # All deletions are covered: those that are not pending were settled before.
                 self._erased_sequence = self._ledger.get_last_link().sequence
                 self._pending_rows.clear()
 
     def _settle_and_record(self) -> None:
-        """Settle, and record in the ledger up to which deletion all rows are zero."""
+        """Settle, and record in the ledger that all rows deleted so far are zero."""
         self.settle()
         with self._close_on_failure():
             self._ledger.record_zeros(self._erased_sequence)
 
     def purge(self) -> tuple[str, ...]:
-        """Settle, and leave no byte of deleted rows in any file of the memory.
+        """Settle, and remove every byte of deleted rows from the memory's files.
 
         Every dead row is checked.
 
         Returns
         -------
         tuple of str
-            Files in the folder that are not the memory's (`recovery.list_foreign_files`). They
-            stay, and may hold anything.
+            Files in the folder that are not the memory's (`recovery.list_foreign_files`). They are
+            left unchanged and unchecked.
 
         Raises
         ------
         LockedMemoryError
-            If another process prevents it.
+            If another process prevents the purge.
         """
         with self._lock_for_writing() as matrices, self._close_on_failure():
             self._settle_and_record()
@@ -757,19 +756,19 @@ class Store(AbstractContextManager["Store"]):
     def compact(self) -> tuple[str, ...]:
         """Move the live rows to a new generation without gaps, and purge.
 
-        The old generation is overwritten with zeros and removed. Readers go on while rows are
-        copied. The old generation is locked for the moment of the switch: current readers
-        finish first, and later ones read the new generation.
+        The old generation is overwritten with zeros and removed. Readers continue while rows are
+        copied. The old generation is locked only for the switch: current readers finish first, and
+        later ones read the new generation.
 
         Returns
         -------
         tuple of str
-            As `purge`.
+            Files in the folder that are not the memory's, as for `purge`.
 
         Raises
         ------
         LockedMemoryError
-            If a reader does not end. Nothing is changed then.
+            If a reader does not finish in time. Nothing is changed then.
         """
         self._require_open()
         with self._change_lock:
@@ -823,9 +822,9 @@ class Store(AbstractContextManager["Store"]):
             state = self._ledger.read_state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # SQLite copies `store.db`, below. If this process opened and closed that file itself, it
-            # would lose SQLite's locks on it: POSIX drops all of a process's locks on a file when
-            # the process closes any descriptor of it.
+            # `store.db` is copied by SQLite, below. If this process opened and closed that file
+            # itself, it would lose SQLite's locks on it: POSIX releases all of a process's locks on
+            # a file when the process closes any descriptor of it.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
             widths = (state.key_width, state.token_width)
@@ -840,7 +839,7 @@ class Store(AbstractContextManager["Store"]):
     def close(self) -> None:
         """Settle and release the memory.
 
-        It may be called twice. In a forked child, it does nothing.
+        Further calls do nothing, and neither does a call in a forked child.
         """
         if os.getpid() == self._process:
             with self._change_lock, self._state_lock:
@@ -857,7 +856,7 @@ class Store(AbstractContextManager["Store"]):
         self.close()
 
     def _map_rows(self) -> MemoryView:
-        """Map the rows that the ledger counts now."""
+        """Map the rows of the ledger's current state."""
         if self._matrices is None:
             return map_rows_for_reading(self.folder, self._ledger)
         state = self._ledger.read_state()

@@ -1,4 +1,4 @@
-"""The check of a memory: its chain and all commitments, recomputed from the disk."""
+"""Verification of a memory: its chain and all commitments, recomputed from the disk."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -15,20 +15,20 @@ from munkey.deploy.store.rows import Rows, compute_commitments, compute_log_entr
 
 @dataclass(frozen=True)
 class Report:
-    """The result of a check.
+    """The result of a verification.
 
     Attributes
     ----------
     live, dead : int
-        Numbers of rows.
+        Numbers of live and dead rows.
     unsettled : int
-        Dead rows that were not checked, since their zeros may not be on the disk yet.
+        Number of dead rows that were not checked, since their zeros may not be on the disk yet.
     deletions : int
-        Links of the chain.
+        Number of links in the chain.
     head : str
-        The end of the chain, hexadecimal.
+        The head of the chain, hexadecimal.
     problems : tuple of str
-        A sentence for each fault.
+        One sentence per fault.
     foreign : tuple of str
         Files that are not the memory's, which were not checked (`recovery.list_foreign_files`).
     """
@@ -51,9 +51,10 @@ class Report:
             foreign = f"; not checked, since not part of it: {', '.join(self.foreign)}"
         if self.problems:
             return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
-        zero = "zero"
         if self.unsettled:
             zero = f"all but {self.unsettled:,} of them zero"
+        else:
+            zero = "zero"
         return (
             f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
             " deleted row put back (a picture that was added again is another row);"
@@ -63,14 +64,14 @@ class Report:
 
 
 def split_blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Split rows into blocks of at most BLOCK, which bounds the memory of their copies."""
+    """Split rows into blocks of at most BLOCK, to bound the size of copies."""
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
 def select_rows(
     view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
 ) -> np.ndarray:
-    """Select the rows that meet a condition, which takes a block of rows and returns (n,) bool."""
+    """Select the rows that meet a condition. condition: maps a block of rows to (n,) bool."""
     matches = [rows[:0]]
     for block in split_blocks(rows):
         meets_condition = np.asarray(condition(view.take_rows(block)), dtype=bool)
@@ -79,7 +80,7 @@ def select_rows(
 
 
 def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Find rows that do not match their commitment, and were not deleted meanwhile."""
+    """Find rows that do not match their commitment and were not deleted during the check."""
     store = ledger.read_state().store
     wrong_rows = rows[:0]
     for block in split_blocks(rows):
@@ -87,8 +88,8 @@ def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> 
         expected = compute_commitments(store, stored_rows, ledger.read_sources(block))
         is_wrong = (expected != stored_rows.records["commitment"]).any(axis=1)
         wrong_rows = np.append(wrong_rows, block[is_wrong])
-    # A row deleted meanwhile is not wrong. The ledger drops its source before the row is hidden, so
-    # both are asked.
+    # A row that was deleted during the check is not wrong. The ledger removes its source before the
+    # row is hidden, so check both.
     return np.setdiff1d(wrong_rows[view.live[wrong_rows]], ledger.list_dead_rows())
 
 
@@ -106,7 +107,7 @@ def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
 
 
 def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Find live rows that the log lists as deleted. entries: of the log."""
+    """Find live rows that the log lists as deleted. entries: all entries of the log."""
 
     def is_in_log(stored_rows: Rows) -> list[bool]:
         return [
@@ -121,7 +122,7 @@ def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) 
 def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarray:
     """Find rows that share their id with another row."""
     ids = view.ids[rows]
-    live = view.live[rows]  # read last: the id of a row that is deleted meanwhile reads as zero
+    live = view.live[rows]  # read last: the id of a concurrently deleted row reads as zero
     _, group_of_row, group_sizes = np.unique(ids[live], return_inverse=True, return_counts=True)
     return rows[live][group_sizes[group_of_row] > 1]
 
@@ -143,7 +144,7 @@ def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
     if false_deletion:
         yield (
             "the log of requests, or the list of blocked contents, was changed at deletion"
-            f" {false_deletion} of the log"
+            f" {false_deletion}"
         )
     head = compute_first_head(ledger.read_state().store)
     for place, link in enumerate(links, start=1):
@@ -164,12 +165,12 @@ def format_first_rows(rows: np.ndarray) -> str:
 def find_problems(
     ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
 ) -> Iterator[str]:
-    """Find faults, a sentence each. Rows that are deleted or added meanwhile are not faults."""
+    """Find faults, one sentence each. Concurrent deletions and additions are not faults."""
     integrity = ledger.check_integrity()
     if integrity != "ok":
         yield f"SQLite finds its file damaged: {integrity}"
-    # Read in this order, since the memory may change meanwhile: a hidden row is dead in the ledger
-    # read after it, and a dead row is counted in the state read after that.
+    # Read in this order, because the memory may change meanwhile: a hidden row is dead in the
+    # ledger if that is read later, and a dead row is counted in the state if that is read last.
     hidden_rows = np.flatnonzero(~view.live)
     dead_rows = ledger.list_dead_rows()
     state = ledger.read_state()
@@ -177,23 +178,23 @@ def find_problems(
     heads = {link.head.hex() for link in links} | {compute_first_head(state.store).hex()}
     if published is not None and published not in heads:
         yield (
-            f"the head {published} was published and is not in the chain: this is an older copy, or"
-            " another memory"
+            f"the published head {published} is not in the chain: this is an older copy, or another"
+            " memory"
         )
     unchained_count = ledger.count_unchained()
     if unchained_count:
         yield (
-            "the chain of deletions does not end in those of the dead rows:"
-            f" {unchained_count} have another number"
+            "the last links of the chain of deletions are not those of the dead rows:"
+            f" {unchained_count} have another sequence number"
         )
     is_repeated = len(np.unique(dead_rows)) != len(dead_rows)
     if is_repeated or not np.isin(dead_rows, np.arange(state.rows)).all():
-        yield "the list of dead rows makes no sense"
+        yield "the list of dead rows has repeated or unknown rows"
         return
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
-    # Rows that must be zero on the disk; those deleted since the last `settle` need not be yet.
+    # Rows that must be zero on the disk, which rows deleted since the last `settle` need not be.
     erased_rows = np.setdiff1d(
         dead_rows[dead_rows < len(view.live)], ledger.list_dead_rows(after=state.erased)
     )
@@ -215,7 +216,7 @@ def find_problems(
 def check_memory(
     ledger: Ledger, view: MemoryView, published: str | None, foreign: Iterable[str]
 ) -> Report:
-    """Check a memory. foreign: files in its folder that are not its own."""
+    """Check a memory. foreign: files in its folder that do not belong to it."""
     links = ledger.list_links()
     problems = tuple(find_problems(ledger, view, links, published))
     live_count = int(np.count_nonzero(view.live))

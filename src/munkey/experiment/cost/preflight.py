@@ -6,7 +6,7 @@ from pathlib import Path
 
 from munkey.core.device import has_gpu
 from munkey.data.download import MissingDataError
-from munkey.encoders.hub_models import look_up
+from munkey.encoders.hub_models import require_repository
 from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.experiment.cost.estimate import CostEstimate, format_gigabytes
@@ -74,7 +74,7 @@ def find_encoder_obstacles(plan: Plan) -> Iterator[str]:
         if not hub:
             continue
         try:
-            look_up(hub, revision)
+            require_repository(hub, revision)
         except MissingEncoderError as error:
             yield str(error)
 

@@ -34,7 +34,7 @@ def provenance(params: Mapping[str, object], device: str) -> Provenance:
     if device == "cuda":
         from munkey.core import gpu
 
-        name = gpu.name()
+        name = gpu.get_name()
     else:
         name = _cpu_name()
     commit = _git("rev-parse", "HEAD") or "not a git checkout"

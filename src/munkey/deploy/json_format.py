@@ -1,4 +1,4 @@
-"""Answers of a model as JSON: the same from the command and over HTTP."""
+"""Results of a model as JSON: the same from the command line and over HTTP."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -13,28 +13,27 @@ from munkey.deploy.store.verify import Report
 Json = dict[str, Any]
 
 
-def format_prediction(answers: Prediction, *, explain: bool) -> Json:
-    """Format an answer for each picture, in order.
+def format_prediction(prediction: Prediction, *, explain: bool) -> Json:
+    """Format the predicted class and probabilities of each picture, in order.
 
-    With `explain`, also say how the model answers, and list the neighbors that decided.
+    With `explain`, also describe how the model predicts, and list the neighbors that decided.
     """
-    predictions: list[Json] = []
+    picture_results: list[Json] = []
     for file, class_name, probabilities in zip(
-        answers.files, answers.classes, answers.probabilities, strict=True
+        prediction.files, prediction.classes, prediction.probabilities, strict=True
     ):
-        probability_of_class = dict(zip(answers.names, probabilities.tolist(), strict=True))
-        prediction: Json = {
+        result: Json = {
             "file": file,
             "class": class_name,
             "probability": float(probabilities.max()),
-            "probabilities": probability_of_class,
+            "probabilities": dict(zip(prediction.names, probabilities.tolist(), strict=True)),
         }
-        predictions.append(prediction)
+        if explain:
+            result["neighbors"] = []
+        picture_results.append(result)
     if not explain:
-        return {"predictions": predictions}
-    for prediction in predictions:
-        prediction["neighbors"] = []
-    for row in answers.explanation():
+        return {"predictions": picture_results}
+    for row in prediction.explanation():
         neighbor = {
             "id": row.id,
             "class": row.label,
@@ -42,8 +41,8 @@ def format_prediction(answers: Prediction, *, explain: bool) -> Json:
             "cosine": row.cosine,
             "file": row.file,
         }
-        predictions[row.picture]["neighbors"].append(neighbor)
-    return {"predictions": predictions, "basis": answers.basis}
+        picture_results[row.picture]["neighbors"].append(neighbor)
+    return {"predictions": picture_results, "basis": prediction.basis}
 
 
 def format_near_samples(near_samples: NearSamples) -> list[Json]:
@@ -70,8 +69,8 @@ def format_deletion(receipt: Receipt) -> Json:
     """Format a deletion.
 
     first, last: its numbers in the chain, None if nothing was deleted. identical: ids of exact
-    copies that stay. found_nothing: whether the memory held none of its samples when the request
-    came for the first time. A repeated answer has None for identical and emptied: the log stores
+    copies that stay. found_nothing: whether none of its samples was in the memory when the request
+    first arrived. For a repeated request, identical and emptied are None, because the log stores
     neither.
     """
     sequences = receipt.sequences
@@ -98,10 +97,10 @@ def format_deletion(receipt: Receipt) -> Json:
 
 
 def format_addition(samples: AddedSamples) -> Json:
-    """Format new samples. identical: by new id, the ids of exact copies that were there before."""
+    """Format new samples. identical: by new id, the ids of earlier exact copies."""
     identical = {}
     for new_id, earlier_ids in samples.identical.items():
-        identical[str(new_id)] = list(earlier_ids)  # JSON has no keys that are numbers
+        identical[str(new_id)] = list(earlier_ids)  # keys of JSON objects are strings
     return {"ids": samples.ids.tolist(), "identical": identical}
 
 
@@ -121,7 +120,7 @@ def format_samples(rows: Iterable[MemoryRow]) -> list[Json]:
 
 
 def format_log(deletions: Iterable[Receipt]) -> list[Json]:
-    """Format each deletion, keeping only the fields that the log stores."""
+    """Format each deletion, with only the fields that the log stores."""
     fields = ("first", "last", "when", "request", "deleted", "before", "head")
     log_entries = []
     for receipt in deletions:
