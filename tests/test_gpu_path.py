@@ -160,7 +160,7 @@ def test_an_evaluation_reads_only_its_answers_back(name, params, gpu, tmp_path):
         if family.has_memory
         else None
     )
-    asked = Retrieval(None, keys=KEYS.keys) if family.needs_query_keys else asked
+    asked = Retrieval(None, keys=KEYS.keys) if family.asks_keys else asked
     gpu.reads.clear()
     answers = predict_samples(
         loaded,

@@ -11,7 +11,7 @@ from tests.conftest import generator, needs_gpu
 
 @needs_gpu
 def test_a_card_has_a_name_and_free_memory():
-    assert gpu.is_available() and gpu.name() and gpu.free_bytes() > 0
+    assert gpu.is_available() and gpu.get_name() and gpu.free_bytes() > 0
 
 
 @needs_gpu

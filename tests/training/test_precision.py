@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from munkey.data.resample import crop_resize, random_boxes
+from munkey.data.resample import crop_resize, draw_boxes
 from munkey.training.precision import Precision
 from tests.conftest import ROOT, generator
 from tests.plugins import written
@@ -138,7 +138,7 @@ def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_non
 
 def test_pixels_are_cropped_in_float32_whatever_the_precision():
     images = torch.rand(6, 3, 16, 16, generator=generator())
-    boxes = random_boxes(6, 16, 16, [0.1, 1.0], [0.75, 4 / 3], generator(1))
+    boxes = draw_boxes(6, 16, 16, [0.1, 1.0], [0.75, 4 / 3], generator(1))
     with Precision("bfloat16", "cpu").forward():
         lower = crop_resize(images, boxes, 8)
     assert torch.equal(lower, crop_resize(images, boxes, 8))

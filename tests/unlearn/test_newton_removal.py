@@ -15,7 +15,7 @@ from torch.nn.functional import logsigmoid
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import ENCODERS
 from munkey.models.family import System
-from munkey.models.networks.logistic import TOLERANCE, NoisyHead, Objective, norm
+from munkey.models.networks.logistic import TOLERANCE, NoisyHead, Objective, compute_norm
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import unit_rows
@@ -247,7 +247,7 @@ def exact_ratio_with_linear_noise(seed: int, sigma: float) -> tuple[float, float
     while steps < 3 or epsilon > 1:
         weight = objective.newton_step(weight)
         steps += 1
-        epsilon = C * norm(objective.gradient(weight)) / sigma
+        epsilon = C * compute_norm(objective.gradient(weight)) / sigma
 
     def remaining(noise: Tensor) -> Tensor:
         """u(b). The start is differentiated as the optimum that it is: dw/db = -1 / Hessian."""

@@ -75,7 +75,7 @@ class Attacker:
             return method.unlearn(system, request, own_settings)
 
         def predict(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
-            if family.needs_query_keys:
+            if family.asks_keys:
                 retrieval = Retrieval(None, keys=keys[rows])
             else:
                 retrieval = family.make_retrieval(near, settings["inference"])
@@ -93,7 +93,7 @@ class Attacker:
             after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
-            if after.memory is not None and not family.needs_query_keys:
+            if after.memory is not None and not family.asks_keys:
                 # Predictions change only for samples with a deleted neighbor.
                 rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
                 is_remaining = np.isin(ids, after.memory.ids)

@@ -146,7 +146,7 @@ def forget(
             else:
                 order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
                 with show_spinner("forgetting"):
-                    outcomes = predictor.delete(plan, certificates=order, answers=finished_outcomes)
+                    outcomes = predictor.delete(plan, certificates=order, results=finished_outcomes)
             for outcome in outcomes:
                 outcome.update(plan.deletions[outcome["request"]].look_alikes)
                 for file in _fill_file_names(certificate, [outcome["request"]]).values():

@@ -21,7 +21,7 @@ def disable_tf32() -> None:
     torch.backends.cudnn.allow_tf32 = False
 
 
-def name() -> str:
+def get_name() -> str:
     """Return the GPU's model name."""
     return torch.cuda.get_device_name()
 

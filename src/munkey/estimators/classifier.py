@@ -19,8 +19,8 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from munkey.core.console import warn_user
-from munkey.data.intake.copies import conflicting_copies_warning
-from munkey.data.intake.unit_names import large_units_warning
+from munkey.data.intake.copies import format_conflicting_copies_warning
+from munkey.data.intake.unit_names import format_large_units_warning
 from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
@@ -474,17 +474,17 @@ def warn_of_copies(
     contents = [rows[row].tobytes() for row in candidates]
     names = [f"id {ids[row]}" for row in candidates]
     candidate_labels = labels[candidates].tolist()
-    class_warning = conflicting_copies_warning(contents, candidate_labels, "class", names)
+    class_warning = format_conflicting_copies_warning(contents, candidate_labels, "class", names)
     if class_warning:
         warn_user(class_warning)
     candidate_units = [units[row] for row in candidates]
-    unit_warning = conflicting_copies_warning(contents, candidate_units, "unit", names)
+    unit_warning = format_conflicting_copies_warning(contents, candidate_units, "unit", names)
     if unit_warning:
         warn_user(unit_warning)
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:
     """Warn if a unit has more than a tenth of all rows."""
-    warning = large_units_warning(units)
+    warning = format_large_units_warning(units)
     if warning:
         warn_user(warning)

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from munkey.core.console import pluralize, progress, warn_user
-from munkey.data.pictures import BESIDE, is_picture_name, skipped_files_warning
+from munkey.data.pictures import IGNORED_FOLDERS, format_skipped_files_warning, is_picture_name
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import PictureLike, iterate_pictures, read_picture, read_pixels
 from munkey.deploy.model.manifest import PictureSize
@@ -182,7 +182,7 @@ def readable_pictures(
     for path in progress(paths, "checking pictures", "files"):
         if path.is_dir():
             continue
-        if not is_picture_name(path.name) or any(name in BESIDE for name in path.parts):
+        if not is_picture_name(path.name) or any(name in IGNORED_FOLDERS for name in path.parts):
             other_files.append(path)
             continue
         try:
@@ -192,7 +192,7 @@ def readable_pictures(
         else:
             pictures.append(path)
     if other_files:
-        warn_user(skipped_files_warning(other_files))
+        warn_user(format_skipped_files_warning(other_files))
     if faults:
         fault_lines = "\n".join(f"  - {fault}" for fault in faults)
         warn_user(

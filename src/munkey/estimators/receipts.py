@@ -245,7 +245,7 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
         return output
     outputs: list[dict[str, Any]] = []
     try:
-        model.delete(request, purge=True, answers=outputs)
+        model.delete(request, purge=True, results=outputs)
     except LockedMemoryError as error:
         outputs[0]["unpurged"] = (
             f"{error}; until then, names of source files and units may remain in it"

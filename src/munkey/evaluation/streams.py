@@ -149,7 +149,7 @@ class StreamEvaluator:
                 system = family.add_samples(system, self.select_keys(added), labels, inference)
             assert system.memory is not None
             near = None
-            if not family.needs_query_keys:
+            if not family.asks_keys:
                 members = self.select_keys(system.memory.ids.numpy())
                 near = find_nearest(self.keys, members, self.depth)
             retrieval = Retrieval(near, inference, self.keys.keys)

@@ -53,8 +53,8 @@ def audit(
     rows: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
     for audit in audits:
-        rows.extend(audit.make_lines())
-        control_texts[audit.family] = [control.words for control in audit.controls]
+        rows.extend(audit.make_rows())
+        control_texts[audit.family] = [control.sentence for control in audit.controls]
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
@@ -110,7 +110,7 @@ def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
     """Search for traces of deleted samples in the files of unlearned systems and of their originals."""
     rows: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
-        rows.extend(make_storage_lines(files))
+        rows.extend(make_storage_rows(files))
     write_csv(table, rows, STORAGE_COLUMNS)
     write_text(markdown, render_or_note(tables.make_storage_tables(read_table(table)), "markdown"))
 
@@ -148,7 +148,7 @@ def differencing(
         method = METHODS[name]
         try:
             system = systems.load(original, device=device)
-            rows += list(attacker.make_lines(method, system, settings[name]))
+            rows += list(attacker.make_rows(method, system, settings[name]))
         except DivergedError as error:
             warn(f"{method.title} is left out, since it or its original diverged: {error}")
     precisions = pd.DataFrame(rows)

@@ -60,7 +60,7 @@ def half(
             draw_stage / "pool",
             draw_stage / "pair" / pair,
         )
-    pools.require_fitting(len(halves[0]) + len(halves[1]), prepared, depth)
+    pools.require_valid_size(len(halves[0]) + len(halves[1]), prepared, depth)
     forget_sets.write(half, halves[number], units)
 
 

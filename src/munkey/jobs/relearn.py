@@ -69,7 +69,7 @@ def relearn(
     split = forget_sets.split(data, files.forget)
     stage = Stage(seed, dataset, "relearn", family.name)
     recipe = family.make_recipe(
-        settings, stage, training_inputs.read_selected_settings(files.selected)
+        settings, stage, training_inputs.read_selected_knobs(files.selected)
     )
     samples = move_to_gpu_if_it_fits(image_set(data, split.retain), device, around.resident_share)
     members = training_inputs.read_member_keys(
@@ -117,7 +117,7 @@ def trace(
     # The same stage as the original's, so that the training repeats it exactly.
     stage = model_family.make_stage(seed, dataset, "full")
     recipe = model_family.make_recipe(
-        settings, stage, training_inputs.read_selected_settings(files.selected)
+        settings, stage, training_inputs.read_selected_knobs(files.selected)
     )
     members = training_inputs.read_member_keys(
         model_family, recipe, samples.ids, files.keyfile, files.neighbors

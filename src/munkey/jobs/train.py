@@ -65,7 +65,7 @@ def train(
         systems.save(system, fitted)
         write_record(record, settings, device, start_time, [], {"train_epoch_s": watch.seconds})
         return
-    selected = training_inputs.read_selected_settings(files.selected)
+    selected = training_inputs.read_selected_knobs(files.selected)
     stage = model_family.make_stage(seed, dataset, subset)
     recipe = model_family.make_recipe(settings, stage, selected)
     samples = move_to_gpu_if_it_fits(image_set(data, retain), device, around.resident_share)

@@ -18,7 +18,7 @@ MAX_SIDE = 128  # longest side of a picture on a page [px]
 TITLE = "munkey: explained predictions"
 NEAR_TITLE = "munkey: the nearest samples"
 PAGE = Path(__file__).parents[1] / "explain.html.j2"
-NO_NEIGHBOR = "No neighbors: the memory is empty, so the model used only the picture."
+NO_NEIGHBORS = "No neighbors: the memory is empty, so the model used only the picture."
 HEADERS = (
     "picture",
     "answer",
@@ -93,7 +93,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             query["picture"] = encode_picture(prediction.pictures[place])
         queries.append(query)
     if prediction.neighbors.ids.shape[1] > 0:
-        without_neighbors = NO_NEIGHBOR
+        without_neighbors = NO_NEIGHBORS
     else:
         without_neighbors = "All samples contribute to this prediction, not single neighbors."
     return render_template(

@@ -163,7 +163,7 @@ class TrainedSystem:
                 target = file
             raise ExportError(
                 f"{file}: is missing; it records the settings of a run. Create it with"
-                f" `{command_to_make(target)}`{overlays_hint(file)}"
+                f" `{format_make_command(target)}`{format_overlays_hint(file)}"
             )
         cases = read_json(file)
         if self.place.case not in cases or not set(SECTIONS) <= set(cases[self.place.case]):

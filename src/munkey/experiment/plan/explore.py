@@ -44,7 +44,7 @@ class ExplorePlan:
         systems = {run.method for run in self.plan.list_main_runs(dataset)}
         for system in sorted(systems):
             family = self.plan.find_family(system)
-            if not family.has_memory or family.needs_query_keys:
+            if not family.has_memory or family.asks_keys:
                 continue
             if family.reads_inference:
                 counts[system] = params.inference.k

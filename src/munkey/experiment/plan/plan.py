@@ -220,9 +220,9 @@ class Plan(Cases):
         family = self.find_family(system)
         section = self.params.for_case(case).get_family_section(family)
         files = {}
-        if family.needs_query_keys or family.list_borrowed_sections(section):
+        if family.asks_keys or family.list_borrowed_sections(section):
             files["keyfile"] = self.keys(case)
-        if not family.has_memory or family.needs_query_keys:
+        if not family.has_memory or family.asks_keys:
             return files
         counts = [self._count_neighbors(case, family) or 0]
         for inference in self.evaluate_settings(case, system).values():

@@ -103,7 +103,7 @@ class Objective:
         # Far from the optimum, a full step may overshoot, so halve it until the gradient shrinks.
         for halvings in range(MAX_HALVINGS):
             candidate = weight - 0.5**halvings * step
-            if norm(self.gradient(candidate)) < norm(gradient):
+            if compute_norm(self.gradient(candidate)) < compute_norm(gradient):
                 return candidate
         return weight  # no step reduces the gradient further, except by rounding
 
@@ -113,15 +113,15 @@ class Objective:
         Raises ValueError if this takes more than MAX_STEPS steps.
         """
         for _ in range(MAX_STEPS):
-            if norm(self.gradient(weight)) <= TOLERANCE:
+            if compute_norm(self.gradient(weight)) <= TOLERANCE:
                 return weight
             weight = self.newton_step(weight)
         raise ValueError(
-            f"the norm of the gradient is still {norm(self.gradient(weight)):.1g} after"
+            f"the norm of the gradient is still {compute_norm(self.gradient(weight)):.1g} after"
             f" {MAX_STEPS} Newton steps: increase newton.lam ({self.lam:g})"
         )
 
 
-def norm(gradient: Tensor) -> float:
+def compute_norm(gradient: Tensor) -> float:
     """Return the norm of a gradient over all classes."""
     return float(to_host(gradient.norm()))

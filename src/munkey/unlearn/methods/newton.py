@@ -57,7 +57,7 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     """
     import torch
 
-    from munkey.models.networks.logistic import TOLERANCE, Objective, norm
+    from munkey.models.networks.logistic import TOLERANCE, Objective, compute_norm
 
     assert system.memory is not None
     head = cast("NoisyHead", system.copy_model())
@@ -70,7 +70,7 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     weight = head.weight
     for steps in range(1, MAX_STEPS + 1):
         weight = objective.newton_step(weight)
-        residual = norm(objective.gradient(weight))
+        residual = compute_norm(objective.gradient(weight))
         # L is strongly convex, so any weights are within |gradient| / curvature of the optimum,
         # including the retrained weights, whose gradient is at most TOLERANCE.
         distance = (residual + TOLERANCE) / objective.curvature
