@@ -37,13 +37,13 @@ LUCK = 0.18  # sd of a training's luck, in sd of difficulty
 EFFECT = 0.4  # mean of what training adds, likewise
 EFFECTS = (EFFECT, 0.145, 0.05)  # LiRA before deletion then has AUROCs of about 75, 65 and 56
 TEST = 400
-REDRAWS = 239  # the fewest that let one test of eleven flag a row at 5 %
+REDRAWS = 239  # the fewest that let one test of eleven flag a row at 5%
 RETRAINED_AUDITS = 100  # of a cell, at least, of what is retrained: its rate is small
 SETTLED = 10  # a cell whose first audits are all flagged stops there
 RETRAINED = "retrained"
 QUOTED = {
-    "5 % kept whole": "kept_whole",
-    "20 % left of each, its mean subtracted": "mean_subtracted",
+    "5% kept whole": "kept_whole",
+    "20% left of each, its mean subtracted": "mean_subtracted",
 }
 BESIDE = 100  # pairs beside those that are audited, which know how much is left of a pool
 
@@ -123,12 +123,12 @@ def nothing_done(world: World) -> np.ndarray:
     return world.answers(world.kept)
 
 
-@entry(RESIDUES, "5 % left of each")
+@entry(RESIDUES, "5% left of each")
 def five_percent(world: World) -> np.ndarray:
     return world.answers(world.never + 0.05 * world.added)
 
 
-@entry(RESIDUES, "20 % left of each")
+@entry(RESIDUES, "20% left of each")
 def twenty_percent(world: World) -> np.ndarray:
     return world.answers(world.never + 0.2 * world.added)
 
@@ -150,19 +150,19 @@ def average_subtracted(world: World) -> np.ndarray:
     return world.answers(world.kept - world.added[:, world.halves.pool].mean())
 
 
-@entry(CHEATERS, "± 100 %, the same samples in every model")
+@entry(CHEATERS, "± 100%, the same samples in every model")
 def fixed_signs(world: World) -> np.ndarray:
     return world.answers(world.never + np.where(world.few(0.5), 1, -1) * world.added)
 
 
-@entry(CHEATERS, "± 100 %, drawn anew for each model")
+@entry(CHEATERS, "± 100%, drawn anew for each model")
 def drawn_signs(world: World) -> np.ndarray:
     return world.answers(
         world.never + world.generator.choice([-1, 1], world.never.shape) * world.added
     )
 
 
-@entry(CHEATERS, "± 50 %, drawn anew for each model")
+@entry(CHEATERS, "± 50%, drawn anew for each model")
 def half_signs(world: World) -> np.ndarray:
     return world.answers(
         world.never + world.generator.choice([-0.5, 0.5], world.never.shape) * world.added
@@ -199,20 +199,20 @@ def secret(world: World) -> np.ndarray:
     return np.repeat(signs, 2, axis=0)
 
 
-@entry(CHEATERS, "20 % left of each, its mean subtracted")
+@entry(CHEATERS, "20% left of each, its mean subtracted")
 def fifth_without_its_mean(world: World) -> np.ndarray:
     kept = 0.2 * world.added
     return world.answers(world.never + kept - kept[:, world.halves.pool].mean())
 
 
-@entry(CHEATERS, "± 30 %, by class")
+@entry(CHEATERS, "± 30%, by class")
 def signs_by_class(world: World) -> np.ndarray:
     """Ten classes, as large as each other."""
     signs = np.resize([0.3, -0.3], 10)[np.arange(world.never.shape[1]) % 10]
     return world.answers(world.never + signs * world.added)
 
 
-@entry(CHEATERS, "10 % kept whole, the rest pushed so that the mean is 0")
+@entry(CHEATERS, "10% kept whole, the rest pushed so that the mean is 0")
 def few_kept_rest_pushed(world: World) -> np.ndarray:
     few = world.few(0.1)
     pool = world.halves.pool
@@ -220,17 +220,17 @@ def few_kept_rest_pushed(world: World) -> np.ndarray:
     return world.answers(np.where(few, world.kept, world.never - push))
 
 
-@entry(CHEATERS, "10 % kept whole")
+@entry(CHEATERS, "10% kept whole")
 def tenth_kept(world: World) -> np.ndarray:
     return world.answers(np.where(world.few(0.1), world.kept, world.never))
 
 
-@entry(CHEATERS, "5 % kept whole")
+@entry(CHEATERS, "5% kept whole")
 def twentieth_kept(world: World) -> np.ndarray:
     return world.answers(np.where(world.few(0.05), world.kept, world.never))
 
 
-@entry(CHEATERS, "2 % kept whole")
+@entry(CHEATERS, "2% kept whole")
 def fiftieth_kept(world: World) -> np.ndarray:
     return world.answers(np.where(world.few(0.02), world.kept, world.never))
 
@@ -440,7 +440,7 @@ def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) ->
     lines = [(words, format_mean_sd(each.mean(), each.std(ddof=1))) for words, each in of_moved]
     return [
         TitledTable(
-            "95 % intervals that hold what is left of the pool / of the training set",
+            "95% intervals that hold what is left of the pool / of the training set",
             _frame("Percent", hold),
         ),
         TitledTable(

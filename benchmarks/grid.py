@@ -83,11 +83,11 @@ def main() -> None:
     run = whole_run(cores)
     for part in run.parts:
         print(
-            f"{part['part']:48} {part['jobs']:5} jobs {part['core_s']:8.1f} core-s {part['share']:5.1f} %"
+            f"{part['part']:48} {part['jobs']:5} jobs {part['core_s']:8.1f} core-s {part['share']:5.1f}%"
         )
     outside = 100 - sum(part["share"] for part in run.parts if part["part"] in WORK)
     print(
-        f"{run.wall:.0f} s on {cores} cores; outside training, unlearning and evaluation: {outside:.1f} %"
+        f"{run.wall:.0f} s on {cores} cores; outside training, unlearning and evaluation: {outside:.1f}%"
     )
     machine = this_machine("cpu")
     written = {"machine": machine, "wall_s": run.wall, "outside": outside, "parts": run.parts}

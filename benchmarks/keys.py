@@ -166,7 +166,7 @@ def is_right(
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
-    """Points by which the first is more accurate, with its 95 % interval.
+    """Points by which the first is more accurate, with its 95% interval.
 
     first, second: (draws, T) bool, of the same draws and test pictures. Both are resampled, so the
     interval covers other training pictures as well as other test pictures.

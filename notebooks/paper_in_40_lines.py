@@ -43,7 +43,7 @@ images, keyfile, forgotten = Path("data/images.npy"), Path("keys.npz"), Path("fo
 cpu = Surroundings("cpu")
 
 # %% [markdown]
-# Data, one key for each sample from a frozen encoder, and 10 % of the training samples, to be forgotten.
+# Data, one key for each sample from a frozen encoder, and 10% of the training samples, to be forgotten.
 
 # %%
 data(images, "digits", plan.params.source, config)

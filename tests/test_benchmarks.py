@@ -130,6 +130,6 @@ def test_targets_are_those_of_training():
         "q25": 70.0,
         "q75": 78.0,
     }
-    assert "| ≥ 80 % | **72: missed** |" in page.promises(
+    assert "| ≥ 80% | **72: missed** |" in page.promises(
         {"machine": MACHINE, "results": [row]}, page.TARGETS
     )

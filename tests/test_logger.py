@@ -96,7 +96,7 @@ def test_a_run_says_how_many_jobs_it_has_and_a_line_for_each(said):
 def test_on_a_terminal_one_line_moves_and_nothing_is_left_of_it(said):
     text = said(*RUN[:3], info("A file changed."), *RUN[3:], stream=Terminal())
     assert (
-        f"{CLEAR}0 % of 2 jobs: train it{CLEAR}A file changed.\n{CLEAR}0 % of 2 jobs: train it{CLEAR}"
+        f"{CLEAR}0% of 2 jobs: train it{CLEAR}A file changed.\n{CLEAR}0% of 2 jobs: train it{CLEAR}"
         in text
     )
     rows = [row.rpartition(CLEAR)[2] for row in text.split("\n")]
@@ -141,7 +141,7 @@ def test_what_stops_a_run_before_its_first_job_is_said_in_full(said):
 @pytest.mark.parametrize("asked", ["verbose", "dryrun"])
 def test_where_everything_is_asked_for_snakemake_says_what_it_always_does(said, asked):
     text = said(*RUN, **{asked: True})
-    assert "Building DAG of jobs..." in text and " % " not in text
+    assert "Building DAG of jobs..." in text and "% " not in text
 
 
 @pytest.fixture
@@ -176,8 +176,8 @@ def test_the_time_left_counts_the_jobs_left_of_each_rule(said, clock):
     """After a table of 1 s and trainings of 10 and 14 s, the last training takes about 12 s."""
     records = [stats(train=3, table=1), *run_of(0, "table", 1), *run_of(1, "train", 10)]
     lines = said(*records, *run_of(2, "train", 14), *run_of(3, "train", 12)).splitlines()
-    assert lines[-2] == " 75 %  about 12 s left            14 s  do train"
-    assert lines[-1] == "100 %                             12 s  do train"
+    assert lines[-2] == " 75%  about 12 s left            14 s  do train"
+    assert lines[-1] == "100%                             12 s  do train"
 
 
 def test_nothing_is_said_of_the_time_left_before_a_tenth_of_the_jobs_ended(said, clock):
@@ -207,14 +207,14 @@ def test_a_job_that_runs_counts_as_far_as_it_is(said, clock):
         info("A file changed."),
     ]
     text = said(*records, stream=Terminal())
-    assert text.count("33 % of 3 jobs, about 16 s left: train it") == 1
+    assert text.count("33% of 3 jobs, about 16 s left: train it") == 1
 
 
 def test_a_job_that_failed_and_begins_again_is_counted_once(said, clock):
     failed = {"jobid": 0, "rule_name": "train", "rule_msg": None, "log": ["logs/train.log"]}
     error = ("x", LogEvent.JOB_ERROR, failed)
     lines = said(stats(train=2), began(0, "one"), error, error, *run_of(0, "train", 5)).splitlines()
-    assert lines[-1].startswith(" 50 %")
+    assert lines[-1].startswith(" 50%")
 
 
 FAILURE = (

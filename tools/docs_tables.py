@@ -64,10 +64,10 @@ def audits() -> str:
 
 
 def power() -> str:
-    """How often simulated audits flag two cheaters, with 95 % intervals: the rows that verdicts quote."""
+    """How often simulated audits flag two cheaters, with 95% intervals: the rows that verdicts quote."""
     rows = [
-        "| samples | pairs | LiRA's AUROC before deletion | 5 % of the samples kept whole"
-        " | 20 % of each memory kept, less its mean |",
+        "| samples | pairs | LiRA's AUROC before deletion | 5% of the samples kept whole"
+        " | 20% of each memory kept, less its mean |",
         "|---|---|---|---|---|",
     ]
     for row in sorted(read_simulated_audits(), key=lambda row: (row.pool, -row.pairs, -row.auroc)):

@@ -138,9 +138,9 @@ class LogHandler(LogHandlerBase):
 
     @property
     def percent(self) -> str:
-        """The share of jobs that ended, rounded down: 100 % means that none remains."""
+        """The share of jobs that ended, rounded down: 100% means that none remains."""
         ended = sum(len(times) for times in self.seconds.values())
-        return f"{100 * ended // self.job_counts.total()} %"
+        return f"{100 * ended // self.job_counts.total()}%"
 
     @property
     def time_left(self) -> str:

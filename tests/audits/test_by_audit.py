@@ -61,8 +61,8 @@ def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
     title, first, second = describe_searches(tmp_path / "search/digits", 2.0)
     assert title == "cf (n = 4 models)"
     # of models that learned nothing
-    assert first == "  lr_factor 1: residual share -100.0 [-inf, inf] %, drop 1.0"
-    assert second == "  lr_factor 0: residual share 100.0 [-inf, inf] %, drop 5.0"
+    assert first == "  lr_factor 1: residual share -100.0 [-inf, inf]%, drop 1.0"
+    assert second == "  lr_factor 0: residual share 100.0 [-inf, inf]%, drop 5.0"
     (tmp_path / f"search/{place}/seed8/rate0.1/cf/search.json").rename(tmp_path / "away.json")
     write_json(tmp_path / f"search/{place}/seed8/rate0.1/ssd/search.json", {"candidates": []})
     assert list(describe_searches(tmp_path / "search/digits", 2.0)) == [

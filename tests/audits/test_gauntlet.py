@@ -32,15 +32,15 @@ POOL = 286
 EIGHT = pytest.param(8, marks=pytest.mark.ci)  # pairs of models; takes longest
 AUDITS = 4
 SIMULATED = {  # too small a mark for networks
-    "10 % kept whole",
+    "10% kept whole",
     "raised in every other model, lowered in the rest",
     "luck replaced by a secret sign for each sample and pair",
-    "20 % left of each, its mean subtracted",
-    "± 30 %, by class",
+    "20% left of each, its mean subtracted",
+    "± 30%, by class",
 }
 HARD = {  # found less often than in nine of ten audits: the kept table says how often
-    "5 % kept whole",
-    "2 % kept whole",
+    "5% kept whole",
+    "2% kept whole",
     "luck's sign replaced by a secret one",
 }
 FOUND = sorted((CHEATERS | FAKES).keys() - HARD)
@@ -55,7 +55,7 @@ def test_cheaters_are_flagged(words, pairs):
 
 def test_of_eight_pairs_a_twentieth_that_is_kept_is_flagged():
     worlds = [simulated(8, POOL, np.random.default_rng(seed)) for seed in range(8)]
-    assert sum(bool(flagged(world, CHEATERS["5 % kept whole"], REDRAWS)) for world in worlds) >= 7
+    assert sum(bool(flagged(world, CHEATERS["5% kept whole"], REDRAWS)) for world in worlds) >= 7
 
 
 @pytest.mark.parametrize("pairs", [3, EIGHT])
@@ -69,7 +69,7 @@ def test_retraining_passes(pairs, words):
 @pytest.mark.parametrize("pairs", [3, 4, EIGHT])
 def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(pairs):
     """With LiRA's AUROC at 65 before deletion; the ten tests of before found it in 24, 8 and 5 of 30 audits."""
-    words = "20 % left of each, its mean subtracted"
+    words = "20% left of each, its mean subtracted"
     worlds = [simulated(pairs, 216, np.random.default_rng(seed), EFFECTS[1]) for seed in range(12)]
     tests = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
     assert sum(map(bool, tests)) >= {8: 10, 4: 6, 3: 4}[pairs]
@@ -79,7 +79,7 @@ def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(
 @pytest.mark.parametrize("transform", TRANSFORMS)
 def test_what_is_done_to_every_answer_does_not_change_a_share(transform):
     world = simulated(8, 1000, np.random.default_rng(0))
-    for words, near in {"retrained": 4, "20 % left of each": 4, "nothing done": 10}.items():
+    for words, near in {"retrained": 4, "20% left of each": 4, "nothing done": 10}.items():
         plain, changed = (
             residual_share(pairs_of(world, ENTRIES[words], each)).share
             for each in ("as it is", transform)
@@ -181,7 +181,7 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
     ]
     assert list(some.frame.columns[1:]) == ["40 samples, 3 pairs", "40 samples, 8 pairs"]
     assert (
-        some.frame.set_index("What is audited").loc["5 % kept whole"].tolist()
+        some.frame.set_index("What is audited").loc["5% kept whole"].tolist()
         == ["2 of 4 (few 50, share 25)"] * 2
     )
     assert some.frame.set_index("What is audited").loc["retrained"].tolist() == ["2 of 4"] * 2

@@ -73,7 +73,7 @@ def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
 def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validation(setting):
     point, forgotten = setting
     ((deployed, _),) = make_grid_rows([point], PATHS, forgotten, {})
-    assert deployed["P_s"] == pytest.approx(0.2)  # |80 % - 100 %| of 100 %
+    assert deployed["P_s"] == pytest.approx(0.2)  # |80% - 100%| of 100%
     assert (deployed["val_before"], deployed["val_after"]) == pytest.approx((70, 30))
 
 

@@ -78,7 +78,7 @@ def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_re
         if not given:
             assert (
                 rate.why
-                == f"{percent} % of {negatives} negatives is less than one: {100 // percent} are needed"
+                == f"{percent}% of {negatives} negatives is less than one: {100 // percent} are needed"
             )
 
 

@@ -78,7 +78,7 @@ def test_intervals_hold_what_is_left_of_persons():
 @pytest.mark.soak
 @pytest.mark.parametrize("left", [0.0, 0.1])
 def test_five_hundred_audits_of_persons_keep_their_level_and_hold_what_is_left(left: float):
-    """docs/audits.md quotes what this prints. 40 persons in 4 pairs are few: 10 % is hardly found, but held."""
+    """docs/audits.md quotes what this prints. 40 persons in 4 pairs are few: 10% is hardly found, but held."""
     worlds = [world(left, np.random.default_rng(1000 + seed)) for seed in range(500)]
     held = [
         share.low <= 100 * left <= share.high

@@ -56,45 +56,45 @@ def found(own=None, *, least=0.001, **p):
         (
             found(share(4, 2, 6), share=1e-3),
             "residue",
-            "residue: 4 % [2, 6] of what training put there is left",
+            "residue: 4% [2, 6] of what training put there is left",
         ),
         (
             found(share(-40, -57, -23), share=1e-3, square=1e-3),
             "over-forgets",
-            "-40 % [-57, -23], further",
+            "-40% [-57, -23], further",
         ),
         (
             found(),
             "none found",
-            "these attacks found no more than 3 % on average, and find 4 % left of each in four audits of five",
+            "these attacks found no more than 3% on average, and find 4% left of each in four audits of five",
         ),
-        (found(share(-9, -20, -0.5)), "none found", "these attacks found no more than 0 %"),
+        (found(share(-9, -20, -0.5)), "none found", "these attacks found no more than 0%"),
         (
             found(share(-0.3, -0.4, 0.2), u_lira_auroc=0.01),
             "residue",
-            "U-LiRA's AUROC 57.3; on average 0 % [0, 0] is",
+            "U-LiRA's AUROC 57.3; on average 0% [0, 0] is",
         ),
         (
             found(rmia_tpr_1=0.01),
             "residue",
-            "RMIA at 1 % false alarms finds 4.1 % of them; on average 0 % [-3, 2]",
+            "RMIA at 1% false alarms finds 4.1% of them; on average 0% [-3, 2]",
         ),
         (
             found(square=0.01, few=0.01),
             "residue",
             "2.5 times as much as by chance (mean square); the tenth",
         ),
-        (found(few=0.049), "residue", "the tenth that keeps most keeps 22 %; on average"),
+        (found(few=0.049), "residue", "the tenth that keeps most keeps 22%; on average"),
         (found(level=0.01), "residue", "residue: the level of each model differs; on average"),
         (found(scatter=0.01), "residue", "answers scatter 1.64 times as much as where never seen"),
         (found(share(-5), few=0.01), "residue", "the tenth that keeps most"),
         (
             found(share(40, -50, 130)),
             "no power",
-            "this audit has no power here: as much as 130 % may be left",
+            "this audit has no power here: as much as 130% may be left",
         ),
         (found(share(40, -np.inf, np.inf)), "no power", "no bound holds"),
-        (found(share(40, -np.inf, np.inf), share=1e-3), "residue", "residue: 40 % [unbounded]"),
+        (found(share(40, -np.inf, np.inf), share=1e-3), "residue", "residue: 40% [unbounded]"),
         (
             Findings(NoFinding("there is 1 pair"), {}, {}),
             "no power",
@@ -109,12 +109,12 @@ def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
 
 
 def test_where_none_is_found_the_verdict_says_what_simulated_audits_of_its_kind_find():
-    said = reach_verdict(found(), RIGHT, "5 % kept whole: 7 of 30").sentence
-    assert "in four audits of five; 5 % kept whole: 7 of 30" in said
+    said = reach_verdict(found(), RIGHT, "5% kept whole: 7 of 30").sentence
+    assert "in four audits of five; 5% kept whole: 7 of 30" in said
     assert (
         "7 of 30"
         not in reach_verdict(
-            found(share(4, 2, 6), share=1e-3), RIGHT, "5 % kept whole: 7 of 30"
+            found(share(4, 2, 6), share=1e-3), RIGHT, "5% kept whole: 7 of 30"
         ).sentence
     )
 
@@ -125,7 +125,7 @@ def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
         share(), ATTACKS, {name: Significance(0.5, 0.01) for name in TESTS if "u-lira" not in name}
     )
     said = reach_verdict(without, RIGHT).sentence
-    assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1 % false alarms could not find anything")
+    assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1% false alarms could not find anything")
     assert reach_verdict(found(least=0.06), RIGHT).sentence.count("the share") == 1
     assert found(least=0.06).powerless_tests == list(TESTS)
 
@@ -151,7 +151,7 @@ def test_where_partners_answer_alike_to_the_bit_no_cut_of_the_pool_can_flag_them
 
 
 def test_the_limit_is_what_a_test_of_the_share_finds_in_four_audits_of_five_after_the_correction():
-    """Two-sided at 5 % over 11 tests: 2.84 sd; one-sided 80 %: 0.84."""
+    """Two-sided at 5% over 11 tests: 2.84 sd; one-sided 80%: 0.84."""
     assert found(share(chance=2.0)).limit == pytest.approx(2 * (2.838 + 0.842), abs=0.01)
     assert Findings(NoFinding("there is 1 pair"), {}, {}).limit == np.inf
 

@@ -141,15 +141,15 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
     )
     write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
     said = munkey("compare-paper", ROOT / PAPER[0]).out
-    assert said.startswith("### main, cifar10, 10 %: ours (the paper's)\n")
+    assert said.startswith("### main, cifar10, 10%: ours (the paper's)\n")
     (line,) = [line for line in said.splitlines() if line.startswith("| munkey ")]
     assert "✗" in line and line.count("✓") == 4
     (line,) = [
-        line for line in said.splitlines() if line.startswith("| main ") and "| 10 % " in line
+        line for line in said.splitlines() if line.startswith("| main ") and "| 10% " in line
     ]
     assert line.replace(" ", "").endswith("|62|62|61|98%|")
     assert (
-        "about 65 % of our numbers would be within the paper's ± (ours: n = 3, the paper's: n = 3)"
+        "about 65% of our numbers would be within the paper's ± (ours: n = 3, the paper's: n = 3)"
         in said
     )
     assert "cifar10: the paper's setting, as far as the paper states it" in said

@@ -40,7 +40,7 @@ def test_over_seeds_students_interval_is_added():
 
 @pytest.mark.parametrize(("seeds", "between_seeds"), [(1, 0), (3, 0.02)])
 def test_the_interval_holds_the_true_difference_in_at_least_19_of_20_cases(seeds, between_seeds):
-    """Two systems of about 85 and 80 % that err on the same hard samples. One seed knows nothing of others."""
+    """Two systems of about 85 and 80% that err on the same hard samples. One seed knows nothing of others."""
     generator = np.random.default_rng(0)
     covered = 0
     for _ in range(1000):

@@ -92,7 +92,7 @@ def test_a_search_is_written_with_all_candidates_and_the_seconds_of_all_of_it(ca
 
 
 def search(*candidates):
-    """A search of candidates (validation accuracy, forget accuracy) where the original has 90 %."""
+    """A search of candidates (validation accuracy, forget accuracy) where the original has 90%."""
     table = [
         {
             "settings": {"lr_factor": place},

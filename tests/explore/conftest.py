@@ -76,7 +76,7 @@ def made_contents(count: int, forgotten: int) -> Contents:
         projection="Two random directions.",
         is_experiment=True,
         pictures=make_thumbnails(images),
-        requests=[{"key": REQUEST, "label": "10 %", "case": "", "rate": 0.1}],
+        requests=[{"key": REQUEST, "label": "10%", "case": "", "rate": 0.1}],
         seeds=[0],
         systems=systems,
         predictions=answers,

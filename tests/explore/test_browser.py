@@ -150,7 +150,7 @@ def test_no_table_of_a_phone_scrolls_sideways_and_each_number_has_its_words(
             "stored": "weights, training set, val set",
         }
         designs.append(line | {"cells": cells} | share)
-    words = "pictures of medium difficulty (10 %)"
+    words = "pictures of medium difficulty (10%)"
     requests = [dict(made.requests[0]) | {"label": words}]
     path = write_page(replace(made, designs=designs, requests=requests), tmp_path)
     with opened(browser, path, viewport={"width": width, "height": 800}) as tab:
@@ -206,7 +206,7 @@ def width_of_both(one: dict[str, float], other: dict[str, float]) -> float:
 
 def test_choices_and_tables_are_not_cut_off_on_a_laptop(browser: Any, tmp_path: Path) -> None:
     made = made_contents(12, 3)
-    words = "10 % of the training set, at random"
+    words = "10% of the training set, at random"
     requests = []
     for request in (dict(made.requests[0]), {"key": "rate0.2", "case": "", "rate": 0.2}):
         requests.append(request | {"label": words})
@@ -361,7 +361,7 @@ def test_the_axis_of_accuracy_ends_at_100_and_advice_names_its_request(
     browser: Any, tmp_path: Path
 ) -> None:
     made = made_contents(12, 3)
-    small = {"key": "rate0.02", "label": "2 %", "case": "", "rate": 0.02}
+    small = {"key": "rate0.02", "label": "2%", "case": "", "rate": 0.02}
     designs = []
     for line in made.designs:
         designs.append(line | {"request": "rate0.02", "TA": 99.0, "TA_sd": 4.0})
@@ -372,7 +372,7 @@ def test_the_axis_of_accuracy_ends_at_100_and_advice_names_its_request(
         ticks = tab.locator("#designs [aria-label='x-axis tick label'] text").all_text_contents()
         assert max(map(float, ticks)) == 100
         words = tab.locator("#designs .advice").inner_text()
-        assert words == "Deploy one (make audits). These numbers are for the 10 % request."
+        assert words == "Deploy one (make audits). These numbers are for the 10% request."
         assert tab.locator("#designs .advice code").inner_text() == "make audits"
 
 

@@ -154,7 +154,7 @@ def test_a_far_cluster_leaves_room_for_the_others() -> None:
     far = np.array([1000.0, 1.0, 3.0, 0.0, 2.0])
     moved = narrow_gaps(far)
     assert np.array_equal(np.argsort(moved), np.argsort(far))
-    assert np.allclose(moved, [63, 1, 3, 0, 2])  # the gap of 997 is 6 % of the range now
+    assert np.allclose(moved, [63, 1, 3, 0, 2])  # the gap of 997 is 6% of the range now
     assert np.array_equal(narrow_gaps(np.full(3, 7.0)), np.zeros(3))
 
 
@@ -209,8 +209,8 @@ def test_a_request_reads_as_a_person_would_say_it() -> None:
     asked = {"scenario/hard": "hard", "scenario/seven": "class 7"}
     requests = list_requests(SimpleNamespace(runs=runs, requests=asked))
     assert [each["label"] for each in requests] == [
-        "10 % of the training set, at random",
-        "the hardest pictures (10 %)",
+        "10% of the training set, at random",
+        "the hardest pictures (10%)",
         "whole classes (7)",
     ]
 

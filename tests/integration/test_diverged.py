@@ -40,11 +40,11 @@ def test_methods_that_diverge_in_the_common_loop_and_in_one_of_their_own_cost_th
     done = project.snakemake()  # and ends with status 0
     said = " ".join(done.stdout.split())
     assert (
-        f"CF @10 %, seed 0: the loss of epoch 1 is nan: lower train.lr or the method's lr_factor; log: {LOGS}/cf.log"
+        f"CF @10%, seed 0: the loss of epoch 1 is nan: lower train.lr or the method's lr_factor; log: {LOGS}/cf.log"
         in said
     )
     assert (
-        f"NaNify @10 %, seed 0: 1 of 20 weights are not finite, for example cls_token; log: {LOGS}/nanify.log"
+        f"NaNify @10%, seed 0: 1 of 20 weights are not finite, for example cls_token; log: {LOGS}/nanify.log"
         in said
     )
     for name in ("cf", "nanify"):
@@ -72,7 +72,7 @@ def test_where_originals_diverge_so_does_all_that_starts_from_them_and_the_rest_
     text = (project.path / "results/default/tables/main.md").read_text()
     log = "log: logs/default/train/digits/seed0/full/original-t.log"
     why = f"the loss of epoch 1 is nan: lower train.lr or the method's lr_factor; {log}"
-    assert f"Original (T) @10 %, CF @10 %, seed 0: {why}" in text
+    assert f"Original (T) @10%, CF @10%, seed 0: {why}" in text
     tidy = pd.read_csv(project.path / "results/default/metrics.csv")
     assert set(tidy.loc[tidy["metric"] == "diverged", "method"]) >= {
         "original-t",

@@ -361,7 +361,7 @@ def test_streams_go_on_from_the_audits_models_and_oracles_are_trained_at_some_re
     folder = made.path / "results/default/streams/digits"
     text = (folder / "table.md").read_text()
     assert text.startswith(
-        "### digits: a stream of 2 requests; mean over 4 models, [95 % over 2 pairs]"
+        "### digits: a stream of 2 requests; mean over 4 models, [95% over 2 pairs]"
     )
     curves = pd.read_csv(folder / "curves.csv").set_index(["name", "seed", "done"])
     assert {done for name, _, done in curves.index if name == "retrain-t"} == {1, 2}

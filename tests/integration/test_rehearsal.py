@@ -197,7 +197,7 @@ def test_the_comparison_counts_what_agrees_and_renders_as_a_rehearsal(
         == page.count("a rehearsal, with fewer seeds")
         == 6
     )
-    assert "### main, cifar10, 2 %: ours (the paper's)" in said
+    assert "### main, cifar10, 2%: ours (the paper's)" in said
 
 
 def test_every_table_and_figure_is_there_and_nothing_is_left_to_do(

@@ -45,7 +45,7 @@ def test_the_run_ends_with_the_table_and_where_everything_is(finished: Project) 
 
 def test_a_run_says_a_line_for_each_job_and_how_long_the_rest_takes(finished: Project) -> None:
     log = (finished.path / "run.log").read_text()
-    lines = re.findall(r"^ *(\d+) %  (about .* left)? +([\d.]+) s  (.+)$", log, re.MULTILINE)
+    lines = re.findall(r"^ *(\d+)%  (about .* left)? +([\d.]+) s  (.+)$", log, re.MULTILINE)
     assert [int(line[0]) for line in lines] == sorted(int(line[0]) for line in lines) and lines[-1][
         0
     ] == "100"

@@ -158,7 +158,7 @@ def test_the_main_table_has_a_number_where_something_was_run_and_nothing_elsewhe
         assert f"n = {len(grid.seeds)} seed" in table.title
         for row, (_, line) in zip(ROWS, table.frame.iterrows(), strict=True):
             for rate in RATES:
-                accuracy = line[f"TA @{100 * rate:g} %"]
+                accuracy = line[f"TA @{100 * rate:g}%"]
                 if row not in grid.rows or rate not in grid.rates:
                     assert accuracy == ABSENT
                     continue
@@ -202,8 +202,8 @@ def test_all_tables_are_made_where_data_sets_differ_in_rates_and_seeds():
     texts = render_all_tables(lines, pairs(summarize(lines, rows)), rows)
     assert all(texts.values())
     largest = texts["datasets"]
-    # 2 % is never the largest
-    assert "@10 %" in largest and "@5 %" in largest and "@2 %" not in largest
+    # 2% is never the largest
+    assert "@10%" in largest and "@5%" in largest and "@2%" not in largest
     assert texts["runtime"].count("| cifar10") == 2 * len(rows) and texts["runtime"].count(
         "| digits"
     ) == len(rows)
@@ -214,7 +214,7 @@ def test_run_times_have_a_line_for_each_system_that_was_run(markup):
     frame = runtime_table(summary(), ROWS, markup).frame
     lines = [(line["Data set"], line["Forget"], line["Method"]) for _, line in frame.iterrows()]
     expected = [
-        (name, f"{100 * rate:g} %", row.title) for name, rate in PLACES for row in GRIDS[name].rows
+        (name, f"{100 * rate:g}%", row.title) for name, rate in PLACES for row in GRIDS[name].rows
     ]
     assert lines == expected
     assert (frame["Unlearn [s]"] != ABSENT).sum() == sum(
@@ -264,7 +264,7 @@ def test_ranks_are_of_the_methods_that_every_data_set_has():
         table.title.startswith("bloodmnist, cifar10: ")
         and "n = 5 pairs of data set and seed" in table.title
     )
-    assert table.frame["at 2 %"].tolist() == ["1.00", "2.00", "3.00"]  # which one of the two has
+    assert table.frame["at 2%"].tolist() == ["1.00", "2.00", "3.00"]  # which one of the two has
     assert "n = 5 pairs of data set and seed" in " ".join(
         text.get_text() for text in rank_diagram(ranks, "MUNKEY").axes[0].texts
     )
@@ -370,11 +370,11 @@ def test_attacks_and_storage_count_the_seeds_of_each_data_set_and_show_nothing_w
     rows = [row for row in ROWS if row.name not in TRAINED]
     titled = make_attack_tables(pd.DataFrame(attacked), measured(), rows)
     assert [table.title for table in titled] == [
-        f"{name}, forget rate {100 * rate:g} %: n = {len(GRIDS[name].seeds)} seed{'s' * (len(GRIDS[name].seeds) > 1)}"
+        f"{name}, forget rate {100 * rate:g}%: n = {len(GRIDS[name].seeds)} seed{'s' * (len(GRIDS[name].seeds) > 1)}"
         for name, rate in PLACES
     ]
     last = titled[-1].frame.set_index("Method")  # pathmnist has MUNKEY alone
-    assert last.loc["CF", ["MIA", "Loss: AUROC", "Loss: TPR @ 1 %"]].tolist() == [ABSENT] * 3
+    assert last.loc["CF", ["MIA", "Loss: AUROC", "Loss: TPR @ 1%"]].tolist() == [ABSENT] * 3
     assert last.loc["MUNKEY", "Loss: AUROC"] == "50.0 [50.0, 50.0]"
     searched = [
         {

@@ -83,8 +83,8 @@ def test_each_epoch_is_reported():
     messages = []
     fitted([1.0, 2.0], epochs=2, report=messages.append)
     assert [message.split("  ")[:3] for message in messages] == [
-        ["epoch 1/2", "loss 1.5000", "accuracy on crops 50.00 %"],
-        ["epoch 2/2", "loss 1.5000", "accuracy on crops 50.00 %"],
+        ["epoch 1/2", "loss 1.5000", "accuracy on crops 50.00%"],
+        ["epoch 2/2", "loss 1.5000", "accuracy on crops 50.00%"],
     ]
 
 

@@ -25,9 +25,9 @@ class Power:
     auroc
         U-LiRA's mean AUROC for doing nothing, in percent.
     kept_whole
-        How many of kept_whole_of audits flag a system that keeps 5 % of the samples completely.
+        How many of kept_whole_of audits flag a system that keeps 5% of the samples completely.
     mean_subtracted
-        How many of mean_subtracted_of audits flag a system that keeps 20 % of each sample's memory,
+        How many of mean_subtracted_of audits flag a system that keeps 20% of each sample's memory,
         minus the mean of that over the pool.
     """
 
@@ -94,9 +94,9 @@ def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
     )
     limit = "" if power.auroc <= auroc else "at most "
     return (
-        f"of 5 % of the samples kept whole, {limit}{power.kept_whole} of {power.kept_whole_of}"
+        f"of 5% of the samples kept whole, {limit}{power.kept_whole} of {power.kept_whole_of}"
         f" simulated audits ({kind})"
-        " found something; of 20 % of each memory kept less its mean,"
+        " found something; of 20% of each memory kept less its mean,"
         f" {limit}{power.mean_subtracted} of"
         f" {power.mean_subtracted_of}"
     )

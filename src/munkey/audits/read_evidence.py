@@ -141,7 +141,7 @@ class AuditedCandidate:
     def __str__(self) -> str:
         settings = ", ".join(f"{name} {value}" for name, value in self.settings.items())
         share = self.share
-        interval = f"[{share.low:.0f}, {share.high:.0f}] %"
+        interval = f"[{share.low:.0f}, {share.high:.0f}]%"
         return f"{settings}: residual share {share.value:.1f} {interval}, drop {self.drop:.1f}"
 
 

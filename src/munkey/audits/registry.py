@@ -40,7 +40,7 @@ class NoFinding(Finding):
 
 @dataclass(frozen=True)
 class Estimate(Finding):
-    """A number with its 95 % interval, in the finding's unit."""
+    """A number with its 95% interval, in the finding's unit."""
 
     value: float
     low: float

@@ -18,7 +18,7 @@ Scores = Callable[[np.ndarray], Roles]
 
 @dataclass(frozen=True)
 class Rates:
-    """AUROC, and true-positive rates at false-positive rates of 1 % and 5 %, all in percent."""
+    """AUROC, and true-positive rates at false-positive rates of 1% and 5%, all in percent."""
 
     auroc: float
     tpr_1: float
@@ -108,7 +108,7 @@ def bootstrap_intervals(
         needed = math.ceil(100 / percent)
         if negatives < needed:
             return NoFinding(
-                f"{percent} % of {negatives} negatives is less than one: {needed} are needed"
+                f"{percent}% of {negatives} negatives is less than one: {needed} are needed"
             )
         return estimate(name)
 
@@ -140,7 +140,7 @@ def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -
 
 
 def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
-    """Make an attack's test statistics: |AUROC - 0.5|, and the TPR at 1 % if defined."""
+    """Make an attack's test statistics: |AUROC - 0.5|, and the TPR at 1% if defined."""
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         sample_scores = scores(first)
@@ -151,7 +151,7 @@ def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
         wins = (lower + not_higher) / 2  # ties count half
         values = {f"{name}_auroc": abs(wins / len(negatives) - 0.5)}
         if len(negatives) >= 100:
-            # At most 1 % of the negatives are above this threshold.
+            # At most 1% of the negatives are above this threshold.
             threshold = negatives[-1 - len(negatives) // 100]
             values[f"{name}_tpr_1"] = float(np.mean(positives > threshold))
         return values

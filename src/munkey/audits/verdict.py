@@ -24,9 +24,9 @@ ATTACKS = ("u-lira", "rmia", "tail", "strata")
 TESTS = {  # all tests that are corrected together, and their names in verdicts
     "share": "the share",
     "u-lira_auroc": "U-LiRA's AUROC",
-    "u-lira_tpr_1": "U-LiRA at 1 % false alarms",
+    "u-lira_tpr_1": "U-LiRA at 1% false alarms",
     "rmia_auroc": "RMIA's AUROC",
-    "rmia_tpr_1": "RMIA at 1 % false alarms",
+    "rmia_tpr_1": "RMIA at 1% false alarms",
     "square": "the mean square",
     "few": "the few that keep most",
     "scatter": "the scatter",
@@ -174,7 +174,7 @@ class Findings:
 
         if isinstance(self.share, NoFinding):
             return math.inf
-        # The usual sample-size formula: quantiles of the corrected level and of a power of 80 %.
+        # The usual sample-size formula: quantiles of the corrected level and of a power of 80%.
         quantiles = norm.isf(ALPHA / 2 / len(self.tests)) + norm.isf(0.2)
         return float(quantiles) * self.share.chance
 
@@ -219,7 +219,7 @@ def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = 
     """Return the verdict on a row.
 
     "none found" includes the upper end of the share's interval, for the mean over this pool. If it
-    is 100 % or more, the audit cannot distinguish the row from doing nothing, so it has no power.
+    is 100% or more, the audit cannot distinguish the row from doing nothing, so it has no power.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
         limits = f"{format_whole(estimate.low)}, {format_whole(estimate.high)}"
     else:
         limits = "unbounded"
-    interval = f"{format_whole(estimate.value)} % [{limits}]"
+    interval = f"{format_whole(estimate.value)}% [{limits}]"
     flagged_tests = findings.flagged_tests
     if "share" in flagged_tests:
         if share.contrast < 0:
@@ -264,11 +264,11 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
             "none found", "deleted and never seen samples are answered alike, to the bit"
         )
     if estimate.high >= 100:
-        limit = f"as much as {estimate.high:.0f} % may be left" if is_bounded else "no bound holds"
+        limit = f"as much as {estimate.high:.0f}% may be left" if is_bounded else "no bound holds"
         return make_powerless_verdict(limit)
     sentence = (
-        f"these attacks found no more than {max(math.ceil(estimate.high), 0)} % on average,"
-        f" and find {math.ceil(findings.limit)} % left of each in four audits of five"
+        f"these attacks found no more than {max(math.ceil(estimate.high), 0)}% on average,"
+        f" and find {math.ceil(findings.limit)}% left of each in four audits of five"
     )
     if power:
         sentence += f"; {power}"
@@ -290,12 +290,12 @@ def _describe_test(name: str, findings: Findings) -> str:
         estimate = getattr(findings.attacks[attack], number)
         if number == "auroc":
             return f"{TESTS[name]} {estimate.value:.1f}"
-        return f"{TESTS[name]} finds {estimate.value:.1f} % of them"
+        return f"{TESTS[name]} finds {estimate.value:.1f}% of them"
     finding = findings.attacks["tail"]
     assert isinstance(finding, tail.Tail)
     descriptions = {
         "square": f"samples differ {finding.square:.1f} times as much as by chance (mean square)",
-        "few": f"the tenth that keeps most keeps {format_whole(finding.tenth_share.value)} %",
+        "few": f"the tenth that keeps most keeps {format_whole(finding.tenth_share.value)}%",
         "scatter": (
             f"answers scatter {finding.scatter:.2f} times as much as where never seen (mean square)"
         ),

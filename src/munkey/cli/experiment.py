@@ -229,7 +229,7 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     print(render(tables, "markdown"))
     print(
         "If our runs and the paper's were draws from the same distribution, about"
-        f" {100 * paper.compute_expected_share(seeds):.0f} % of our numbers would be within the paper's ±"
+        f" {100 * paper.compute_expected_share(seeds):.0f}% of our numbers would be within the paper's ±"
         f" (ours: n = {seeds}, the paper's: n = 3)."
     )
     print(*statements, sep="\n")

@@ -19,7 +19,7 @@ def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
     name
         The data set's name, which seeds the draw.
     val
-        Number of val samples; by default 40 % (app. B.1).
+        Number of val samples; by default 40% (app. B.1).
     """
     if val is None:
         val = round(VAL_SHARE * count)

@@ -76,6 +76,6 @@ def describe_candidates(candidates: list[FittedCandidate], count: int) -> list[s
         settings = ", ".join(f"{name} {value}" for name, value in candidate.settings.items())
         descriptions.append(
             f"  {settings}: log-likelihood {-candidate.loss:.3f}, accuracy"
-            f" {candidate.accuracy:.2f} %"
+            f" {candidate.accuracy:.2f}%"
         )
     return descriptions

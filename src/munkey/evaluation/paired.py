@@ -30,7 +30,7 @@ def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
     rows
         One row per pair of systems, with the keys of COLUMNS: `tested` is the number of test
         samples, `difference` is the accuracy of `method` minus that of `other` in percentage
-        points, and `low` and `high` are the ends of its 95 % interval.
+        points, and `low` and `high` are the ends of its 95% interval.
     """
     # Whether each test sample is classified correctly: one array per seed.
     flags_by_system: dict[tuple[str, str, str], list[np.ndarray]] = {}

@@ -198,7 +198,7 @@ def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
 
 
 def describe_request(run: Evaluation, scenario_requests: Mapping[str, str]) -> str:
-    """Describe which samples a run's request forgets, e.g. "10 % of the training set, at random".
+    """Describe which samples a run's request forgets, e.g. "10% of the training set, at random".
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def describe_request(run: Evaluation, scenario_requests: Mapping[str, str]) -> s
     """
     from munkey.evaluation.metrics import RANDOM  # imports scikit-learn, which planning must not
 
-    percentage = f"{100 * float(run.rate):g} %"
+    percentage = f"{100 * float(run.rate):g}%"
     if run.case:
         sampling, _, names = scenario_requests[run.case].partition(" ")
         return f"{SAMPLINGS.get(sampling, sampling)} ({names or percentage})"

@@ -294,7 +294,7 @@ def bound_length(keys: np.ndarray) -> float:
         return 0.0
     with np.errstate(over="ignore"):
         squares = np.einsum("nd,nd->n", keys, keys)
-    # The margin of 1 % covers float32 rounding, and 1e-17 covers squares that underflow to zero.
+    # The margin of 1% covers float32 rounding, and 1e-17 covers squares that underflow to zero.
     return 1.01 * float(np.sqrt(squares.max())) + 1e-17
 
 

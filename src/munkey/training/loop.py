@@ -127,7 +127,7 @@ class TrainingLoop:
         seconds = time.perf_counter() - start
         seconds_left = seconds * (self.epochs - epoch)
         self.report(
-            f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy on crops {accuracy:.2f} %"
+            f"epoch {epoch}/{self.epochs}  loss {loss:.4f}  accuracy on crops {accuracy:.2f}%"
             f"  {seconds:.2f} s  {seconds_left:.0f} s left"
         )
         return {

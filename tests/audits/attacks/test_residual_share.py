@@ -20,7 +20,7 @@ from munkey.audits.registry import NoFinding
 from tests.audits.inputs import population
 
 SIMULATIONS = 200
-ALLOWED = binom.interval(0.999, SIMULATIONS, 0.05)  # rejections at the 5 % level
+ALLOWED = binom.interval(0.999, SIMULATIONS, 0.05)  # rejections at the 5% level
 
 
 FIRST = np.array([[True, True, False, False]] * 2)
@@ -79,7 +79,7 @@ def test_halves_of_unequal_size_count_alike():
 
 
 def test_no_bound_holds_where_doing_nothing_cannot_be_told_from_zero():
-    # t = 5 with 1 df: p is over 5 %
+    # t = 5 with 1 df: p is over 5%
     share = estimate_ratio(np.array([2.0, 3.0]), np.array([2.0, 3.0]), paired=True)
     assert (share.value, share.low, share.high) == (pytest.approx(100), -np.inf, np.inf)
 
@@ -94,7 +94,7 @@ def test_where_partners_answer_alike_to_the_bit_nothing_is_left():
 
 
 def test_fiellers_interval_by_hand():
-    """Independent means 1 and 4 with variances 1/4 each; t(1) at 97.5 % is 12.706: the quadratic's roots."""
+    """Independent means 1 and 4 with variances 1/4 each; t(1) at 97.5% is 12.706: the quadratic's roots."""
     own, nothing = np.array([0.5, 1.5]), np.array([3.5, 4.5])
     t = 12.706204736
     assert estimate_ratio(own, nothing, paired=False).low == -np.inf  # 16 < t² / 4

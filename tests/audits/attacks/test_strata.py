@@ -24,7 +24,7 @@ def test_samples_are_sorted_by_what_the_other_fold_says():
 
 
 def test_where_all_samples_are_alike_noise_makes_no_trend():
-    """All keep 30 % of one effect. Sorted by the pair's own noise, the thirds would differ tenfold in what was put."""
+    """All keep 30% of one effect. Sorted by the pair's own noise, the thirds would differ tenfold in what was put."""
     found = _worlds(30, left=0.3)
     puts = {name: np.mean([each.put[name] for each in found]) for name in found[0].put}
     shares = {

@@ -139,7 +139,7 @@ def p_of(pairs, statistic, redraws=99):
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_where_nothing_is_left_memory_is_rejected_no_more_often_than_the_level(anew):
-    """Of 120 tests at 5 %, 13 or more would be found once in 100 by chance."""
+    """Of 120 tests at 5%, 13 or more would be found once in 100 by chance."""
     audits = [of_memory(3, 0.0, anew, seed) for seed in range(120)]
     assert sum(p_of(pairs, make_memory_statistic(pairs)) <= 0.05 for pairs in audits) < 13
 

@@ -79,7 +79,7 @@ def test_a_unit_stays_in_one_split_and_a_cell_without_one_is_none(pets):
 
 
 def test_without_val_the_pictures_of_a_unit_stay_together_where_test_is_divided(pets):
-    """Five persons, two pictures each, in test: 40 % of them are two."""
+    """Five persons, two pictures each, in test: 40% of them are two."""
     with_column(
         with_column(pets, "split", ["train"] * 10 + ["test"] * 10),
         "unit",

@@ -164,9 +164,7 @@ def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_o
 
 
 def test_the_grid_summary():
-    words = (
-        "Seeds: 0, 1. Forget rates: digits 2 %, 10 %; cifar10 5 %. Methods: knn, cf, ssd, munkey."
-    )
+    words = "Seeds: 0, 1. Forget rates: digits 2%, 10%; cifar10 5%. Methods: knn, cf, ssd, munkey."
     assert shown(TWO).grid_summary == words
 
 

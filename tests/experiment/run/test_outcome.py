@@ -65,8 +65,8 @@ cf,deployed,method,residue,share,0.1,27.0,16.0,38.0
     [
         (MAIN, None, "it has not been audited (run `make audits`)"),
         (MAIN, 0, "it has not been audited (run `make audits`)"),  # older than the metrics
-        (MAIN, 2, "its residual share is 27.0 [16.0, 38.0] %"),
-        (AUDITED, 2, "its residual share is 27.0 [16.0, 38.0] %"),
+        (MAIN, 2, "its residual share is 27.0 [16.0, 38.0]%"),
+        (AUDITED, 2, "its residual share is 27.0 [16.0, 38.0]%"),
     ],
 )
 def test_the_main_run_and_the_audits_end_with_what_to_deploy(
@@ -90,8 +90,8 @@ def test_the_main_run_and_the_audits_end_with_what_to_deploy(
     lines = outcome.summarize_run({f"results/default/{asked}"}, LAYOUT, "make ui", DESIGNS)
     text = " ".join("\n".join(lines).split())
     assert (
-        "digits: Deploy LDA (96.00 ± 0.10 %): the only design that deletes exactly; CF is more accurate by 2.0 points"
-        f" (95 % interval of the difference: [1.8, 2.2]), but {known}." in text
+        "digits: Deploy LDA (96.00 ± 0.10%): the only design that deletes exactly; CF is more accurate by 2.0 points"
+        f" (95% interval of the difference: [1.8, 2.2]), but {known}." in text
     )
 
 

@@ -308,8 +308,8 @@ def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_firs
         assert json.loads(query["experiments"][0]) == ["1"]
         compared[name] = [names[run_id] for run_id in json.loads(query["runs"][0])]
     assert compared == {
-        "results/default: digits, 2 % forgotten": ["CF @0.02"],
-        "results/default: digits, 10 % forgotten": ["MUNKEY @0.1", "CF @0.1", "Retrain @0.1"],
+        "results/default: digits, 2% forgotten": ["CF @0.02"],
+        "results/default: digits, 10% forgotten": ["MUNKEY @0.1", "CF @0.1", "Retrain @0.1"],
     }
     assert list_comparisons(client_of(checkout), "http://host", "results/other") == {}
 
@@ -332,10 +332,10 @@ def compared_names(folder):
 
 def test_an_address_compares_what_a_change_replaced_with_what_is_there_now(checkout):
     log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.5)])
-    assert list(compared_names(checkout)) == ["results/default: digits, 10 % forgotten"]
+    assert list(compared_names(checkout)) == ["results/default: digits, 10% forgotten"]
     logged = log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.7)])
     assert (logged.replaced, logged.changes) == (1, ["no setting: code, data or versions"])
-    before_and_after = "results/default: digits, 10 % forgotten, before and after the last change"
+    before_and_after = "results/default: digits, 10% forgotten, before and after the last change"
     assert compared_names(checkout)[before_and_after] == [
         ("MUNKEY @0.1", 0.5),
         ("MUNKEY @0.1", 0.7),
@@ -356,7 +356,7 @@ def test_an_edit_that_is_taken_back_replaces_the_edited_run(checkout):
 def test_an_address_compares_the_configurations_of_a_store(checkout):
     log(URI, "default", [method_run("MUNKEY", 0.5)])
     log(URI, "other", [method_run("MUNKEY", 0.7)])
-    together = compared_names(checkout)["results/default, results/other: digits, 10 % forgotten"]
+    together = compared_names(checkout)["results/default, results/other: digits, 10% forgotten"]
     assert together == [("MUNKEY @0.1", 0.5), ("MUNKEY @0.1", 0.7)]
 
 

@@ -192,7 +192,7 @@ def streamed():
 
 
 def many_streams(count):
-    """So many methods over three requests; of all but the first, shares far beyond 100 % on either side."""
+    """So many methods over three requests; of all but the first, shares far beyond 100% on either side."""
     titles = [f"method {number}" for number in range(count)]
     lines = [(title, done) for title in titles for done in range(4)]
     curves = pd.DataFrame(lines, columns=["title", "done"]).assign(seed=0, TA=90.0, seconds=1.0)

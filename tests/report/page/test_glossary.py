@@ -37,7 +37,7 @@ def test_a_comma_within_a_meaning_is_quoted():
 
 def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
     assert (
-        glossary.find_meaning("TA @10 %")
+        glossary.find_meaning("TA @10%")
         == glossary.find_meaning("TA")
         == glossary.find_meaning("Test accuracy")
     )

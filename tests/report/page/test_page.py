@@ -304,7 +304,7 @@ LINE |= {
     "chance": 17.0,
     "p": 0.004,
     "verdict": "residue",
-    "words": "residue: 55 % is left",
+    "words": "residue: 55% is left",
 }
 
 
@@ -344,9 +344,9 @@ def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_
     chapter = page.make_audit_chapter(audit_folder, pd.DataFrame([LINE]), tidy(), ROWS)
     text = report(audits=[chapter, chapter])
     assert "digits: controls, whose results are known beforehand" in text
-    assert "55.0 [23.1, 77.8]" in text and "residue: 55 % is left" in text
+    assert "55.0 [23.1, 77.8]" in text and "residue: 55% is left" in text
     assert (
-        "Attacks on one model: digits, forget rate 10 %: n = 3 seeds" in text
+        "Attacks on one model: digits, forget rate 10%: n = 3 seeds" in text
         and "61.5 [58.0, 65.0]" in text
     )
     assert "<li>vit: oracle passed" in text.replace("\n", "")

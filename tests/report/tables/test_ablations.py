@@ -36,7 +36,7 @@ def test_of_each_knob_the_lowest_gap_is_bold_where_it_is_told_apart():
     ((title, frame, _),) = ablations.make_knob_tables(
         summary_of("digits", gaps=far), CASE_ROWS, "markdown"
     )
-    assert "n = 2 seeds" in title and "10 %" in title
+    assert "n = 2 seeds" in title and "10%" in title
     bold = frame[frame["Avg Gap"].str.startswith("**")]
     # nothing else, nor one alone
     assert bold[["Knob", "Value"]].to_numpy().tolist() == [["aggregation", "ensemble"]]

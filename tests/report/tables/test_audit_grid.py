@@ -84,7 +84,7 @@ def test_beside_a_model_with_a_head_stands_what_the_head_alone_has(grid):
 
 def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
     shares, *others = grid_plot(grid).axes
-    dots = {line.get_label(): line for line in shares.lines}["as deployed, 95 %"]
+    dots = {line.get_label(): line for line in shares.lines}["as deployed, 95%"]
     assert dots.get_xdata().tolist() == [3.0, 20.0, shares.get_xlim()[1]]
     arrows = [line for line in shares.lines if line.get_marker() == ">" and len(line.get_xdata())]
     assert [line.get_ydata().tolist() for line in arrows] == [[2]]

@@ -138,7 +138,7 @@ def test_numbers_stand_with_their_intervals_and_what_is_not_known_is_a_dash(audi
     line = titled.frame.iloc[1]
     assert line["residual share [%]"] == "4.2 [-2.0, 10.5]"
     assert line["LiRA AUROC"] == "52.7 [50.0, 56.0]"
-    assert (line["TPR @ 1 %"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
+    assert (line["TPR @ 1%"], line["p"], line["distance / floor"]) == ("–", "0.031", "1.25")
     assert titled.frame["p"].tolist() == ["< 0.001", "0.031", "–", "–", "–"]
     assert titled.frame["verdict"].tolist() == ["all", "no more", "exploratory", "no more", "most"]
 
@@ -243,11 +243,11 @@ def test_attacks_on_one_model_stand_beside_the_papers_mia():
     )
     rows = [Row("cf", "CF", "retrain-t"), Row("ssd", "SSD", "retrain-t")]
     (titled,) = make_attack_tables(pd.DataFrame(lines), tidy, rows)
-    assert titled.title == "digits, forget rate 10 %: n = 2 seeds"
+    assert titled.title == "digits, forget rate 10%: n = 2 seeds"
     assert titled.frame["MIA"].tolist() == ["49.5", "60.5"]
     assert titled.frame["Loss: AUROC"].tolist() == ["51.0 [43.0, 60.0]"] * 2
-    assert titled.frame["Loss: TPR @ 1 %"].tolist() == ["2.0 [0.0, 4.0]"] * 2
-    assert titled.frame["Margin: TPR @ 1 %"].tolist() == ["too few test samples"] * 2
+    assert titled.frame["Loss: TPR @ 1%"].tolist() == ["2.0 [0.0, 4.0]"] * 2
+    assert titled.frame["Margin: TPR @ 1%"].tolist() == ["too few test samples"] * 2
 
 
 def test_other_paths_than_the_deployed_one_are_shown_of_methods_alone(audit):
@@ -300,8 +300,8 @@ def test_what_files_hold_is_summed_over_seeds():
         and "xz" in titled.remark
     )
     assert titled.frame.values.tolist() == [
-        ["MUNKEY", "10 %", "12 of 12", "0 of 12", "6 of 6", "0 of 6"],
-        ["MUNKEY", "2 %", "6 of 6", "2 of 6", "3 of 3", "1 of 3"],
+        ["MUNKEY", "10%", "12 of 12", "0 of 12", "6 of 6", "0 of 6"],
+        ["MUNKEY", "2%", "6 of 6", "2 of 6", "3 of 3", "1 of 3"],
     ]
 
 
@@ -323,7 +323,7 @@ def test_a_search_that_proves_nothing_gives_no_number():
     ((_, frame, _),) = make_storage_tables(pd.DataFrame(lines))
     assert frame.iloc[0].tolist() == [
         "MUNKEY",
-        "10 %",
+        "10%",
         "6 of 6",
         "not found either",
         "3 of 3",

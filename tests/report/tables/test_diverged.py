@@ -62,7 +62,7 @@ def test_the_tables_name_method_seed_rate_and_log():
         "diverged",
     ]
     for name in ("markdown", "html", "latex"):
-        assert f"Diverged: SSD @10 %, seed 1: {WHY}." in texts[name]
+        assert f"Diverged: SSD @10%, seed 1: {WHY}." in texts[name]
     assert "| CF" in texts["markdown"] and "diverged" in texts["runtime"]
     assert "why" not in texts_of(tidy())["tidy"] and "diverged" not in texts_of(tidy())["csv"]
 
@@ -77,7 +77,7 @@ def test_without_its_oracle_a_system_has_metrics_and_no_gap_and_the_table_says_s
 
 def test_all_that_a_diverged_original_takes_with_it_is_said_once():
     texts = texts_of(tidy(gone={"original-t": 2, "cf": 2, "ssd": 2}))
-    assert f"Diverged: Original (T) @10 %, CF @10 %, SSD @10 %, seed 2: {WHY}." in texts["markdown"]
+    assert f"Diverged: Original (T) @10%, CF @10%, SSD @10%, seed 2: {WHY}." in texts["markdown"]
 
 
 @pytest.mark.parametrize("seeds", [1, 2])

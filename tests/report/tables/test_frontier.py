@@ -68,15 +68,15 @@ def front(made):
 def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_unknown():
     said = describe_frontier(collect_points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
-        "Most accurate with a residual share of at most 1 %: LDA (96.00 ± 0.40 %). With at most 5 %: LDA"
-        " (96.00 ± 0.40 %), not significantly different from MUNKEY. With any share:"
-        " CF (98.50 ± 0.30 %), not significantly different from SSD. Retraining leaves nothing by definition: ANEW"
-        " (99.00 ± 0.50 %, 20 s). Not audited, or audited without power: SSD."
+        "Most accurate with a residual share of at most 1%: LDA (96.00 ± 0.40%). With at most 5%: LDA"
+        " (96.00 ± 0.40%), not significantly different from MUNKEY. With any share:"
+        " CF (98.50 ± 0.30%), not significantly different from SSD. Retraining leaves nothing by definition: ANEW"
+        " (99.00 ± 0.50%, 20 s). Not audited, or audited without power: SSD."
     )
     without = [design for design in DESIGNS if design.name != "lda"]
     said = describe_frontier(collect_points(summary(), found(**AUDIT), without))
     assert (
-        "a residual share of at most 1 %: no design is shown to have such a small share. With at most 5 %: MUNKEY"
+        "a residual share of at most 1%: no design is shown to have such a small share. With at most 5%: MUNKEY"
         in said
     )
 
@@ -91,34 +91,32 @@ def uncompared(accuracy):
 
 def test_nothing_is_told_apart_whose_answers_were_not_compared():
     said = describe_frontier(collect_points(uncompared(ALONE), found(**AUDIT), DESIGNS))
-    assert "CF (98.50 %). Retraining" in said and "significantly" not in said
+    assert "CF (98.50%). Retraining" in said and "significantly" not in said
     counted = collect_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), DESIGNS)
     assert (
-        "CF (98.50 [96.8, 99.3] %), not significantly different from SSD. Retraining"
+        "CF (98.50 [96.8, 99.3]%), not significantly different from SSD. Retraining"
         in describe_frontier(counted)
     )
     exact = [design for design in DESIGNS if design.kind != "weights"]
     more = collect_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), exact)
     assert (
-        "With at most 5 %: LDA (96.00 [93.6, 97.5] %), not significantly different from MUNKEY."
+        "With at most 5%: LDA (96.00 [93.6, 97.5]%), not significantly different from MUNKEY."
         in describe_frontier(more)
     )
     title, frame, _ = make_frontier_table(counted, "html")
-    assert "test accuracy with its 95 % interval over 400 test samples" in title
+    assert "test accuracy with its 95% interval over 400 test samples" in title
     assert frame["Test accuracy"].tolist()[1] == "96.00 [93.6, 97.5]"
 
 
 def test_of_designs_that_are_equal_sentence_and_front_name_all():
-    """Of LDA and KNN, nothing is left; MUNKEY is as accurate, and 1.6 % are left."""
+    """Of LDA and KNN, nothing is left; MUNKEY is as accurate, and 1.6% are left."""
     accuracy = dict.fromkeys(("lda", "knn", "munkey"), (96.0, 0.4))
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn")]
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
     made = collect_points(summary(accuracy), found(**AUDIT), designs)
     said = describe_frontier(made)
-    assert (
-        "Most accurate with a residual share of at most 1 %: LDA and KNN (96.00 ± 0.40 %)." in said
-    )
-    assert "With at most 5 %: LDA and KNN and MUNKEY (96.00 ± 0.40 %)." in said
+    assert "Most accurate with a residual share of at most 1%: LDA and KNN (96.00 ± 0.40%)." in said
+    assert "With at most 5%: LDA and KNN and MUNKEY (96.00 ± 0.40%)." in said
     assert front(made) == {"lda", "knn", "munkey"}
     assert [
         name for name in make_frontier_table(made, "markdown").frame["Method"] if "**" in name
@@ -128,8 +126,8 @@ def test_of_designs_that_are_equal_sentence_and_front_name_all():
 def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
     said = recommend_design(collect_points(summary(), found(**AUDIT), DESIGNS))
     assert said == (
-        "Deploy LDA (96.00 ± 0.40 %): the only design that deletes exactly; CF is more accurate by 2.5 points"
-        " (95 % interval of the difference: [1.0, 4.0]), but its residual share is 27.0 [16.0, 38.0] %."
+        "Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly; CF is more accurate by 2.5 points"
+        " (95% interval of the difference: [1.0, 4.0]), but its residual share is 27.0 [16.0, 38.0]%."
     )
 
 
@@ -145,9 +143,9 @@ def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
     designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
     few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
     assert recommend_design(collect_points(summary(equal), found(**few), designs)) == (
-        "Deploy LDA (96.00 ± 0.40 %) or KNN (96.00 ± 0.40 %) or NCM (95.90 ± 0.40 %), which do not differ"
+        "Deploy LDA (96.00 ± 0.40%) or KNN (96.00 ± 0.40%) or NCM (95.90 ± 0.40%), which do not differ"
         " significantly in test accuracy: the most accurate of the 4 designs that are shown"
-        " to have a residual share of at most 1 %."
+        " to have a residual share of at most 1%."
     )
 
 
@@ -156,14 +154,14 @@ def test_designs_that_were_not_compared_are_all_advised():
     designs = [Design(name, name.upper(), "exact", "") for name in equal]
     said = recommend_design(collect_points(uncompared(equal), None, designs))
     assert said.startswith(
-        "Deploy LDA (96.00 %) or KNN (50.00 %), which do not differ significantly in test accuracy: the most"
+        "Deploy LDA (96.00%) or KNN (50.00%), which do not differ significantly in test accuracy: the most"
     )
 
 
 def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
     said = recommend_design(collect_points(summary(), None, DESIGNS))
     assert said.startswith(
-        "Deploy LDA (96.00 ± 0.40 %): the only design that deletes exactly; CF is more accurate by 2.5 points"
+        "Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly; CF is more accurate by 2.5 points"
     )
     assert said.endswith("but it has not been audited (run `make audits`).")
 
@@ -173,11 +171,11 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
     [
         (
             (0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}),
-            "none is shown to have a residual share of at most 5 %; retrain",
+            "none is shown to have a residual share of at most 5%; retrain",
         ),
         (
             (0.1, -0.2, 0.3, {"flagged": "few"}),
-            "none is shown to have a residual share of at most 5 %; retrain to be sure: ANEW.",
+            "none is shown to have a residual share of at most 5%; retrain to be sure: ANEW.",
         ),
         (
             None,
@@ -193,7 +191,7 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
     within = recommend_design(collect_points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
     assert (
         within
-        == "Deploy MUNKEY (95.00 ± 0.80 %): the only design shown to have a residual share of at most 5 %."
+        == "Deploy MUNKEY (95.00 ± 0.80%): the only design shown to have a residual share of at most 5%."
     )
 
 
@@ -255,7 +253,7 @@ def test_a_design_is_on_the_front_unless_something_more_accurate_leaves_no_more(
 def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
     both = pd.concat([summary(), summary(dict.fromkeys(ACCURACY, (1.0, 0.1)), rate=0.02)])
     title, frame, _ = make_frontier_table(collect_points(both, found(**AUDIT), DESIGNS), "markdown")
-    assert title.startswith("digits, 10 % forgotten: mean ± sd over n = 3 seeds")
+    assert title.startswith("digits, 10% forgotten: mean ± sd over n = 3 seeds")
     assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
     assert frame.iloc[2].tolist() == [
         "MUNKEY",

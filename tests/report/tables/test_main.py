@@ -89,8 +89,8 @@ def test_marks_are_per_rate_and_the_larger_rate_stands_first():
     summary = summarize(pd.concat([tidy(swapped, rate=0.02), tidy()]), ROWS)
     ((_, frame, _),) = make_main_tables(summary, ROWS, "markdown")
     metrics = ("TA", "RA", "FA", "MIA", "Avg Gap")
-    assert list(frame.columns[1:]) == [f"{name} @{rate} %" for rate in (10, 2) for name in metrics]
-    gaps = frame.set_index("Method")[["Avg Gap @10 %", "Avg Gap @2 %"]]
+    assert list(frame.columns[1:]) == [f"{name} @{rate}%" for rate in (10, 2) for name in metrics]
+    gaps = frame.set_index("Method")[["Avg Gap @10%", "Avg Gap @2%"]]
     assert [gap.startswith("**") for gap in gaps.loc["CF"]] == [False, True]
     assert [gap.startswith("**") for gap in gaps.loc["SCRUB"]] == [True, False]
 
@@ -103,7 +103,7 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
     lines = render_main_table(summarize(metrics, rows), rows, "latex").splitlines()
     assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]
     assert lines[3:6] == [
-        r" & \multicolumn{5}{c}{Random forget (10\,\%)} & \multicolumn{5}{c}{Random forget (2\,\%)} \\",
+        r" & \multicolumn{5}{c}{Random forget (10\%)} & \multicolumn{5}{c}{Random forget (2\%)} \\",
         r"\cmidrule(lr){2-6} \cmidrule(lr){7-11}",
         " & ".join(["Method", *["TA", "RA", "FA", "MIA", r"Avg Gap $\downarrow$"] * 2]) + r" \\",
     ]
@@ -123,7 +123,7 @@ def test_what_audits_found_to_be_left_stands_beside_the_methods():
     tables = make_main_tables(summary, ROWS, "html", left)
     audited, other = (titled.frame for titled in tables)
     assert tables[0].title.endswith(f"; {ABOUT_SHARE}")
-    assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10 %"]
+    assert list(audited.columns[:3]) == ["Method", "residual share [%]", "TA @10%"]
     assert audited["residual share [%]"].tolist() == [
         "–",
         "–",
@@ -192,7 +192,7 @@ def test_all_that_train_nothing_and_are_equally_accurate_are_named():
 
 
 def test_munkey_is_compared_with_what_has_lost_the_same_rows():
-    """Before deletion MUNKEY has 85 %, more than LDA; but LDA's 80 % are after deletion, as MUNKEY's 64."""
+    """Before deletion MUNKEY has 85%, more than LDA; but LDA's 80% are after deletion, as MUNKEY's 64."""
     summary = compared(summarize(trained_and_untrained(64, 70, lda=80), KEYED_ROWS))
     (told,) = {table.remark for table in make_main_tables(summary, KEYED_ROWS, "markdown")}
     assert "LDA is more accurate than MUNKEY by 16.0 points" in told
@@ -208,15 +208,17 @@ def told_below(measured, seeds=3):
 def test_a_method_that_lost_much_test_accuracy_is_named_with_what_its_oracle_lost():
     told = told_below({"cf": [(60, 99, 80, 60), (61, 97, 84, 62), (62, 98, 82, 64)]})
     assert told == (
-        "Lost more than 5 points of test accuracy: CF @10 % 19.0 [16.5, 21.5] (its oracle -2.0 [-4.5, 0.5])."
+        "Lost more than 5 points of test accuracy: CF @10% 19.0 [16.5, 21.5] (its oracle -2.0 [-4.5, 0.5])."
     )
     assert told_below({"cf": [(75, 99, 80, 60)] * 3}) == ""  # five points are not more than five
 
 
 def test_an_attack_below_chance_is_named_where_its_interval_is():
-    stands_out = "MIA below 50 %, so forgotten samples look less like training samples than test samples do: "
+    stands_out = (
+        "MIA below 50%, so forgotten samples look less like training samples than test samples do: "
+    )
     told = told_below({"cf": [(78, 99, 80, 40), (80, 97, 84, 41), (85, 98, 82, 42)]})
-    assert told == f"{stands_out}CF @10 % 41.0 [38.5, 43.5] % (its oracle 50.0 [45.0, 55.0] %)."
+    assert told == f"{stands_out}CF @10% 41.0 [38.5, 43.5]% (its oracle 50.0 [45.0, 55.0]%)."
     assert told_below({"cf": [(78, 99, 80, 45), (80, 97, 84, 49), (85, 98, 82, 53)]}) == ""
     assert told_below({"cf": [(80, 99, 80, 40)]}, seeds=1) == ""
 
@@ -225,7 +227,7 @@ def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
     summary = summarize(tidy(MEASURED | {"cf": [(60, 99, 80, 60)] * 3}), ROWS)
     summary.loc[summary["method"] == "retrain-t", ["TA_mean", "MIA_mean"]] = math.nan
     sentences = describe_damage(compared(summary, half=1.5), ROWS)
-    assert "CF @10 % 20.0 [18.5, 21.5] (its oracle diverged)" in sentences
+    assert "CF @10% 20.0 [18.5, 21.5] (its oracle diverged)" in sentences
 
 
 def test_a_certificate_stands_below_the_table_beside_what_was_left():
@@ -236,9 +238,9 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
             parts.append(own.assign(metric=name, value=value))
     both = summarize(pd.concat(parts), ROWS)
     assert render_main_table(both, ROWS, "markdown").splitlines()[-1] == (
-        "CF @10 % is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
+        "CF @10% is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
         " are so close to their optimum that epsilon 0.25 would suffice (mean over 3 seeds)."
-        " CF @2 % is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
+        " CF @2% is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
         " are so close to their optimum that epsilon 0.004 would suffice (mean over 3 seeds)."
     )
 

@@ -146,15 +146,15 @@ def test_within_is_at_most_the_papers_deviation_to_three_digits():
 def test_every_table_of_our_data_sets_is_counted_also_where_nothing_was_run():
     frame = paper.make_agreement_table(compared(), all_printed()).frame
     assert frame.astype(str).to_numpy().tolist() == [
-        ["main", "cifar10", "10 %", "8", "6", "4", "67 %"],
-        ["main", "cifar10", "2 %", "8", "0", "0", "–"],
-        ["all", "", "", "16", "6", "4", "67 %"],
+        ["main", "cifar10", "10%", "8", "6", "4", "67%"],
+        ["main", "cifar10", "2%", "8", "0", "0", "–"],
+        ["all", "", "", "16", "6", "4", "67%"],
     ]
 
 
 def test_ours_and_the_papers_stand_side_by_side_with_a_mark():
     (table,) = paper.make_side_by_side_tables(compared())
-    assert table.title == "main, cifar10, 10 %: ours (the paper's)"
+    assert table.title == "main, cifar10, 10%: ours (the paper's)"
     assert table.frame.columns.tolist() == ["System", "TA", "RA", "FA", "MIA", "gap"]
     cf, munkey = table.frame.to_numpy().tolist()
     assert cf[:4] == [

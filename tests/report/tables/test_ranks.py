@@ -81,7 +81,7 @@ def test_demsars_example_comes_out_as_published():
 
 
 def test_critical_differences_are_those_of_published_tables():
-    # q at 5 %, from Demšar's table 5, for 2, 5 and 10 methods
+    # q at 5%, from Demšar's table 5, for 2, 5 and 10 methods
     for methods, q in {2: 1.960, 5: 2.728, 10: 3.164}.items():
         assert compute_critical_difference(methods, 10) == pytest.approx(
             q * math.sqrt(methods * (methods + 1) / 60), rel=1e-3
@@ -155,30 +155,30 @@ def test_the_table_has_the_best_first_and_what_each_is_told_apart_from():
     index = lines(10)
     swapped = {"b": np.where(index.get_level_values("rate") == 0.02, 0.5, 2.0)}
     title, frame, _ = make_rank_table(compute_ranks(gaps(10, **swapped)))
-    # a: 1 at 10 %, 2 at 2 %; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
+    # a: 1 at 10%, 2 at 2%; b: 2 and 1; so both 1.5 by seed. Three methods, 10 seeds: q 2.343 * sqrt(12 / 60) = 1.05
     assert frame.to_dict("records") == [
         {
             "Method": "a",
             "Rank, by seed": "1.50",
             "by seed and rate": "1.50",
-            "at 10 %": "1.00",
-            "at 2 %": "2.00",
+            "at 10%": "1.00",
+            "at 2%": "2.00",
         }
         | {"told apart from": "c"},
         {
             "Method": "b",
             "Rank, by seed": "1.50",
             "by seed and rate": "1.50",
-            "at 10 %": "2.00",
-            "at 2 %": "1.00",
+            "at 10%": "2.00",
+            "at 2%": "1.00",
         }
         | {"told apart from": "c"},
         {
             "Method": "c",
             "Rank, by seed": "3.00",
             "by seed and rate": "3.00",
-            "at 10 %": "3.00",
-            "at 2 %": "3.00",
+            "at 10%": "3.00",
+            "at 2%": "3.00",
         }
         | {"told apart from": "a, b"},
     ]

@@ -34,7 +34,7 @@ def lines():
 
 def test_times_stand_beside_their_method_where_there_are_any():
     assert list(lines()["CF"].values()) == [
-        *("digits", "10 %", "3.0000 ± 1.4142", "20", "7.00", "30.0000", "0.5000", "–"),
+        *("digits", "10%", "3.0000 ± 1.4142", "20", "7.00", "30.0000", "0.5000", "–"),
     ]
     assert lines()["SCRUB"]["P_s"] == "0.2500"
 

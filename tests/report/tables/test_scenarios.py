@@ -61,7 +61,7 @@ def test_each_scenario_has_a_table_with_its_request_and_its_columns():
     assert of_class.title.startswith(
         "digits, class: class 3, 99 samples; mean ± sd over n = 2 seeds"
     )
-    assert hard.title.startswith("digits, hard: hard, 10 %, 108 samples")
+    assert hard.title.startswith("digits, hard: hard, 10%, 108 samples")
     columns = [
         "Method",
         "TA",
@@ -137,6 +137,6 @@ def test_a_request_at_random_has_no_mark():
     lines = lines[(lines["case"] == "scenario/hard") & ~lines["metric"].isin(["FM", "forgotten"])]
     found = summarize_scenarios(lines, ROWS)
     (table,) = make_scenario_tables(found, ROWS, {"scenario/hard": "stratified"}, "markdown")
-    assert table.title.startswith("digits, hard: stratified, 10 %; mean") and set(
+    assert table.title.startswith("digits, hard: stratified, 10%; mean") and set(
         table.frame["Mark [%]"]
     ) == {"–"}

@@ -95,9 +95,7 @@ def test_what_is_left_of_each_request_is_found_also_where_it_comes_back(found: S
 
 def test_tables_have_a_line_for_each_system_and_a_triangle_for_each_method(found, systems):
     summary, triangle = make_stream_tables(found, systems, "digits")
-    assert (
-        summary.title == "digits: a stream of 2 requests; mean over 6 models, [95 % over 3 pairs]"
-    )
+    assert summary.title == "digits: a stream of 2 requests; mean over 6 models, [95% over 3 pairs]"
     lines = summary.frame.set_index("Method")
     assert lines.loc["MUNKEY", ["TA after 0", "TA after 2", "RA after 2"]].tolist() == [
         "80.00 ± 0.00",

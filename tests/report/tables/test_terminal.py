@@ -9,26 +9,26 @@ from tests.conftest import ROOT
 
 TABLE = """### digits: mean, percent
 
-| Method   | left   | TA @10 %   | Gap @10 %   | TA @2 %   | Gap @2 %      |
+| Method   | left   | TA @10%   | Gap @10%   | TA @2%   | Gap @2%      |
 |:---------|:-------|:-----------|:------------|:----------|:--------------|
 | CF       | –      | 98.44      | **0.96**    | 98.22     | <u>1.02</u>   |
 | MUNKEY   | 4.7    | 96.07      | 1.24        | 96.07     | 0.68          |
 """
 WHOLE = """digits: mean, percent
 
-Method  left  TA @10 %  Gap @10 %  TA @2 %  Gap @2 %
+Method  left  TA @10%  Gap @10%  TA @2%  Gap @2%
 ------  ----  --------  ---------  -------  --------
 CF      –     98.44     0.96       98.22    1.02
 MUNKEY  4.7   96.07     1.24       96.07    0.68
 """
 BY_RATE = """digits: mean, percent
 
-Method  left  TA @10 %  Gap @10 %
+Method  left  TA @10%  Gap @10%
 ------  ----  --------  ---------
 CF      –     98.44     0.96
 MUNKEY  4.7   96.07     1.24
 
-Method  TA @2 %  Gap @2 %
+Method  TA @2%  Gap @2%
 ------  -------  --------
 CF      98.22    1.02
 MUNKEY  96.07    0.68
@@ -46,7 +46,7 @@ def test_columns_of_a_rate_are_parted_only_where_they_must_be():
     lines = render_plain(TABLE, 20).splitlines()
     assert max(map(len, lines)) <= 20 and lines[:2] == ["digits: mean,", "percent"]
     assert [line for line in lines if line.startswith("Method")] == [
-        "Method  left", "Method  TA @10 %", "Method  Gap @10 %", "Method  TA @2 %", "Method  Gap @2 %",
+        "Method  left", "Method  TA @10%", "Method  Gap @10%", "Method  TA @2%", "Method  Gap @2%",
     ]  # fmt: skip
 
 

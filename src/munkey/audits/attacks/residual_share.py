@@ -178,7 +178,7 @@ def estimate_ratio(
     paired: bool,
     over_samples: np.ndarray | None = None,
 ) -> Estimate:
-    """Return mean(own) / mean(nothing) in percent, with a 95 % interval over pairs (Fieller 1954).
+    """Return mean(own) / mean(nothing) in percent, with a 95% interval over pairs (Fieller 1954).
 
     The interval contains all r for which a t-test does not reject that own - r * nothing is 0 on
     average. So it includes the uncertainty of the denominator, exactly if contrasts are normal. It

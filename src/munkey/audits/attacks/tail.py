@@ -21,7 +21,7 @@ class Tail(Finding):
     square
         The mean over samples of the squared mean difference, relative to its value by chance.
     tenth
-        The contrast of the 10 % of samples with the most residue.
+        The contrast of the 10% of samples with the most residue.
     tenth_share
         That contrast as a percentage of doing nothing on the same samples.
     scatter
@@ -47,7 +47,7 @@ class Tail(Finding):
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding:
     """Measure the tail of the residue. Requires two pairs.
 
-    Each pair's top 10 % are selected with other pairs, so that selection does not inflate it.
+    Each pair's top 10% are selected with other pairs, so that selection does not inflate it.
     """
     if pairs.count < 2:
         return NoFinding(
@@ -77,7 +77,7 @@ def make_statistics(pairs: Pairs) -> Statistics:
     """Make the function that maps halves to the test statistics.
 
     `square` and `few` are the mean squared and mean cubed mean differences. Cubes give more weight
-    to a few samples with much residue, and detect them earlier than the contrast of the top 10 %.
+    to a few samples with much residue, and detect them earlier than the contrast of the top 10%.
     `scatter` and `level` are the mean squared distance from a sample's usual score, and the mean
     distance in each model. `shape` compares the distributions of the distances between two pairs'
     scores of a sample (Kolmogorov-Smirnov). `memory` measures whether the residue depends on
@@ -164,7 +164,7 @@ def compute_signs(first: np.ndarray) -> np.ndarray:
 
 
 def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
-    """Find each pair's 10 % of samples with the largest means over the other fold: (P, n / 10)."""
+    """Find each pair's 10% of samples with the largest means over the other fold: (P, n / 10)."""
     size = max(signed.shape[1] // 10, 1)
     means = average_other_fold(signed)
     return np.argpartition(-means, size - 1, axis=1)[:, :size]

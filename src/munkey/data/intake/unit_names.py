@@ -137,7 +137,7 @@ def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[s
 def format_large_units_warning(units: Sequence[str | None]) -> str:
     """Format a warning about units that may mean "unknown"; empty if there are none.
 
-    Such a unit has more than 10 % of all samples, and at least twice the median of the other units,
+    Such a unit has more than 10% of all samples, and at least twice the median of the other units,
     because a few persons with similar numbers of samples are not a mistake.
     """
     counts = Counter(unit for unit in units if unit is not None)

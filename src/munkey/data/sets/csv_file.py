@@ -43,7 +43,7 @@ def csv_file(settings: SourceSettings) -> Source:
     The columns are file, a path relative to the CSV file; label; and optionally unit (the person,
     lesion, … in the picture) and split. Classes are the sorted labels; numbers are sorted by value.
     Without splits, source.split divides each class, with all pictures of a unit in one split.
-    Without `val`, 40 % of test becomes val.
+    Without `val`, 40% of test becomes val.
 
     Raises SourceError with all faults, by line and column.
     """

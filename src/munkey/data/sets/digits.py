@@ -10,7 +10,7 @@ from munkey.settings import SourceSettings
 
 @dataset(
     "digits",
-    "1,797 scanned digits, 8x8 px, 10 classes; ships with scikit-learn; fixed split 60/15/25 %",
+    "1,797 scanned digits, 8x8 px, 10 classes; ships with scikit-learn; fixed split 60/15/25%",
 )
 def digits(settings: SourceSettings) -> Source:
     from sklearn.datasets import load_digits
@@ -26,7 +26,7 @@ def digits(settings: SourceSettings) -> Source:
 
 
 def _draw_splits(count: int) -> np.ndarray:
-    """Split with a fixed random seed into 60 % train, 15 % val and 25 % test: (count,) names."""
+    """Split with a fixed random seed into 60% train, 15% val and 25% test: (count,) names."""
     order = Stage("digits", "split").numpy_generator().permutation(count)
     splits = np.empty(count, dtype="<U5")
     ends = np.rint([0.6 * count, 0.75 * count]).astype(int)

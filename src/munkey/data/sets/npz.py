@@ -47,7 +47,7 @@ def read_archive(
     classes
         Class names; by default, numbers.
     val
-        How many samples of test become val, if there is no array for val; by default, 40 %.
+        How many samples of test become val, if there is no array for val; by default, 40%.
     storage_size
         Side to which the images will be resized. If None, all images must have the same size.
     """

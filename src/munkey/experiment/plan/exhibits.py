@@ -177,7 +177,7 @@ class Exhibits:
         """A sentence on the seeds, forget rates and methods of the plan."""
         phrases = []
         for dataset, names in self.plan.rates.items():
-            percents = ", ".join(f"{100 * float(name):g} %" for name in names)
+            percents = ", ".join(f"{100 * float(name):g}%" for name in names)
             phrases.append(f"{dataset} {percents}")
         rates = "; ".join(phrases)
         seeds = ", ".join(map(str, self.params.seeds))

@@ -307,7 +307,7 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
     folders: dict[tuple[str, str], list[str]] = {}
     together: dict[tuple[str, str], list[MlflowRun]] = {}
     for (folder, experiment, rate), runs in sorted(groups.items()):
-        name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
+        name = f"{experiments[experiment]}, {100 * float(rate):g}% forgotten"
         addresses[f"{folder}: {name}"] = _make_comparison_address(site, experiment, runs)
         replacing = [run for run in runs if run.data.tags.get(REPLACED) in by_id]
         if replacing:
@@ -318,7 +318,7 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
         together.setdefault((experiment, rate), []).extend(runs)
     for (experiment, rate), names in folders.items():
         if len(names) > 1:
-            name = f"{experiments[experiment]}, {100 * float(rate):g} % forgotten"
+            name = f"{experiments[experiment]}, {100 * float(rate):g}% forgotten"
             runs = together[experiment, rate]
             address = _make_comparison_address(site, experiment, runs)
             addresses[f"{', '.join(names)}: {name}"] = address

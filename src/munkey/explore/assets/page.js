@@ -139,7 +139,7 @@ const coded = (sentence) => sentence.split("`").map((part, place) => (place % 2 
 const isDark = matchMedia("(prefers-color-scheme: dark)");
 const classColor = (label) => (isDark.matches ? LIGHTER : COLORS)[label];
 const NOUN = contents.is_experiment ? "pictures" : "samples";
-const percent = (value, digits = 1) => (value === null || Number.isNaN(value) ? "–" : `${value.toFixed(digits)} %`);
+const percent = (value, digits = 1) => (value === null || Number.isNaN(value) ? "–" : `${value.toFixed(digits)}%`);
 const points = (value) => `${value >= 0.05 ? "+" : value <= -0.05 ? "−" : "±"}${Math.abs(value).toFixed(1)}`;
 const isExact = (name) => contents.designs.find((each) => each.name === name)?.kind === "exact";
 const className = (label) => contents.classes[label];
@@ -326,12 +326,12 @@ VIEWS.designs = {
       each.cells.TA, each.cells.RA, each.cells.FA, each.cells.MIA, each.bold ? element("b", {}, each.cells["Avg Gap"]) : each.cells["Avg Gap"], each.shareText, each.cells.Seconds, each.stored],
     }));
     body.replaceChildren(
-      element("p", { class: "advice" }, ...coded(contents.advice), contents.requests.length > 1 ? ` These numbers are for the ${100 * contents.requests[0].rate} % request.` : ""),
+      element("p", { class: "advice" }, ...coded(contents.advice), contents.requests.length > 1 ? ` These numbers are for the ${100 * contents.requests[0].rate}% request.` : ""),
       element("div", { class: "buttons" }, "Clicking the chart sets:", sideButton("a", "A"), sideButton("b", "B")),
       element("ul", { class: "legend" }, ...Object.keys(KINDS).map((kind) => drawn.find((each) => each.kind === kind)).filter(Boolean).map((each) => element("li", {}, symbolOf(KINDS[each.kind]), ` ${each.kindWords}`))),
       element("div", { class: "wide" }, svg),
       element("p", { class: "note" }, `Means over n = ${n} seed${n === 1 ? "" : "s"}. Larger marks: slower unlearning. Bars: ± one standard deviation`
-        + (audited ? "; vertical bars: the 95 % interval of the share, which an audit measured on its own forget sets." : wasAudited ? ". An audit was run but could not measure how much remains; the table shows why." : ". No audit was run, so it is unknown how much remains; run "),
+        + (audited ? "; vertical bars: the 95% interval of the share, which an audit measured on its own forget sets." : wasAudited ? ". An audit was run but could not measure how much remains; the table shows why." : ". No audit was run, so it is unknown how much remains; run "),
         ...(audited || wasAudited ? [] : [element("code", {}, contents.commands.audits), " to measure it."])),
       tableOf(heads, rows, "Designs: the numbers of the main table", "cards"),
       element("p", { class: "note" }, rowsLeftOut(lines)),

@@ -25,8 +25,8 @@ PANELS = {  # columns shown next to the shares: title and color
 def grid_plot(grid: pd.DataFrame) -> Figure:
     """Draw one row per setting, with residual shares and the three quantities of PANELS.
 
-    Filled dots are the shares as deployed, with their 95 % intervals. Crosses are the shares of the
-    image pathway alone. The gray band contains 95 % of the shares that occur by chance if nothing
+    Filled dots are the shares as deployed, with their 95% intervals. Crosses are the shares of the
+    image pathway alone. The gray band contains 95% of the shares that occur by chance if nothing
     remains. Diverged settings are left out.
 
     Raises ValueError if there are no rows.
@@ -86,9 +86,9 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     ends = compute_limits(rows)
     low = rows["share_low"].clip(*ends)
     high = rows["share_high"].clip(*ends)
-    band = 1.96 * rows["chance"]  # half-width of the central 95 % of a normal distribution
+    band = 1.96 * rows["chance"]  # half-width of the central 95% of a normal distribution
     axes.barh(
-        places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95 % by chance", zorder=0
+        places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95% by chance", zorder=0
     )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
     arrows = (  # mark intervals that extend beyond the axis
@@ -109,7 +109,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
         places,
         "o",
         color=theme.BLUE,
-        label="as deployed, 95 %",
+        label="as deployed, 95%",
         zorder=3,
     )
     axes.plot(image, places, "x", color=theme.GRAY, label="image alone", zorder=2)

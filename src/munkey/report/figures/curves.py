@@ -166,7 +166,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
 
     Each quantity has a panel, in which each method has a line with its name at the end. Systems that
     are retrained only at some requests have marks but no line, and no seconds. The residual share
-    covers all samples that were forgotten so far. Its axis is linear up to 20 % on either side of 0
+    covers all samples that were forgotten so far. Its axis is linear up to 20% on either side of 0
     and logarithmic beyond. If all methods diverged, the figure says so.
 
     Raises ValueError if a value is NaN.

@@ -42,7 +42,7 @@ def get_axis_position(share: float) -> float:
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     """Draw one mark per design, labeled with its name and seconds, and the line of the front.
 
-    Error bars are 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval
+    Error bars are 95% intervals, and ± over seeds for accuracies (with one seed, the 95% interval
     over test samples). A mark is hollow if its share has no bound, and points down if the design
     over-forgets. Designs that diverged or have an unknown share are left out. The front is mirrored
     at 0 if any share is negative.

@@ -80,7 +80,7 @@ def compute_limits(rows: pd.DataFrame, names: Sequence[str] = ("share",)) -> tup
 def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     """Draw one row per system with its residual share, its interval, and the chance band.
 
-    Vertical lines mark 0 (never seen) and 100 (the original). The band behind a row contains 95 % of
+    Vertical lines mark 0 (never seen) and 100 (the original). The band behind a row contains 95% of
     the shares that occur by chance if nothing remains. Arrows mark intervals that extend beyond the
     axis. Paths other than the deployed one are drawn only for methods. Diverged systems are left
     out.
@@ -103,7 +103,7 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     ends = compute_limits(rows)
     for place, (_, row) in enumerate(rows.iterrows()):
         style = _get_style(row)
-        band = 1.96 * row["chance"]  # half-width of the central 95 % of a normal distribution
+        band = 1.96 * row["chance"]  # half-width of the central 95% of a normal distribution
         axes.fill_betweenx([place - 0.4, place + 0.4], -band, band, color=theme.BAND, linewidth=0)
         low, high = np.clip([row["share_low"], row["share_high"]], *ends)
         axes.plot([low, high], [place, place], color=style.color, linewidth=1.2, zorder=2)
@@ -233,7 +233,7 @@ def _add_legend(figure: Figure, rows: pd.DataFrame) -> None:
         if style in present:
             look: Any = {"marker": style.marker, "color": style.color, "label": style.label}
             handles.append(Line2D([], [], linestyle="none", **look))
-    handles.append(Patch(color=theme.BAND, label="95 % by chance"))
+    handles.append(Patch(color=theme.BAND, label="95% by chance"))
     if rows.apply(is_flagged_by_attack_only, axis=1).any():
         handles.append(
             Line2D([], [], linestyle="none", label=f"{ATTACK_ONLY} flagged by an attack alone")

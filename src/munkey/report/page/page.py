@@ -37,11 +37,11 @@ LONG_CELL = 36  # characters; longer cells contain sentences, so their lines may
 MAIN = "../tables/main.csv"  # relative to the page
 FRONTIER = (
     "The frontier: residual share (negative: over-forgotten), test accuracy, and the seconds that forgetting takes."
-    " Bars: 95 % intervals, and ± over seeds for accuracies (with one seed, the 95 % interval over test samples)."
+    " Bars: 95% intervals, and ± over seeds for accuracies (with one seed, the 95% interval over test samples)."
     " Dashed: the highest accuracy of any design with at most that share. Hollow: flagged only by an attack, so"
     " there is no bound. Designs with an unknown share are not drawn."
 )
-SHARES = "Residual shares with their 95 % intervals, between never seen (0) and the original (100)"
+SHARES = "Residual shares with their 95% intervals, between never seen (0) and the original (100)"
 STRATA = (
     "Residual share by how much training on a sample had changed the model's output for it, without samples whose"
     " output hardly changed"

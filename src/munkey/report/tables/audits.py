@@ -38,7 +38,7 @@ RESIDUE = "residual share [%]"
 HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
 ATTACK_ONLY = "†"  # marks a residue that only an attack flagged
 ABOUT_SHARE = (
-    "residual share: measured by an audit, with its 95 % interval;"
+    "residual share: measured by an audit, with its 95% interval;"
     f" {ATTACK_ONLY}: flagged only by an attack"
 )
 # Residual shares as text, by data set and system.
@@ -74,7 +74,7 @@ def make_audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
                 "of the tenth that keeps most": format_estimate(row, "tenth"),
                 "verdict": verdict,
                 "LiRA AUROC": format_estimate(row, "u-lira_auroc"),
-                "TPR @ 1 %": format_estimate(row, "u-lira_tpr_1"),
+                "TPR @ 1%": format_estimate(row, "u-lira_tpr_1"),
                 "RMIA AUROC": format_estimate(row, "rmia_auroc"),
                 "p": _format_p_value(row.get("p")),
                 "spread of test margins": _format_percent(row.get("unit")),
@@ -100,7 +100,7 @@ def _format_p_value(p: float | None) -> str:
 def _format_percent(share: float | None) -> str:
     if share is None or pd.isna(share):
         return ABSENT
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:.0f}%"
 
 
 def make_strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
@@ -255,7 +255,7 @@ def make_attack_tables(
             for name, attack_title in attack_titles.items():
                 results = system_attacks[system_attacks["attack"] == name]
                 cells[f"{attack_title}: AUROC"] = _format_over_seeds(results, "auroc")
-                cells[f"{attack_title}: TPR @ 1 %"] = _format_over_seeds(results, "tpr_1")
+                cells[f"{attack_title}: TPR @ 1%"] = _format_over_seeds(results, "tpr_1")
             table_rows.append(cells)
         n = part["seed"].nunique()
         title = f"{dataset}, forget rate {percent(part['rate'].iloc[0])}: {format_seed_count(n)}"

@@ -16,14 +16,14 @@ DIFFERENCES = "differences"  # summary column: differences to other systems, by 
 
 
 class Interval(NamedTuple):
-    """A 95 % interval, in the unit of its value."""
+    """A 95% interval, in the unit of its value."""
 
     low: float
     high: float
 
 
 class Difference(NamedTuple):
-    """The difference of two values, with its 95 % interval.
+    """The difference of two values, with its 95% interval.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
 
 def compute_wilson_interval(percent: float, tested: int) -> Interval:
-    """Return the 95 % interval, in percent, of a share of `tested` samples (Wilson 1927)."""
+    """Return the 95% interval, in percent, of a share of `tested` samples (Wilson 1927)."""
     from scipy.stats import binomtest
 
     test = binomtest(round(percent * tested / 100), tested)
@@ -51,7 +51,7 @@ def compute_wilson_interval(percent: float, tested: int) -> Interval:
 
 
 def compute_accuracy_interval(row: pd.Series) -> Interval | None:
-    """Return the 95 % interval of a system's test accuracy over test samples, in percent.
+    """Return the 95% interval of a system's test accuracy over test samples, in percent.
 
     Returns None if the accuracy or the number of test samples is unknown.
 
@@ -111,7 +111,7 @@ def _negate(difference: Difference) -> Difference:
 
 
 def compute_seed_interval(row: pd.Series, metric: str) -> Interval | None:
-    """Return Student's 95 % interval of a mean over seeds, or None for a single seed."""
+    """Return Student's 95% interval of a mean over seeds, or None for a single seed."""
     from scipy.stats import t
 
     if row["n"] < 2 or pd.isna(row[f"{metric}_sd"]):

@@ -34,8 +34,8 @@ from munkey.report.tables.markup import (
 )
 
 LIMIT_PHRASES = {
-    1.0: "Most accurate with a residual share of at most 1 %",
-    5.0: "With at most 5 %",
+    1.0: "Most accurate with a residual share of at most 1%",
+    5.0: "With at most 5%",
     math.inf: "With any share",
 }
 TIE_DIGITS = 9  # smaller differences between accuracies are rounding errors
@@ -51,9 +51,9 @@ NO_POWER = "no power"
 SMALL_SHARES = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
 RULE = (
-    "A design has a residual share of at most 1 % if its whole 95 % interval lies within ± 1 %. Designs that were"
+    "A design has a residual share of at most 1% if its whole 95% interval lies within ± 1%. Designs that were"
     " flagged only by an attack (†), or that were not audited, are not counted. Bold: no more accurate design has as"
-    " small a residual share. Not significantly different: the 95 % interval of the difference in test accuracy"
+    " small a residual share. Not significantly different: the 95% interval of the difference in test accuracy"
     " contains 0."
 )
 
@@ -199,12 +199,12 @@ def recommend_design(points: pd.DataFrame) -> str:
     elif len(allowed) > 1:
         reason = (
             f"the most accurate of the {len(allowed)} designs that are shown to have a residual"
-            f" share of at most {limit:g} %"
+            f" share of at most {limit:g}%"
         )
     elif are_exact:
         reason = "the only design that deletes exactly"
     else:
-        reason = f"the only design shown to have a residual share of at most {limit:g} %"
+        reason = f"the only design shown to have a residual share of at most {limit:g}%"
     rival = _describe_more_accurate_rival(best, rivals[rivals["bound"] > limit])
     return f"Deploy {' or '.join(names)}{comparison}: {reason}{rival}."
 
@@ -214,7 +214,7 @@ def _sort_by_accuracy(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def _title_and_accuracy(point: pd.Series) -> str:
-    return f"{point['title']} ({_format_accuracy(point)} %)"
+    return f"{point['title']} ({_format_accuracy(point)}%)"
 
 
 def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
@@ -232,7 +232,7 @@ def _describe_more_accurate_rival(best: pd.Series, others: pd.DataFrame) -> str:
         if _is_shown_better(rival, best):
             difference = get_difference(rival, best)
             assert difference is not None
-            interval = f"95 % interval of the difference: {format_interval(difference.interval)}"
+            interval = f"95% interval of the difference: {format_interval(difference.interval)}"
             points = f"{difference.value:.1f} points ({interval})"
             return (
                 f"; {rival['title']} is more accurate by {points}, but {_explain_not_shown(rival)}"
@@ -246,7 +246,7 @@ def _explain_not_shown(point: pd.Series) -> str:
         return "it has not been audited (run `make audits`)"
     if point["share_text"] == NO_POWER:
         return "its audit has no power"
-    return f"its residual share is {point['share_text']} %"
+    return f"its residual share is {point['share_text']}%"
 
 
 def _explain_no_recommendation(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
@@ -257,7 +257,7 @@ def _explain_no_recommendation(rivals: pd.DataFrame, oracles: pd.DataFrame) -> s
     if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
         reason = "none deletes exactly, and none was audited (run `make audits`)"
     else:
-        reason = f"none is shown to have a residual share of at most {SMALL_SHARES[-1]:g} %"
+        reason = f"none is shown to have a residual share of at most {SMALL_SHARES[-1]:g}%"
     return f"No design can be recommended: {reason}; {suggestion}."
 
 
@@ -276,7 +276,7 @@ def describe_frontier(points: pd.DataFrame) -> str:
     diverged = list(points.loc[has_diverged, "title"])
     points = points.dropna(subset="TA_mean")
     points = points.assign(
-        accuracy=[f"{_format_accuracy(point)} %" for _, point in points.iterrows()]
+        accuracy=[f"{_format_accuracy(point)}%" for _, point in points.iterrows()]
     )
     is_oracle = points["kind"] == "anew"
     rivals = points[~is_oracle]
@@ -356,8 +356,6 @@ def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
     n = int(points["n"].min())
     statistic = describe_statistic(n)
     if n == 1 and compute_accuracy_interval(first) is not None:
-        statistic += (
-            f", test accuracy with its 95 % interval over {first[TESTED]:,.0f} test samples"
-        )
+        statistic += f", test accuracy with its 95% interval over {first[TESTED]:,.0f} test samples"
     about = f"{percent(first['rate'])} forgotten: {statistic}, percent; {ABOUT_SHARE}"
     return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(table_rows))

@@ -153,8 +153,8 @@ def describe_bold(n: int) -> str:
 
 
 def percent(rate: float) -> str:
-    """Return a share in percent without trailing zeros, such as `2 %` or `0.5 %`."""
-    return f"{100 * rate:g} %"
+    """Return a share in percent without trailing zeros, such as `2%` or `0.5%`."""
+    return f"{100 * rate:g}%"
 
 
 def describe_divergence(reasons: Sequence[str]) -> str:

@@ -171,7 +171,7 @@ def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> Tit
             rate = percent(counts["rate"])
         share = ABSENT
         if counts["Compared"]:
-            share = f"{100 * counts['Within'] / counts['Compared']:.0f} %"
+            share = f"{100 * counts['Within'] / counts['Compared']:.0f}%"
         rows.append(
             {
                 "Table": counts["table"],

@@ -174,7 +174,7 @@ def compare_methods(blocks: "pd.DataFrame") -> RankTest:
 
 
 def compute_critical_difference(methods: int, blocks: int) -> float:
-    """Return the smallest difference of mean ranks that Nemenyi's test finds significant at 5 %."""
+    """Return the smallest difference of mean ranks that Nemenyi's test finds significant at 5%."""
     from scipy.stats import studentized_range
 
     quantile = float(studentized_range.ppf(1 - LEVEL, methods, math.inf))

@@ -14,7 +14,7 @@ SEEDS = 3
 # A tuple lists values that all agree with the paper.
 STATED: Settings = {
     "source.limit_per_class": None,
-    "source.val_from": None,  # 40 % of the official val or test set (app. B.1)
+    "source.val_from": None,  # 40% of the official val or test set (app. B.1)
     "source.storage_size": (None, 224),  # "resized to 224": before the crop or by it
     "data.image_size": 224,
     "keys.encoder": "vit-b16",

@@ -186,7 +186,7 @@ def make_stream_tables(
     reasons = [f"{titles[name]}, {why}" for name, why in results.diverged.items()]
     remark = describe_divergence(reasons)
     pairs = len(systems[0]["records"]) // 2
-    basis = f"mean over {2 * pairs} models, [95 % over {pairs} pairs]"
+    basis = f"mean over {2 * pairs} models, [95% over {pairs} pairs]"
     title = f"{dataset}: a stream of {last} requests; {basis}"
     return [
         TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT), remark),

@@ -254,7 +254,7 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return sentences that list the methods that lost much accuracy or whose MIA is below chance.
 
     Losses are measured from the original and shown together with the oracle's loss. A MIA is below
-    chance if its whole interval over seeds is below 50 %. With a single seed, there is no interval,
+    chance if its whole interval over seeds is below 50%. With a single seed, there is no interval,
     so no MIA is listed.
 
     Parameters
@@ -288,7 +288,7 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
         )
     if attacks:
         sentences.append(
-            f"MIA below {CHANCE:g} %, so forgotten samples look less like training samples than test samples do:"
+            f"MIA below {CHANCE:g}%, so forgotten samples look less like training samples than test samples do:"
             f" {'; '.join(attacks)}."
         )
     return " ".join(sentences)
@@ -312,8 +312,8 @@ def _format_attack(system: pd.Series) -> str:
     interval = compute_seed_interval(system, "MIA")
     value = f"{system['MIA_mean']:.1f}"
     if interval is None:
-        return f"{value} %, one seed"
-    return f"{value} {format_interval(interval)} %"
+        return f"{value}%, one seed"
+    return f"{value} {format_interval(interval)}%"
 
 
 def _is_below_chance(system: pd.Series) -> bool:
