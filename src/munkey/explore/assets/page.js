@@ -291,7 +291,7 @@ VIEWS.designs = {
     const colorOf = (each) => each.name === state.a ? "var(--a)" : each.name === state.b ? "var(--b)" : "var(--before)";
     const bars = drawn.map((each) => ({ ...each, low: audited ? each.share_low : Math.max(0, each.gap - each.gap_sd), high: audited ? each.share_high : each.gap + each.gap_sd }));
     const n = lines[0]?.n ?? 0;
-    // Error bars may extend beyond 100 %, but the axis must not.
+    // Error bars may extend beyond 100%, but the axis must not.
     const most = (each) => Math.min(100, each.TA + (each.TA_sd ?? 0));
     const [lowest, highest] = d3.scaleLinear([d3.min(drawn, (each) => each.TA - (each.TA_sd ?? 0)) ?? 0, d3.max(drawn, most) ?? 100], [0, 1]).nice().domain();
     const svg = chart({
