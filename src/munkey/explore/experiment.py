@@ -98,7 +98,7 @@ class Experiment:
         The files of neighbors, by the memory that was searched: `full` or SEED/REQUEST.
     rows
         The systems in the tables.
-    rests_on
+    neighbor_counts
         How many neighbors each system uses for a prediction, if it uses any.
     requests
         Descriptions of the scenarios' requests, by case.
@@ -110,7 +110,7 @@ class Experiment:
     near: Mapping[str, Path]
     rows: list[Row]
     designs: list[Design]
-    rests_on: Mapping[str, int]
+    neighbor_counts: Mapping[str, int]
     requests: Mapping[str, str]
 
 
@@ -262,7 +262,7 @@ def list_systems(experiment: Experiment) -> list[dict[str, Any]]:
                 "role": role,
                 "oracle": oracle,
                 "original": originals.get(oracle),
-                "restsOn": experiment.rests_on.get(row.name, 0),
+                "restsOn": experiment.neighbor_counts.get(row.name, 0),
             }
         )
     return systems
