@@ -89,7 +89,8 @@ def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
 
 def described(promise: Promise, row: Result) -> str:
     kept = row["median"] >= promise.limit if promise.at_least else row["median"] <= promise.limit
-    bound = f"{'≥' if promise.at_least else '≤'} {promise.limit:,g} {row['unit']}"
+    unit = row["unit"] if row["unit"] == "%" else f" {row['unit']}"
+    bound = f"{'≥' if promise.at_least else '≤'} {promise.limit:,g}{unit}"
     measured = f"{row['median']:,.4g}" if kept else f"**{row['median']:,.4g}: missed**"
     return f"| {row['name']} | {bound} | {measured} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['n']} |"
 
