@@ -148,7 +148,7 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     replaced(runtime, '"P_s": "P_s"}', '"P_s": "P_s", "logit": "Mean logit"}')
     charts = package / "report/figures/charts.py"
     inputs = 'lambda layout: {"table": fill(layout.table, table="main", ending="csv")}'
-    again = f'    "again": ChartKind("The same again.", {inputs}, _forgetting),\n'
+    again = f'    "again": ChartKind("The same again.", {inputs}, _draw_forgetting),\n'
     replaced(charts, '    "forgetting": ChartKind(', f'{again}    "forgetting": ChartKind(')
     printed = tomllib.loads(block("extending", "toml", "[project.entry-points"))["project"]
     assert (printed["name"], printed["version"]) == ("my-unlearning", "0.1.0")
