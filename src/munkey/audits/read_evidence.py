@@ -159,7 +159,7 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     Parameters
     ----------
     folder
-        The folder of a data set's searches.
+        The folder of a data set's searches, ROOT/search/DATASET.
     drop
         The loss of validation accuracy, in points, that a candidate may have. Candidates with a
         larger loss come last.
@@ -169,9 +169,9 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     FileNotFoundError
         If the folder contains no searches.
     """
-    root = folder.parents[1]
+    root = folder.parents[1]  # the folder is ROOT/search/DATASET
     dataset = prepared.load(root / "data" / folder.name)
-    place = f"{folder.name}/audit/pool"
+    place = f"{folder.name}/audit/pool"  # where the audit's files are, in several folders of ROOT
     paths = list((root / "search" / place).glob("seed*/rate*/*/search.json"))
     if not paths:
         raise FileNotFoundError(

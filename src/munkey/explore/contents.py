@@ -203,7 +203,11 @@ class Contents:
 
 
 def encode_json(value: Any) -> Any:
-    """Convert a value for `json`. Numeric arrays become their type and base64-encoded bytes."""
+    """Convert a value that `json` cannot encode by itself.
+
+    A numeric array becomes its type and its base64-encoded bytes; other arrays become lists, and
+    dataclasses become dictionaries. Raises TypeError for any other value.
+    """
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         little_endian = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         text = base64.b64encode(little_endian.tobytes()).decode()

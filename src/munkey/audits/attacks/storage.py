@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -40,6 +40,25 @@ class StorageFinding(Finding):
     of: int
     ids: tuple[int, ...]
     places: tuple[str, ...]
+
+
+class TraceLayout(NamedTuple):
+    """How the numbers of traces lie in a file.
+
+    Attributes
+    ----------
+    size
+        Bytes per number.
+    distance
+        The distance from one number of a trace to the next, in numbers. It is 1 if a matrix is
+        stored by row, and its row count if it is stored by column.
+    traces
+        The traces to search for in this layout.
+    """
+
+    size: int
+    distance: int
+    traces: set[bytes]
 
 
 @audit(
@@ -183,8 +202,27 @@ def search_file(path: Path, traces: set[bytes], row_counts: Iterable[int] = ()) 
     ValueError
         If the file cannot be read.
     """
-    # What to search for: bytes per number, distance between numbers (`_find_traces`), and traces.
-    kinds: list[tuple[int, int, set[bytes]]] = []
+    layouts = _group_traces(traces, row_counts)
+    overlap = max(layout.size * layout.distance * NUMBERS for layout in layouts)
+    matches: set[bytes] = set()
+    tail = b""  # the end of the previous block, because a trace may cross the boundary
+    try:
+        with path.open("rb") as file:
+            for part in unpack(file):
+                for chunk in _read_chunks(part):
+                    block = tail + chunk
+                    for layout in layouts:
+                        if layout.traces:
+                            matches.update(_find_traces(block, layout))
+                    tail = block[-overlap:]
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: cannot be read, so its content is unknown: {error}") from error
+    return matches
+
+
+def _group_traces(traces: set[bytes], row_counts: Iterable[int]) -> list[TraceLayout]:
+    """Group traces by how their numbers may lie in a file, for the parameters of `search_file`."""
+    layouts = []
     for size in (2, 4, 8):
         traces_of_size = set()
         distinctive_traces = set()
@@ -194,24 +232,10 @@ def search_file(path: Path, traces: set[bytes], row_counts: Iterable[int] = ()) 
             traces_of_size.add(trace)
             if _count_distinct(np.frombuffer(trace, f"<u{size}")) >= MIN_DISTINCT:
                 distinctive_traces.add(trace)
-        kinds.append((size, 1, traces_of_size))
-        for distance in set(row_counts) - {0, 1}:
-            kinds.append((size, distance, distinctive_traces))
-    overlap = max(size * distance * NUMBERS for size, distance, _ in kinds)
-    matches: set[bytes] = set()
-    tail = b""  # the end of the previous block, because a trace may cross the boundary
-    try:
-        with path.open("rb") as file:
-            for part in unpack(file):
-                for chunk in _read_chunks(part):
-                    block = tail + chunk
-                    for size, distance, kind_traces in kinds:
-                        if kind_traces:
-                            matches.update(_find_traces(block, size, distance, kind_traces))
-                    tail = block[-overlap:]
-    except UNREADABLE as error:
-        raise ValueError(f"{path}: cannot be read, so its content is unknown: {error}") from error
-    return matches
+        layouts.append(TraceLayout(size, 1, traces_of_size))
+        for row_count in set(row_counts) - {0, 1}:
+            layouts.append(TraceLayout(size, row_count, distinctive_traces))
+    return layouts
 
 
 def _read_chunks(file: IO[bytes]) -> Iterator[bytes]:
@@ -223,16 +247,9 @@ def _read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
-    """Yield the traces in a block.
-
-    Parameters
-    ----------
-    size
-        Bytes per number.
-    distance
-        The distance from one number of a trace to the next, in numbers: 1 if stored by row.
-    """
+def _find_traces(block: bytes, layout: TraceLayout) -> Iterator[bytes]:
+    """Yield the traces of a layout that a block contains."""
+    size, distance, traces = layout
     # First look for the head of each trace, its first 8 bytes. A table of hashes rules out nearly
     # all positions. The others are compared with the heads, and then with whole traces.
     heads = np.unique(np.frombuffer(b"".join(trace[:8] for trace in traces), "<u8"))

@@ -22,9 +22,9 @@ RATE_OFFSET = 0.3  # vertical distance between the points of successive rates, i
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """Draw the gap and the unlearning time of each method, in two panels per data set.
 
-    Each method has a row; rows are sorted by the gap at the largest rate. Error bars end at 0, the
-    smallest possible gap. The gap has a square-root scale, so that a single failed method does not
-    compress all others.
+    Each method has a row, and rows are sorted by the gap at the largest rate. Error bars end at 0,
+    the smallest possible gap. The gap has a square-root scale, so that one method that failed does
+    not squeeze all others together.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """The comparison of our numbers with those printed in the paper, and how many agree.
 
-`paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if there
-is one. If `comparable` is `no`, the paper's number does not belong to the system that the row names,
-so ours is not compared with it.
+`paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if any.
+If `comparable` is `no`, the paper's number does not belong to the system that its row names, so it
+is not compared with ours.
 """
 
 import math
@@ -57,8 +57,8 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
     """Compare our numbers (ours_mean, ours_sd) with the paper's (mean, sd), wherever both exist.
 
     The column `difference` (ours minus the paper's) is NaN if the paper's number is not comparable.
-    The column `within` is the result of `is_within_sd`. Data sets that are not in the paper are left
-    out.
+    The column `within` is the result of `is_within_sd`. Data sets that are not in the paper are
+    left out.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> Tit
 def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
     """Return one table per table, data set and rate of the paper, with one row per system.
 
-    A cell is `ours (the paper's)` for one metric, followed by ✓ if ours is within the paper's ±, ✗
-    if it is not, or – if the two are not comparable.
+    A cell is `ours (the paper's)` for one metric. It ends with ✓ if ours is within the paper's ±,
+    with ✗ if it is not, and with – if this is not known.
     """
     cells = []
     for _, row in comparison.iterrows():
