@@ -10,9 +10,8 @@ import numpy as np
 
 from munkey.audits.margins import compute_normal_scores, count_below
 
-LARGE_POOL = (
-    20  # from this pool size on, two pairs practically never have the same halves by chance
-)
+# From this pool size on, two pairs practically never have the same halves by chance.
+LARGE_POOL = 20
 
 
 @dataclass(frozen=True)
@@ -33,9 +32,9 @@ class Halves:
     Raises
     ------
     ValueError
-        If the models do not form pairs, partners do not swap two nonempty halves of one pool that
-        all models share, the pool contains test samples, or a unit is in both halves. Also if two
-        pairs of a large pool have the same halves, because one must be a copy.
+        If the models do not form pairs, if partners do not swap two nonempty halves of a pool that
+        all models share, if the pool contains test samples, if a unit is in both halves, or if two
+        pairs have the same halves of a large pool, so that one must be a copy.
     """
 
     deleted: np.ndarray
@@ -64,7 +63,7 @@ class Halves:
             raise ValueError("both halves of every pair need samples")
         if not np.array_equal(self.first[:, self.unit_index], self.deleted[::2, self.pool]):
             raise ValueError("a unit is in both halves of a pair")
-        # The order of the two halves does not matter, so count the half of the pool's first sample.
+        # The order of the two halves does not matter, so compare the half with the first sample.
         splits = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
         if self.first.shape[1] >= LARGE_POOL and len(splits) < len(first):
             raise ValueError("two pairs have the same halves: a copied pair adds no information")
@@ -76,7 +75,7 @@ class Halves:
 
     @cached_property
     def unit_index(self) -> np.ndarray:
-        """The index, 0 to n - 1, of each pool sample's unit, (m,). Without units, n = m."""
+        """The index, 0 to n - 1, of each pool sample's unit, (m,). Without units, n equals m."""
         if self.units is None:
             return np.arange(self.pool.sum())
         return np.unique(self.units[self.pool], return_inverse=True)[1]

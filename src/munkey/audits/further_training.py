@@ -131,9 +131,14 @@ def train_further(
 
 
 def restore_memory(trained: System, memory: ExemplarMemory | None) -> System:
-    """Return a system as deployed: with all rows of `memory`, and the tokens it has trained so far.
+    """Return a system as deployed: with all rows of `memory`, some of which have new tokens.
 
     A system without a memory is returned unchanged.
+
+    Parameters
+    ----------
+    trained
+        A system whose memory has only the rows that it is trained on, with their current tokens.
     """
     if memory is None or trained.memory is None:
         return trained

@@ -95,8 +95,6 @@ def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
     limit = "" if power.auroc <= auroc else "at most "
     return (
         f"of 5% of the samples kept whole, {limit}{power.kept_whole} of {power.kept_whole_of}"
-        f" simulated audits ({kind})"
-        " found something; of 20% of each memory kept less its mean,"
-        f" {limit}{power.mean_subtracted} of"
-        f" {power.mean_subtracted_of}"
+        f" simulated audits ({kind}) found something; of 20% of each memory kept less its mean,"
+        f" {limit}{power.mean_subtracted} of {power.mean_subtracted_of}"
     )

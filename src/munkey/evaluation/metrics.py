@@ -127,7 +127,10 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function from features (N, 4) to scores (N,), which are higher for members."""
+    """Fit a logistic regression that separates members from outsiders, both features (N, 4).
+
+    Returns a function from features (N, 4) to scores (N,), which are higher for likely members.
+    """
     features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
     mean = features.mean(axis=0)
@@ -135,7 +138,11 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
     scale = np.sqrt(features.var(axis=0) + TOLERANCE**2)
     attack = LogisticRegression(tol=1e-10, max_iter=1000)
     attack.fit((features - mean) / scale, is_member)
-    return lambda features: np.asarray(attack.decision_function((features - mean) / scale))
+
+    def score_samples(sample_features: np.ndarray) -> np.ndarray:
+        return np.asarray(attack.decision_function((sample_features - mean) / scale))
+
+    return score_samples
 
 
 def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:

@@ -38,9 +38,10 @@ def loss(predictions: Predictions, generator: np.random.Generator) -> Attack:
     source="Salem et al. 2019",
 )
 def margin(predictions: Predictions, generator: np.random.Generator) -> Attack:
+    """Score samples by the probability of the likeliest class minus that of the second."""
     from munkey.evaluation.metrics import compute_attack_features
 
-    gap = compute_attack_features(predictions.logits, predictions.labels)[:, 3]  # p1 - p2
+    gap = compute_attack_features(predictions.logits, predictions.labels)[:, 3]
     return attack_population([gap], [np.flatnonzero(predictions.test)], predictions, generator)
 
 

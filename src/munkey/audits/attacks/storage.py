@@ -123,7 +123,7 @@ def storage(
 
 
 def extract_traces(row: np.ndarray) -> list[bytes]:
-    """Return the bytes of 8 consecutive numbers of a row as float32, float64 and in half precision.
+    """Return the bytes of 8 consecutive numbers of a row in float32, float64 and half precision.
 
     There are up to three traces in half precision: float16, and bfloat16 truncated and rounded.
 
@@ -173,7 +173,7 @@ def _count_distinct(part: np.ndarray) -> int:
 
 
 def list_files(paths: tuple[Path, ...]) -> list[Path]:
-    """Return the sorted paths of all files: these, and those in folders, each only once.
+    """Return all files among these paths and in the folders, sorted and without duplicates.
 
     Raises FileNotFoundError if a path does not exist.
     """

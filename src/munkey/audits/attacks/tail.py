@@ -170,10 +170,9 @@ def compute_signs(first: np.ndarray) -> np.ndarray:
 
 
 def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
-    """Return, for each pair, the indices of the 10% of samples with the largest selection means.
+    """Return the indices of the 10% of samples with the largest means for each pair: (P, n // 10).
 
-    The result has the shape (P, n // 10), but at least one column. The means over the other fold
-    are those of `average_other_fold`.
+    The means of a pair are over the other fold (`average_other_fold`). There is at least one index.
     """
     size = max(signed.shape[1] // 10, 1)
     means = average_other_fold(signed)
