@@ -73,11 +73,11 @@ class ResultFiles:
     Attributes
     ----------
     images
-        The data set's images.
+        The file with the data set's images.
     keyfile
-        The keys of its samples.
+        The file with the keys of its samples.
     audits, scenarios, streams
-        A list with the path of the table, or an empty list if it was not created.
+        A list with the path of the table, or an empty list if the table was not created.
     """
 
     images: Path
@@ -170,7 +170,7 @@ def gather_contents(
 
 
 def name_request(run: Evaluation) -> str:
-    """Return the key of a run's request, without the seed."""
+    """Return the key of a run's request, without the seed: `rateRATE` or `CASE/rateRATE`."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
@@ -294,7 +294,7 @@ def describe_scope(
 
 
 def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
-    """Return a phrase that states how many of the ids are shown."""
+    """Return a phrase that states how many of the ids are shown: "all 50" or "30 of the 50"."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):
         return f"all {count:,}"
@@ -377,7 +377,7 @@ class PredictionTable:
 
 
 def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the probability of each sample's true class, in units of 1/65535; 0 for NaN."""
+    """Return the probability of each sample's true class, in units of 1/65535. NaN becomes 0."""
     logits = logits.astype(np.float64)
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)

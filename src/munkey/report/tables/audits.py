@@ -253,7 +253,7 @@ def make_attack_tables(
             if len(mia_values) < system_attacks["seed"].nunique():  # the other seeds diverged
                 table_rows.append({"Method": system.title, "MIA": DIVERGED})
                 continue
-            # The mean of zero values is NaN, which is shown as –.
+            # A system without MIA has the mean NaN, which is shown as –.
             cells = {"Method": system.title, "MIA": format_number(mia_values.mean(), 1)}
             for name, attack_title in attack_titles.items():
                 results = system_attacks[system_attacks["attack"] == name]
