@@ -48,7 +48,7 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         for name in NONRANDOM_METRICS:  # random requests lack these columns
             summary[name] = summary.get(name, np.nan)
         means = summary.set_index(["rate", "method"])
-        fm = means["FM_mean"]
+        fm = means["FM_mean"].to_dict()  # by rate and method
         accuracies = means[["FA_mean", "RA_mean", "TA_mean"]]
         is_accuracy = part["metric"].isin(["FA", "RA", "TA"])
         by_seed = part[is_accuracy].pivot(
@@ -66,8 +66,9 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
                 oracle = accuracies.loc[rate, row.oracle]
                 tow = (1 - (system - oracle).abs() / 100).prod(skipna=False)
                 summary.loc[is_system, "ToW"] = tow
-                tow_sd = np.nan if np.isnan(tow) else deviations.get(rate, np.nan)
-                summary.loc[is_system, "ToW_sd"] = tow_sd
+                summary.loc[is_system, "ToW_sd"] = np.nan
+                if not np.isnan(tow):
+                    summary.loc[is_system, "ToW_sd"] = deviations.get(rate, np.nan)
                 summary.loc[is_system, "mark"] = _compute_mark(
                     fm[rate, row.name],
                     oracle=fm[rate, row.oracle],
