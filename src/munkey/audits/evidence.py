@@ -10,7 +10,8 @@ import numpy as np
 
 from munkey.audits.margins import compute_normal_scores, count_below
 
-CUTS_DIFFER = 20  # pool size from which two cuts are never equal by chance
+# From this pool size on, two pairs practically never have the same halves by chance.
+LARGE_POOL = 20
 
 
 @dataclass(frozen=True)
@@ -26,14 +27,14 @@ class Halves:
     test : ndarray of bool, shape (N,)
         Test samples.
     units : ndarray, shape (N,), optional
-        Codes of persons, classes, ... The audit then counts units instead of samples.
+        The unit of each sample, such as a person. The audit then counts units, not samples.
 
     Raises
     ------
     ValueError
-        If partners do not swap the halves of one pool that all models share, the pool includes test
-        samples, a unit is in both halves, or two pairs have the same halves, so that one of them is
-        a copy.
+        If the models do not form pairs, if partners do not swap two nonempty halves of a pool that
+        all models share, if the pool contains test samples, if a unit is in both halves, or if two
+        pairs have the same halves of a large pool, so that one must be a copy.
     """
 
     deleted: np.ndarray
@@ -62,26 +63,26 @@ class Halves:
             raise ValueError("both halves of every pair need samples")
         if not np.array_equal(self.first[:, self.unit_index], self.deleted[::2, self.pool]):
             raise ValueError("a unit is in both halves of a pair")
-        # The order of the two halves does not matter, so they are compared up to a swap.
-        cuts = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
-        if self.first.shape[1] >= CUTS_DIFFER and len(cuts) < len(first):
+        # The order of the two halves does not matter, so compare the half with the first sample.
+        splits = np.unique([np.packbits(half == half[0]) for half in self.first], axis=0)
+        if self.first.shape[1] >= LARGE_POOL and len(splits) < len(first):
             raise ValueError("two pairs have the same halves: a copied pair adds no information")
 
     @property
     def pool(self) -> np.ndarray:
-        """(N,) bool, whether each sample is in the pool."""
+        """Whether each sample is in the pool, (N,) bool."""
         return np.asarray(self.deleted.any(axis=0))
 
     @cached_property
     def unit_index(self) -> np.ndarray:
-        """(m,), the index 0 to n - 1 of each pool sample's unit, or of the sample itself."""
+        """The index, 0 to n - 1, of each pool sample's unit, (m,). Without units, n equals m."""
         if self.units is None:
             return np.arange(self.pool.sum())
         return np.unique(self.units[self.pool], return_inverse=True)[1]
 
     @property
     def first(self) -> np.ndarray:
-        """(P, n) bool, the pool's samples, or units, that model 2p deleted."""
+        """Which of the pool's samples, or units, model 2p deleted, (P, n) bool."""
         _, one_of_each_unit = np.unique(self.unit_index, return_index=True)
         return np.asarray(self.deleted[::2, self.pool][:, one_of_each_unit])
 
@@ -102,8 +103,13 @@ class Pairs:
     margins
         The margins (S, N) of munkey.audits.margins, float64.
     nothing
-        The pairs of doing nothing, on the deployed path, as the reference of the residual share;
-        None for doing nothing itself.
+        The pairs of doing nothing on the deployed path, the reference of the residual share; None
+        for doing nothing itself.
+
+    Raises
+    ------
+    ValueError
+        If the margins and the halves have different shapes.
     """
 
     margins: np.ndarray
@@ -129,9 +135,9 @@ class Pairs:
 
     @cached_property
     def pool_counts(self) -> np.ndarray:
-        """(S, n): for each sample of the pool, the model's test samples with a smaller margin.
+        """For each pool sample, how many of the model's test samples have a smaller margin, (S, n).
 
-        For a unit, the mean over its samples.
+        Ties count as half. The count of a unit is the mean over its samples.
         """
         pool = self.halves.pool
         test = self.halves.test
@@ -141,12 +147,12 @@ class Pairs:
 
     @cached_property
     def scores(self) -> np.ndarray:
-        """(S, n): normal scores of the pool's margins among each model's own test samples."""
+        """Normal scores (S, n) of the pool's margins among each model's own test samples."""
         return compute_normal_scores(self.pool_counts, int(self.halves.test.sum()))
 
     @cached_property
     def differences(self) -> np.ndarray:
-        """(P, n): scores of model 2p minus those of its partner, centered over the pool."""
+        """The scores of model 2p minus those of its partner, centered over the pool, (P, n)."""
         differences = self.scores[::2] - self.scores[1::2]
         return np.asarray(differences - differences.mean(axis=1, keepdims=True))
 
@@ -175,10 +181,11 @@ def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
 
 
 def average_other_fold(values: np.ndarray) -> np.ndarray:
-    """Return, for each pair, the mean of values (P, n) over the other fold, to select samples by.
+    """Return, for each pair, the mean of values (P, n) over the pairs of the other fold: (P, n).
 
-    The folds are the first half of the pairs and the rest. With leave-one-out, any two pairs would
-    select by nearly the same values, and intervals over pairs would be too narrow.
+    These means serve to select samples for a pair without using its own values. The folds are the
+    first half of the pairs and the rest. With leave-one-out, any two pairs would select by nearly
+    the same values, and intervals over pairs would be too narrow.
     """
     first, second = np.array_split(values, 2)
     means_for_first = np.broadcast_to(second.mean(axis=0), first.shape)
@@ -191,12 +198,14 @@ def draw_halves(
 ) -> Halves:
     """Draw random halves of `members` for each pair, as if its models had deleted them.
 
-    Used for samples that no model saw: a sham pool, or the forget set of oracles.
+    This is for samples that no model saw: a sham pool, or the forget set of oracles.
 
     Parameters
     ----------
     members, test
-        Whether each sample is in the pool, and whether it is a test sample: (N,) bool each.
+        Whether each sample is in the pool, and whether it is a test sample, (N,) bool.
+    pairs
+        The number of pairs.
     """
     rows = np.flatnonzero(members)
     deleted = np.zeros((2 * pairs, len(members)), dtype=bool)
@@ -215,8 +224,8 @@ def swap_partners(values: np.ndarray) -> np.ndarray:
 def draw_sham_pairs(pairs: Pairs, generator: np.random.Generator) -> Pairs:
     """Return the same models with a sham pool: random halves of test samples, which no model saw.
 
-    The sham pool has the size of the pool, but at most half of the test samples. The others stay
-    test samples.
+    The sham pool is as large as the real one, but contains at most half of the test samples. The
+    others remain test samples.
     """
     test = np.flatnonzero(pairs.halves.test)
     size = min(int(pairs.halves.pool.sum()), len(test) // 2)
@@ -265,10 +274,12 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Curves:
-    """A measurement of a system and of its oracle after each of `steps` (T,), ascending.
+    """A measurement of a system and of its oracle during further training.
 
     Attributes
     ----------
+    steps
+        The numbers of steps (T,) after which the two were measured, ascending.
     system, oracle
         The values (S, T) for S seeds.
     """
@@ -289,7 +300,7 @@ class ShippedFiles:
     files
         The paths of files or folders.
     deleted, remaining
-        float32 keys or tokens that the files must not contain, and that they must contain.
+        The float32 keys or tokens that the files must not contain, and those that they must.
     deleted_ids
         The ids of the deleted samples.
     listed_ids

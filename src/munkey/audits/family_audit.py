@@ -29,7 +29,7 @@ from munkey.core.diverged import DIVERGED
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
 DEPLOYED = "deployed"  # the path whose predictions users get
-CONTROLS: dict[Role, ControlName] = {
+CONTROLS: dict[Role, ControlName] = {  # the control that a system with this role serves as
     "nothing": "original",
     "oracle": "oracle",
     "control": "trained to remember",
@@ -39,7 +39,7 @@ Row = dict[str, object]
 
 @dataclass(frozen=True, eq=False)
 class AuditedSystem:
-    """A system of an audit. Models 2p and 2p + 1 are a pair.
+    """An audited system. Models 2p and 2p + 1 are a pair.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class AuditedSystem:
         The logits (M, n, C) of the deployed path on the samples that model 0 deleted: those of
         model 0, or of all oracles.
     diverged
-        Which models diverged, and why. Such a system has no margins.
+        Which models diverged, and why; empty if none did. A diverged system has no margins.
     """
 
     name: str
@@ -90,7 +90,7 @@ class FamilyAudit:
         return rows
 
     def _explain_unaudited(self, system: AuditedSystem) -> str:
-        """Return why a system cannot be audited; empty if it can."""
+        """Return why a system cannot be audited, or an empty string if it can."""
         if system.diverged:
             return f"{DIVERGED}, {system.diverged}"
         needed_roles: list[Role] = ["nothing", "oracle"]
@@ -131,8 +131,8 @@ class FamilyAudit:
         )
         if system.role in ("nothing", "control nothing") and path == DEPLOYED:
             return Pairs(margins, halves)
-        before: Role = "control nothing" if system.role.startswith("control") else "nothing"
-        nothing = self._make_pairs(self._find_system(before), DEPLOYED)
+        reference: Role = "control nothing" if system.role.startswith("control") else "nothing"
+        nothing = self._make_pairs(self._find_system(reference), DEPLOYED)
         return Pairs(margins, halves, nothing)
 
     def _collect_findings(self, system: AuditedSystem, path: str) -> Findings:
@@ -176,14 +176,17 @@ class FamilyAudit:
         return rows
 
     def _describe_power(self, pairs: int) -> str:
-        """Describe the power of simulated audits with this pool size and memorization."""
+        """Describe the power of simulated audits with about this pool size and memorization."""
         nothing = self._collect_findings(self._find_system("nothing"), DEPLOYED)
         u_lira = nothing.attacks["u-lira"]
         auroc = u_lira.auroc.value if isinstance(u_lira, Attack) else None
         return describe_power(self.halves.first.shape[1], pairs, auroc)
 
     def _conclude(self, system: AuditedSystem, findings: Findings) -> Row:
-        """Return the verdict on a method, or the outcome of a control, from its deployed path."""
+        """Return the verdict on a method or the outcome of a control, on the deployed path.
+
+        The row also has the distance to the oracle, except for oracles.
+        """
         if system.role == "method":
             power = self._describe_power(len(system.margins[DEPLOYED]) // 2)
             verdict = reach_verdict(findings, self.controls, power)
@@ -209,7 +212,10 @@ class FamilyAudit:
 
 
 def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Row:
-    """Collect the numbers of a row: contrasts in normal scores, all others in percent."""
+    """Collect the numbers of a row.
+
+    Contrasts, including `put_STRATUM`, are in normal scores. Shares and rates are in percent.
+    """
     row: Row = {}
     if isinstance(share, Share):
         row["contrast"] = share.contrast

@@ -1,4 +1,4 @@
-"""Relearning: train a system further on the retain set, and measure the forget set meanwhile."""
+"""Relearning: train a system further on the retain set while measuring the forget set."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ Row = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSamples:
-    """The samples to measure.
+    """The samples to measure, and what is needed to predict them.
 
     Attributes
     ----------
     forget
         Whether each sample is in the forget set, (S,) bool. The others are test samples.
+    retrieval
+        The samples' neighbors; None if the family has no memory.
     """
 
     samples: ImageSet
@@ -64,15 +66,16 @@ class EvaluationSamples:
 def train_further(
     system: System, training: Training, settings: RelearnSettings, evaluation: EvaluationSamples
 ) -> list[Row]:
-    """Train a copy of a system further. Returns step, FA, TA and margin at each of `settings.steps`.
+    """Train a copy of a system further, and measure it at each of `settings.steps`.
 
-    Batches and crops depend only on `training.recipe.stage`.
+    Returns a row with step, FA, TA and margin for each measurement. Batches and crops depend only
+    on `training.recipe.stage`.
 
     Parameters
     ----------
     training
-        Training on the retain set, with the crops and pathway dropout of the original training, but
-        a constant learning rate.
+        How to train on the retain set: with the crops and pathway dropout of the original training,
+        but with a constant learning rate.
     """
     from munkey.data.augment import Augmentation
     from munkey.data.loader import Loader
@@ -87,7 +90,7 @@ def train_further(
     augment = Augmentation.from_settings(recipe.data, train)
     order = (recipe.stage / "order").torch_generator()
     crops = (recipe.stage / "crops").torch_generator()
-    # Here an epoch is the steps between two measurements, whatever the size of the retain set.
+    # Here, an epoch is the steps between two measurements, not a pass over the retain set.
     epoch_lengths = [end - start for start, end in pairwise(settings.steps)]
 
     def endless_batches() -> Iterator[Tensor]:
@@ -127,11 +130,19 @@ def train_further(
     return rows
 
 
-def restore_memory(learning: System, memory: ExemplarMemory | None) -> System:
-    """Return the system as deployed: its current weights and tokens, in the rows of `memory`."""
-    if memory is None or learning.memory is None:
-        return learning
+def restore_memory(trained: System, memory: ExemplarMemory | None) -> System:
+    """Return a system as deployed: with all rows of `memory`, some of which have new tokens.
+
+    A system without a memory is returned unchanged.
+
+    Parameters
+    ----------
+    trained
+        A system whose memory has only the rows that it is trained on, with their current tokens.
+    """
+    if memory is None or trained.memory is None:
+        return trained
     tokens = memory.tokens.detach().clone()
-    rows = memory.find_rows(learning.memory.ids.cpu().numpy())
-    tokens[rows] = learning.memory.tokens.detach()
-    return replace(learning, memory=replace(memory, tokens=tokens))
+    rows = memory.find_rows(trained.memory.ids.cpu().numpy())
+    tokens[rows] = trained.memory.tokens.detach()
+    return replace(trained, memory=replace(memory, tokens=tokens))

@@ -28,8 +28,8 @@ class Setting(TypedDict):
     before, after
         The logit files before and after deletion, one per model.
     alone
-        The logit files after deletion of the model's head as a system by itself; empty if the
-        model has no head, or that family is not in the plan.
+        The logit files of the model's head used alone, as a system of its own, after deletion;
+        empty if the model has no head, or if the plan does not include that family.
     """
 
     name: str
@@ -47,7 +47,7 @@ class GridModels(NamedTuple):
     margins
         The margins (S, N) by path.
     means
-        The means of P_s and of validation and test accuracy.
+        The means over models of P_s and of the accuracies `val` and `test`, in percent.
     """
 
     margins: dict[str, np.ndarray]
@@ -62,7 +62,14 @@ def make_grid_rows(
 ) -> Iterator[list[dict[str, object]]]:
     """Yield the rows of each setting, one for each path: shares, accuracies in percent, and P_s.
 
-    If a model of a setting diverged, its row has the reason instead of numbers.
+    If a model diverged, its setting has a single row, with the reason instead of numbers.
+
+    Parameters
+    ----------
+    forgotten
+        For each seed, the ids that its model forgets.
+    units
+        The unit of each id, if the halves consist of whole units; otherwise empty.
     """
     for setting in settings:
         facts: dict[str, object] = {"setting": setting["name"], **setting["knobs"]}
@@ -80,7 +87,8 @@ def make_grid_rows(
                 head_accuracies.append(_measure_accuracy(arrays, "test"))
         nothing = Pairs(before.margins[DEPLOYED], halves)
         reference = residual_share(nothing)
-        assert not isinstance(reference, NoFinding)  # a grid has at least two pairs
+        # A grid has at least two pairs, and training always leaves a contrast.
+        assert not isinstance(reference, NoFinding)
         rows = []
         for path in paths:
             row = facts | {"path": path, "pairs": nothing.count}
@@ -100,7 +108,7 @@ def make_grid_rows(
 
 
 def _find_divergence(files: Sequence[str]) -> str:
-    """Return why the first diverged model diverged; empty if none did."""
+    """Return why the first diverged model diverged, or an empty string if none did."""
     for file in files:
         reason = explain_divergence(read_npz(file))
         if reason:

@@ -42,7 +42,7 @@ class MemoryFiles(TypedDict):
     key
         Its dataset, rate, seed, method and title.
     files
-        The system files of its original and of itself.
+        The files of its original and of the system itself.
     forget
         Its forget set file.
     """
@@ -53,9 +53,9 @@ class MemoryFiles(TypedDict):
 
 
 def make_attack_rows(run: Evaluation) -> list[Row]:
-    """Make a row for each attack on logits: AUROC and TPR with intervals, in percent.
+    """Make a row for each attack on logits: AUROC and TPR at 1% with intervals, in percent.
 
-    The rows of a diverged system have no numbers.
+    Numbers are missing from a row if the system diverged, or if there are too few test samples.
     """
     attacks = [entry for entry in AUDITS.values() if entry.needs == "logits"]
     arrays = read_npz(run.logits)
@@ -76,7 +76,7 @@ def make_attack_rows(run: Evaluation) -> list[Row]:
         row: Row = run.key | {"attack": attack.name}
         for number in ("auroc", "tpr_1"):
             estimate = getattr(finding, number, None)
-            if isinstance(estimate, Estimate):  # not refused
+            if isinstance(estimate, Estimate):  # otherwise, there are too few test samples
                 row |= estimate.make_columns(number)
         rows.append(row)
     return rows
@@ -86,8 +86,9 @@ def make_storage_rows(system: MemoryFiles) -> list[Row]:
     """Make a row for each of the two files: how many deleted ids, keys and tokens it contains.
 
     The original's file is the control and must contain all of them. If the search proves nothing,
-    `why` has the reason. Tokens that are labels are not searched for, because they do not identify
-    a row; diverged systems have no memory to search. `deletion` is from `describe_exactness`.
+    `why` has the reason. Tokens that consist of few numbers, such as labels, are not searched for,
+    because they do not identify a row. Diverged systems have no memory to search. `deletion` is the
+    result of `describe_exactness`.
     """
     forgotten = forget_sets.read(system["forget"])
     try:
@@ -122,10 +123,10 @@ def make_storage_rows(system: MemoryFiles) -> list[Row]:
 
 
 def describe_exactness(system: System) -> str | None:
-    """Describe whether deleting rows gives the oracle: `exact`, or `exact given` constants.
+    """Describe whether deleting rows gives the oracle, bit for bit.
 
-    Deletions do not change these constants. Returns None for a system whose weights retain what
-    they learned from the rows.
+    Returns `exact`, or `exact given CONSTANTS` if the system has constants that deletions do not
+    change. Returns None if its weights retain what they learned from the rows.
     """
     family = FAMILIES[system.family]
     if not isinstance(family, FittedFamily) or not family.exact:

@@ -32,7 +32,7 @@ def compute_margins(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Count, for each margin phi (S, N), the model's test samples with a smaller margin: (S, N).
 
-    Ties count half. Raises ValueError for a model with the same margin for all test samples.
+    A tie counts as half. Raises ValueError if a model has the same margin for all test samples.
 
     Parameters
     ----------
@@ -52,23 +52,28 @@ def count_below(phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     return counts
 
 
-def compute_normal_scores(counts: np.ndarray, test: int) -> np.ndarray:
-    """Convert counts of `count_below`, out of `test` samples, to quantiles of a standard normal.
+def compute_normal_scores(counts: np.ndarray, test_size: int) -> np.ndarray:
+    """Convert counts of `count_below`, out of `test_size` samples, to standard normal quantiles.
 
-    A margin is measured by its rank among the model's own test margins, so the unit depends neither
-    on the logits' scale nor on outliers. For normally distributed test margins, the unit is their
-    standard deviation.
+    Each margin is measured by its rank among the model's own test margins, so the unit of scores
+    depends neither on the scale of the logits nor on outliers. If the test margins are normally
+    distributed, the unit is their standard deviation.
     """
     from scipy.special import ndtri
 
-    return np.asarray(ndtri((counts + 0.5) / (test + 1)))
+    return np.asarray(ndtri((counts + 0.5) / (test_size + 1)))
 
 
 def coarsen(counts: np.ndarray, phi: np.ndarray, test: np.ndarray) -> np.ndarray:
     """Make counts (S, N) of `count_below` as coarse as another system's margins phi (S, N).
 
-    If a system returns rounded logits, or only labels, many of its test samples tie. Its reference
-    must not have a finer resolution.
+    If a system returns rounded logits or only labels, many of its test samples tie. The reference
+    that it is compared with must then not have a finer resolution.
+
+    Parameters
+    ----------
+    test
+        Whether each sample is a test sample, (N,) bool.
     """
     coarse_counts = counts.copy()
     for model, test_margins in enumerate(phi[:, test]):

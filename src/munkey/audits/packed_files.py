@@ -1,4 +1,4 @@
-"""Contents of compressed files: zip (.npz and .pt, too), gzip, bzip2, xz and zlib, also nested."""
+"""Contents of compressed files, even if nested: zip (also .npz and .pt), gzip, bzip2, xz, zlib."""
 
 import bz2
 import gzip
@@ -10,14 +10,17 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO
 
+# The errors that reading a damaged or encrypted file raises.
 UNREADABLE = (OSError, EOFError, lzma.LZMAError, zipfile.BadZipFile, zlib.error, RuntimeError)
+# The module for each compressed format, by the bytes that its files start with.
 STREAMS = {b"\x1f\x8b\x08": gzip, b"BZh": bz2, b"\xfd7zXZ\0": lzma}
 
 
 def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
-    """Yield the file, then its contents. Each must be read before the next is requested.
+    """Yield a file as it is, then each of its decompressed contents, recursively.
 
-    Raises one of the UNREADABLE errors if the content is damaged.
+    Each must be read before the next is requested. Raises one of the UNREADABLE errors if the
+    content is damaged.
     """
     start = file.read(6)
     file.seek(0)
@@ -37,7 +40,7 @@ def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
         inflate = zlib.decompressobj()
         with tempfile.TemporaryFile() as inside:
             with suppress(zlib.error):  # other formats may start with the same two bytes
-                while chunk := file.read(1 << 16):  # grows at most a thousandfold
+                while chunk := file.read(1 << 16):  # inflates to at most about 64 MB
                     inside.write(inflate.decompress(chunk))
             inside.seek(0)
             yield from unpack(inside)

@@ -20,10 +20,12 @@ MIN_TEST = 8  # a sham pool takes half of these samples
 
 
 def require_valid_size(pool: int, dataset: Dataset, depth: int) -> None:
-    """Raise ValueError if a pool is too small to audit, or leaves too few samples for training.
+    """Raise ValueError if a pool or the test set is too small, or if too few samples are left.
 
     Parameters
     ----------
+    pool
+        Number of samples in the pool.
     depth
         Number of neighbors to retrieve, `keys.depth`.
     """
@@ -48,10 +50,13 @@ def require_valid_size(pool: int, dataset: Dataset, depth: int) -> None:
 def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage) -> np.ndarray:
     """Select the samples with the fewest votes, as many per class as in a random pool.
 
-    Returns their sorted ids, without one if their number is odd. Raises the same errors as `draw`.
+    Returns their sorted ids. If their number is odd, one of them is dropped. Raises the same errors
+    as `draw`.
 
     Parameters
     ----------
+    share
+        The size of the pool as a share of the members.
     votes
         The shares (N,) of `compute_vote_shares`. Ties are broken at random.
     """
@@ -69,10 +74,14 @@ def draw_hardest(members: Members, votes: np.ndarray, share: float, stage: Stage
 
 
 def draw_half(pool: np.ndarray, number: int, pair_stage: Stage) -> np.ndarray:
-    """Draw half `number`, 0 or 1, of a random split of a pool of ids. Returns sorted ids.
+    """Return half `number`, 0 or 1, of a random split of a pool of ids, sorted.
 
-    pair_stage: the random stage of the pair, which determines the split. Raises ValueError for an
-    odd number of samples.
+    Raises ValueError if the number of ids is odd.
+
+    Parameters
+    ----------
+    pair_stage
+        The random stage of the pair, which determines the split.
     """
     shuffled_ids = pair_stage.numpy_generator().permutation(pool)
     halves = np.split(shuffled_ids, 2)
@@ -82,7 +91,7 @@ def draw_half(pool: np.ndarray, number: int, pair_stage: Stage) -> np.ndarray:
 def draw_wrong_labels(
     labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator
 ) -> np.ndarray:
-    """Replace the labels (N,) of the rows `pool` (n,) by wrong ones, uniform over other classes."""
+    """Return labels (N,) in which the rows `pool` (n,) have wrong ones, drawn uniformly."""
     shifts = generator.integers(1, classes, len(pool))
     wrong_labels = labels.copy()
     wrong_labels[pool] = (labels[pool] + shifts) % classes

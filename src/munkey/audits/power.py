@@ -1,7 +1,7 @@
 """The power of an audit: how often similar simulated audits flag a known residue.
 
-Verdicts quote it. `python -m benchmarks.gauntlet flags` writes power.csv. The simulated audits
-differ in pool size, number of pairs, and memorization, measured by U-LiRA's AUROC before deletion.
+Verdicts quote this power. `python -m benchmarks.gauntlet flags` writes power.csv. The simulated
+audits differ in pool size, number of pairs, and memorization (U-LiRA's AUROC before deletion).
 """
 
 import csv
@@ -27,8 +27,8 @@ class Power:
     kept_whole
         How many of kept_whole_of audits flag a system that keeps 5% of the samples completely.
     mean_subtracted
-        How many of mean_subtracted_of audits flag a system that keeps 20% of each sample's memory,
-        minus the mean of that over the pool.
+        How many of mean_subtracted_of audits flag a system that keeps 20% of the memory of each
+        sample, minus the pool's mean.
     """
 
     pool: int
@@ -54,10 +54,10 @@ def read_simulated_audits() -> tuple[Power, ...]:
 
 
 def find_nearest_power(pool: int, pairs: int, auroc: float) -> Power | None:
-    """Find the simulated kind nearest to an audit, without exceeding it in size or memorization.
+    """Find the simulated kind nearest to an audit, but no larger and with no more memorization.
 
-    If less was memorized than in any kind of that size, return the one with the least memorization.
-    Returns None if no kind is small enough.
+    If all kinds of that size have more memorization, return the one with the least. Returns None if
+    no kind is small enough.
     """
     smaller_kinds = []
     for kind in read_simulated_audits():
@@ -95,8 +95,6 @@ def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
     limit = "" if power.auroc <= auroc else "at most "
     return (
         f"of 5% of the samples kept whole, {limit}{power.kept_whole} of {power.kept_whole_of}"
-        f" simulated audits ({kind})"
-        " found something; of 20% of each memory kept less its mean,"
-        f" {limit}{power.mean_subtracted} of"
-        f" {power.mean_subtracted_of}"
+        f" simulated audits ({kind}) found something; of 20% of each memory kept less its mean,"
+        f" {limit}{power.mean_subtracted} of {power.mean_subtracted_of}"
     )

@@ -38,12 +38,14 @@ class PlannedSystem(TypedDict):
 def read_audits(
     systems: Sequence[PlannedSystem], halves: Sequence[str | Path], stage: Stage
 ) -> Iterator[FamilyAudit]:
-    """Read the evidence for each family's audit.
+    """Read the evidence for the audit of each family.
 
     Parameters
     ----------
     halves
         The forget set files, one per seed.
+    stage
+        The random stage of the audits.
     """
     forgotten = [forget_sets.read(path) for path in halves]
     units = forget_sets.read_units(halves[:2])
@@ -94,7 +96,13 @@ def read_path_margins(arrays: Mapping[str, np.ndarray], path: str) -> np.ndarray
 
 
 def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
-    """Read the margins of a system's models. forgotten: the ids that model 0 forgets."""
+    """Read the margins of a system's models.
+
+    Parameters
+    ----------
+    forgotten
+        The ids that model 0 forgets.
+    """
     rows_by_path: dict[str, list[np.ndarray]] = {path: [] for path in system["paths"]}
     logits: list[np.ndarray] = []
     reasons: list[str] = []
@@ -126,12 +134,12 @@ def _read_system(system: PlannedSystem, forgotten: np.ndarray) -> AuditedSystem:
 
 @dataclass(frozen=True)
 class AuditedCandidate:
-    """A candidate of a search.
+    """A candidate of a search, with its residual share in percent.
 
     Attributes
     ----------
     drop
-        The largest loss of validation accuracy.
+        The largest loss of validation accuracy over all models, in percentage points.
     """
 
     settings: Mapping[str, object]
@@ -146,12 +154,12 @@ class AuditedCandidate:
 
 
 def describe_searches(folder: Path, drop: float) -> Iterator[str]:
-    """Yield lines that list each method's search candidates by residual share.
+    """Yield lines that list the search candidates of each method, smallest residual share first.
 
     Parameters
     ----------
     folder
-        The folder of a data set's searches.
+        The folder of a data set's searches, ROOT/search/DATASET.
     drop
         The loss of validation accuracy, in points, that a candidate may have. Candidates with a
         larger loss come last.
@@ -159,11 +167,11 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
     Raises
     ------
     FileNotFoundError
-        If there are no searches.
+        If the folder contains no searches.
     """
-    root = folder.parents[1]
+    root = folder.parents[1]  # the folder is ROOT/search/DATASET
     dataset = prepared.load(root / "data" / folder.name)
-    place = f"{folder.name}/audit/pool"
+    place = f"{folder.name}/audit/pool"  # where the audit's files are, in several folders of ROOT
     paths = list((root / "search" / place).glob("seed*/rate*/*/search.json"))
     if not paths:
         raise FileNotFoundError(
@@ -205,7 +213,7 @@ def describe_searches(folder: Path, drop: float) -> Iterator[str]:
 
 
 def _parse_seed(search: Path) -> int:
-    """Return the seed in the path of a search."""
+    """Return the seed in the path of a search, seedSEED/rateRATE/METHOD/search.json."""
     return int(search.parts[-4].removeprefix("seed"))
 
 
@@ -215,7 +223,17 @@ def _measure_share(
     originals: Sequence[Path],
     forgotten: Sequence[np.ndarray],
 ) -> Estimate:
-    """Return the residual share of a candidate, over all models."""
+    """Return the residual share of a candidate over all models.
+
+    Parameters
+    ----------
+    files
+        The candidate's system files, one per model.
+    originals
+        The folders with the original logits, one per model.
+    forgotten
+        The ids that each model forgets.
+    """
     from munkey.data.image_set import image_set
     from munkey.models import system as systems
     from munkey.models.family import FAMILIES

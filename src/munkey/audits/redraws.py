@@ -1,4 +1,4 @@
-"""Randomization tests: without residue, redrawn halves of the pool look like the actual halves."""
+"""Randomization tests, which compare the actual halves of a pool with halves that are redrawn."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Significance:
     p
         The p-value, corrected for all statistics that were tested together.
     least
-        The smallest possible p-value.
+        The smallest corrected p-value that any of the splits could have had.
     """
 
     p: float
@@ -27,12 +27,22 @@ class Significance:
 def run_permutation_tests(
     statistics: Statistics, first: np.ndarray, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
-    """Test several statistics of Halves.first together. Each must grow with the residue.
+    """Test together whether several statistics of the actual halves are larger than by chance.
 
-    A redraw splits each pair's pool at random, as was done before training. A statistic's p-value
-    is the share of all splits, redrawn or actual, where it is at least as large as in the actual
-    split. Its corrected p-value is the share of splits where the smallest p-value of all statistics
-    is at most as large (Westfall and Young 1993, min p). This is exact, even for few pairs.
+    A redraw splits each pair's pool at random, as was done before training. Without residue, the
+    actual split is just one of these splits. The p-value of a statistic is the share of all splits,
+    including the actual one, in which it is at least as large as in the actual split. Its corrected
+    p-value is the share of splits in which the smallest p-value of all statistics is at most as
+    large (Westfall and Young 1993, min p). This is exact even with few pairs.
+
+    Parameters
+    ----------
+    statistics
+        A function from halves to statistics. Each statistic must grow with the residue.
+    first
+        The actual halves, as in `Halves.first`.
+    redraws
+        The number of redraws.
     """
     actual = statistics(first)
     values = [list(actual.values())]
@@ -43,7 +53,7 @@ def run_permutation_tests(
 
     p_values = []  # for each statistic, the p-value (splits,) of each split
     for column in np.array(values).T:
-        slack = 1e-9 * np.abs(column).max()  # values that differ only by rounding are equal
+        slack = 1e-9 * np.abs(column).max()  # values that differ only by rounding errors are equal
         smaller = np.searchsorted(np.sort(column), column - slack)
         p_values.append(1 - smaller / splits)
     smallest = np.sort(np.min(p_values, axis=0))

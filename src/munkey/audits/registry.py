@@ -27,7 +27,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class NoFinding(Finding):
-    """The finding of an audit that has too little data.
+    """The finding of an audit that cannot measure anything, such as one with too little data.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class NoFinding(Finding):
 
 @dataclass(frozen=True)
 class Estimate(Finding):
-    """A number with its 95% interval, in the finding's unit."""
+    """A number with its 95% interval, in the unit of the finding."""
 
     value: float
     low: float

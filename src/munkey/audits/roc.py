@@ -26,7 +26,10 @@ class Rates:
 
 
 class Ranking:
-    """The ranks of positives and negatives, to compute rates with different weights."""
+    """The ranks of positives and negatives, from which rates are computed with any weights.
+
+    Raises ValueError if a score is not finite.
+    """
 
     def __init__(self, positives: np.ndarray, negatives: np.ndarray) -> None:
         scores = np.concatenate([positives.ravel(), negatives.ravel()])
@@ -45,7 +48,7 @@ class Ranking:
         Parameters
         ----------
         positives, negatives
-            Sample weights in the shape of the scores; by default, all 1.
+            The weights of the samples, in the shape of their scores; by default, all are 1.
         """
         # Share of the weight at each rank, highest rank first.
         positive_shares = self._compute_shares(self._positives, positives)
@@ -89,9 +92,11 @@ def bootstrap_intervals(
     Parameters
     ----------
     redraw_rates
-        Returns the rates of one bootstrap sample.
+        A function that draws a bootstrap sample and returns its rates.
     negatives
-        Number of negatives.
+        The number of negatives.
+    draws
+        The number of bootstrap samples.
     """
     bootstrap = [redraw_rates() for _ in range(draws)]
 
@@ -103,7 +108,7 @@ def bootstrap_intervals(
     def estimate_tpr(name: str, percent: int) -> Estimate | NoFinding:
         """Estimate the true-positive rate at a false-positive rate of `percent`.
 
-        With fewer than 100 / percent negatives, even a single false positive exceeds this rate.
+        With fewer than 100 / percent negatives, a single false positive already exceeds this rate.
         """
         needed = math.ceil(100 / percent)
         if negatives < needed:
@@ -123,9 +128,9 @@ def redraw(size: int, generator: np.random.Generator) -> np.ndarray:
 
 
 def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -> Attack:
-    """Attack all pairs. Returns the rates, with a bootstrap over pairs and samples.
+    """Attack all pairs, and return the rates with a bootstrap over pairs and samples.
 
-    A sample's score must not depend on other margins of its own pair, nor on the pair's halves.
+    The score of a sample must not depend on the pair's other margins or on the pair's halves.
     """
     first = pairs.halves.first
     ranking = Ranking(*scores(first))
@@ -140,7 +145,10 @@ def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -
 
 
 def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
-    """Make an attack's test statistics: |AUROC - 0.5|, and the TPR at 1% if defined."""
+    """Make the function that maps halves to an attack's test statistics.
+
+    They are |AUROC - 0.5| and, with at least 100 negatives, the true-positive rate at 1%.
+    """
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         sample_scores = scores(first)

@@ -23,7 +23,8 @@ from munkey.models.networks.closed_form import Head
 from munkey.settings import DataSettings, Sections
 from munkey.unlearn.contract import Method, Request
 
-DELETIONS = {1: 40, 10: 10, 100: 4}  # number of deletions by size, each from the whole system
+# How many deletions of each size are attacked. Each starts from the system with all samples.
+DELETIONS = {1: 40, 10: 10, 100: 4}
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,13 @@ class Attacker:
     def make_rows(
         self, method: Method, original: System, settings: Sections
     ) -> Iterator[dict[str, object]]:
-        """Yield a row for each attacker and size of a deletion: how well it names deleted samples.
+        """Yield a row for each size of a deletion and each attacker, with the attacker's precision.
 
-        The attacker `answers` suspects the samples whose log-probabilities changed most. `margins`,
-        which needs labels, suspects those whose margin fell most. `weights`, for a linear head,
-        suspects those in whose direction the weights moved most, relative to the class mean.
+        Each attacker names as many samples as were deleted. Its precision is the percentage of them
+        that were indeed deleted. The attacker `answers` names the samples whose log-probabilities
+        changed most. `margins`, which needs labels, names those whose margin fell most. `weights`,
+        which needs a linear head, names those in whose direction from their class mean the weights
+        moved most. Deletions of more than half of the samples are skipped.
 
         Parameters
         ----------
@@ -66,13 +69,19 @@ class Attacker:
         labels = self._get_labels(self.keys)
         generator = self.stage.numpy_generator()
         family = method.original
-        own_settings = settings["method"]
+        method_settings = settings["method"]
         data = DataSettings.parse(settings["data"])
 
         def forget_rows(system: System, deleted_ids: np.ndarray) -> System:
-            stage_generator = self.stage.torch_generator()
-            request = Request(deleted_ids, stage_generator, self.device, print, frozenset(), {})
-            return method.unlearn(system, request, own_settings)
+            request = Request(
+                forget_ids=deleted_ids,
+                generator=self.stage.torch_generator(),
+                device=self.device,
+                report=print,
+                needs=frozenset(),
+                data={},
+            )
+            return method.unlearn(system, request, method_settings)
 
         def predict(system: System, rows: np.ndarray, near: Neighbors) -> np.ndarray:
             if family.asks_keys:
@@ -82,14 +91,15 @@ class Attacker:
             samples = image_set(self.dataset, ids[rows])
             return family.predict_logits(system, samples, data, self.device, retrieval)
 
-        before = forget_rows(original, ids[:0])  # deletes nothing, but gives a linear head its sums
+        # Deletes nothing, but gives a linear head the sums that it needs for deletions.
+        before = forget_rows(original, ids[:0])
         logits_before = predict(before, np.arange(len(ids)), self.near)
         directions = None
         if isinstance(before.model, Head):
             directions = self._compute_directions(before.model.features)
 
         def score_samples(deleted_ids: np.ndarray) -> dict[str, np.ndarray]:
-            """Return each attacker's suspicion of each sample, (N,), after a deletion."""
+            """Return how much each attacker suspects each sample, (N,), after a deletion."""
             after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
@@ -138,12 +148,12 @@ class Attacker:
         return self.dataset.labels[self.dataset.rows(keys.ids)]
 
     def _compute_directions(self, features: RandomFeatures | None) -> np.ndarray:
-        """Return unit vectors (N, w) from the mean of a class's public keys to each of its keys.
+        """Return unit vectors (N, w) to each key from the mean of its class's public keys.
 
         Parameters
         ----------
         features
-            The random features, if the weights apply to these instead of keys.
+            The random features of keys that the weights apply to; None if they apply to keys.
         """
         keys = self.keys.keys
         public_keys = self.public.keys
@@ -162,7 +172,12 @@ class Attacker:
 def compute_precision(scores: np.ndarray, deleted: np.ndarray) -> float:
     """Return the percentage of the b highest scores (N,) that belong to the b deleted samples.
 
-    If samples tie at the threshold, their expected number counts.
+    If samples tie for the last places, the result is the expected value with random tie-breaking.
+
+    Parameters
+    ----------
+    deleted
+        Whether each sample was deleted, (N,) bool.
     """
     count = deleted.sum()
     threshold = np.sort(scores)[-count]

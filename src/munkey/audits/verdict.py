@@ -14,12 +14,13 @@ from munkey.audits.redraws import Significance, run_permutation_tests
 from munkey.audits.registry import AUDITS, Finding, NoFinding
 from munkey.audits.roc import make_rate_statistics
 
-ALPHA = 0.05  # level of a row's tests, which are corrected together
-# Level of the controls that must pass. Each makes one audit in a hundred powerless by chance.
+ALPHA = 0.05  # significance level of a row's tests, which are corrected together
+# Significance level of controls that must not be flagged. By chance alone, each of these controls
+# fails in one audit in a hundred.
 STRICT = 0.01
-REDRAWS = 1199  # so that p is a multiple of 1 / 1200
-SHAMS = 40  # sham pools
-SHAM_REDRAWS = 239
+REDRAWS = 1199  # number of redraws for a row; makes p a multiple of 1 / 1200
+SHAMS = 40  # number of sham pools
+SHAM_REDRAWS = 239  # number of redraws for each sham pool
 ATTACKS = ("u-lira", "rmia", "tail", "strata")
 TESTS = {  # all tests that are corrected together, and their names in verdicts
     "share": "the share",
@@ -43,12 +44,13 @@ MUST_BE_FLAGGED: dict[ControlName, bool] = {
     "sham": False,
     "trained to remember": True,
 }
-OPTIONAL: frozenset[ControlName] = frozenset({"trained to remember"})  # only MUNKEY has it
+# Controls that need not be run: only MUNKEY can be trained to remember.
+OPTIONAL_CONTROLS: frozenset[ControlName] = frozenset({"trained to remember"})
 
 
 @dataclass(frozen=True)
 class Control:
-    """A control.
+    """The outcome of a control.
 
     Attributes
     ----------
@@ -61,9 +63,9 @@ class Control:
 
     @property
     def is_right(self) -> bool:
-        """Whether the outcome is as required. A control that was not run must be optional."""
+        """Whether the outcome is as required. Only an optional control may be left out."""
         if self.flagged is None:
-            return self.name in OPTIONAL
+            return self.name in OPTIONAL_CONTROLS
         return self.flagged is MUST_BE_FLAGGED[self.name]
 
     @property
@@ -110,22 +112,22 @@ def holm(p_values: Mapping[str, float]) -> dict[str, float]:
 def run_joint_tests(
     pairs: Pairs, generator: np.random.Generator, redraws: int
 ) -> dict[str, Significance]:
-    """Run all tests of a row, corrected together: the share, the tail, and rates of attacks.
+    """Run all tests of a row, corrected together: of the share, the tail, and the attacks' rates.
 
-    Requires two pairs.
+    Requires at least two pairs. Attacks that need more pairs are left out.
     """
     parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
     for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
         if not isinstance(scores, NoFinding):
             parts.append(make_rate_statistics(name, scores, pairs))
 
-    def statistics(first: np.ndarray) -> dict[str, float]:
+    def compute_statistics(first: np.ndarray) -> dict[str, float]:
         values: dict[str, float] = {}
         for part in parts:
             values |= part(first)
         return values
 
-    return run_permutation_tests(statistics, pairs.halves.first, generator, redraws)
+    return run_permutation_tests(compute_statistics, pairs.halves.first, generator, redraws)
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,7 @@ class Findings:
 
     @property
     def p(self) -> float:
-        """The smallest corrected p-value; 1 without any test."""
+        """The smallest corrected p-value; 1 if no test was run."""
         return min((test.p for test in self.tests.values()), default=1.0)
 
     @property
@@ -160,7 +162,7 @@ class Findings:
 
     @property
     def powerless_tests(self) -> list[str]:
-        """The tests that could not have found any residue, however large."""
+        """The tests that could not have found even the largest residue."""
         names = []
         for name in TESTS:
             if name not in self.tests or self.tests[name].least > ALPHA:
@@ -169,7 +171,10 @@ class Findings:
 
     @property
     def limit(self) -> float:
-        """The share, equal for all samples, that four audits out of five detect, in percent."""
+        """The share that four out of five audits detect, if equal for all samples, in percent.
+
+        Infinite if there is no share.
+        """
         from scipy.stats import norm
 
         if isinstance(self.share, NoFinding):
@@ -193,12 +198,15 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
-    """Judge a control by its findings. findings: None for a control that was not run."""
+    """Judge a control by its findings.
+
+    A control counts as not run if its findings are None or contain no share.
+    """
     if findings is None or isinstance(findings.share, NoFinding):
-        return Control(name, None)
+        return Control(name, flagged=None)
     if MUST_BE_FLAGGED[name]:
-        return Control(name, findings.p <= ALPHA and findings.share.contrast > 0)
-    return Control(name, findings.p <= STRICT)
+        return Control(name, flagged=findings.p <= ALPHA and findings.share.contrast > 0)
+    return Control(name, flagged=findings.p <= STRICT)
 
 
 def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
@@ -209,17 +217,20 @@ def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
     for _ in range(SHAMS):
         sham_pairs = draw_sham_pairs(pairs, generator)
         tests = run_joint_tests(sham_pairs, generator, SHAM_REDRAWS)
+        # These p-values are corrected for all tests, so ALPHA is also the level of their minimum.
         if min(test.p for test in tests.values()) <= ALPHA:
             flagged_count += 1
     p = binomtest(flagged_count, SHAMS, ALPHA, alternative="greater").pvalue
-    return Control("sham", bool(p < STRICT))
+    return Control("sham", flagged=bool(p < STRICT))
 
 
 def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """Return the verdict on a row.
 
-    "none found" includes the upper end of the share's interval, for the mean over this pool. If it
-    is 100% or more, the audit cannot distinguish the row from doing nothing, so it has no power.
+    The audit has no power if a control did not have the required outcome, if there is no share, or
+    if no test found a residue but the interval of the share reaches 100%, so that the row cannot be
+    distinguished from doing nothing. The sentence of "none found" states the upper end of the
+    interval, which is for the mean over this pool.
 
     Parameters
     ----------
@@ -229,7 +240,7 @@ def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = 
     controls_by_name = {control.name: control for control in controls}
     wrong_controls = []
     for name in MUST_BE_FLAGGED:
-        control = controls_by_name.get(name, Control(name, None))  # a missing one was not run
+        control = controls_by_name.get(name, Control(name, flagged=None))  # if missing: not run
         if not control.is_right:
             wrong_controls.append(control.sentence)
     if wrong_controls:
@@ -285,6 +296,7 @@ def format_whole(value: float) -> str:
 
 def _describe_test(name: str, findings: Findings) -> str:
     """Describe the finding of a test, with its number."""
+    # A test of an attack is named ATTACK_NUMBER, such as u-lira_tpr_1.
     attack, _, number = name.partition("_")
     if attack in findings.attacks:
         estimate = getattr(findings.attacks[attack], number)

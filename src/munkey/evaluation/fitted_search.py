@@ -16,20 +16,20 @@ from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FittedFamily, Retrieval
 from munkey.settings import DataSettings
 
-# Closed-form families read keys, not pixels, so any image settings will do.
+# Closed-form families read keys, not pixels, so these settings have no effect.
 NO_PIXELS = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)
-NEIGHBORS = 100  # retrieved per query: at least as many as the largest k that KNN tries
+NEIGHBORS = 100  # retrieved per query; must not be less than the largest k that is tried for KNN
 
 
 class FittedCandidate(NamedTuple):
-    """Settings and their score on the validation samples.
+    """Settings and their scores on the validation samples.
 
     Attributes
     ----------
     loss
         The mean negative log-likelihood.
     accuracy
-        Top-1, in percent.
+        The top-1 accuracy in percent.
     """
 
     settings: Mapping[str, object]
@@ -38,16 +38,16 @@ class FittedCandidate(NamedTuple):
 
 
 def search(folder: Path, keyfile: Path, family: FittedFamily) -> list[FittedCandidate]:
-    """Score every combination of the values in `family.tried`, best first.
+    """Score every combination of the values in `family.search_values`, smallest loss first.
 
     Each combination is fitted to the training samples and scored on the validation samples.
 
     Parameters
     ----------
     folder
-        A prepared data set.
+        The folder of a prepared data set.
     keyfile
-        The keys of its samples.
+        The file with the keys of its samples.
     """
     dataset = prepared.load(folder)
     train = keys.read(keyfile, dataset.get_ids("train"))

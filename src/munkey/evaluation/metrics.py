@@ -1,4 +1,4 @@
-"""Metrics computed from logits (sec. 4): TA, RA, FA and MIA in percent, and pathway sensitivity P_s."""
+"""Metrics computed from logits (sec. 4), such as TA, RA, FA, MIA, and pathway sensitivity P_s."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,8 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.evaluation.records import Evaluation
 
-RANDOM = ("stratified", "uniform")  # how the paper draws forget sets
+RANDOM = ("stratified", "uniform")  # random samplings of forget sets, as in the paper
+# Samplings of forget sets that depend on units, such as persons.
 UNIT_SAMPLINGS = ("unit", "one-of-unit", "known", "relied-on")
 EPSILON = 1e-8  # the epsilon in the definition of P_s (eq. 3)
 TOLERANCE = 1e-5  # smaller differences between attack features or scores are rounding errors
@@ -52,13 +53,13 @@ def measure_membership_inference(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return 100 times the AUROC of an attack that separates forget from test samples (sec. 4, MIA).
+    """Return the MIA, 100 times the AUROC of an attack on forget against test samples (sec. 4).
 
     The test samples are split into two halves, stratified by label. A logistic regression is fitted
-    to separate retain samples (members) from one half, with equally many of each, and is scored on
-    forget samples against the other half. Then the halves swap roles, and the two scores are
-    averaged [ours]. The attack is thus never scored on samples that it was fitted to. A result below
-    50 means that forget samples look less like members than test samples do.
+    to separate retain samples (members) from one half, with the same number of each, and is scored
+    on forget samples against the other half. Then the halves swap roles, and the two scores are
+    averaged [ours]. The attack is thus never scored on samples that it was fitted to. A result
+    below 50 means that forget samples look less like members than test samples do.
 
     Parameters
     ----------
@@ -80,11 +81,18 @@ def measure_membership_inference_by_class(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return `membership_inference`, computed within each class and then averaged.
+    """Return the MIA of `measure_membership_inference`, but scored within each class and averaged.
 
-    Classes are weighted by their number of forget samples. Without this, the attack could recognize
-    a forget set that consists mostly of one class by its class. A class is skipped in a half that
+    Otherwise, the attack could recognize a forget set that consists mostly of one class by its
+    class. Classes are weighted by their number of forget samples. A class is skipped in a half that
     contains no test samples of it.
+
+    Parameters
+    ----------
+    retain, forget, test
+        The features (N, 4) of the samples, from `compute_attack_features`.
+    forget_labels, test_labels
+        The labels (N,) of the forget samples and of the test samples.
     """
     scores = []
     for score, rows in cross_fit_attacks(retain, test, test_labels, generator):
@@ -105,7 +113,11 @@ def measure_membership_inference_by_class(
 def cross_fit_attacks(
     retain: np.ndarray, test: np.ndarray, test_labels: np.ndarray, generator: np.random.Generator
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
-    """Yield the two attacks of `membership_inference`, each with the test rows that it may score."""
+    """Yield the two attacks of `measure_membership_inference`, one for each half of the test set.
+
+    An attack is a function from features (N, 4) to scores (N,). It comes with the indices of the
+    test samples that it may score, which are those that it was not fitted to.
+    """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     for fit_rows, score_rows in halves.split(test, test_labels):
         size = min(len(fit_rows), len(retain))
@@ -115,7 +127,10 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Return a function from features (N, 4) to scores (N,), which are higher for members."""
+    """Fit a logistic regression that separates members from outsiders, both features (N, 4).
+
+    Returns a function from features (N, 4) to scores (N,), which are higher for likely members.
+    """
     features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
     mean = features.mean(axis=0)
@@ -123,13 +138,17 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
     scale = np.sqrt(features.var(axis=0) + TOLERANCE**2)
     attack = LogisticRegression(tol=1e-10, max_iter=1000)
     attack.fit((features - mean) / scale, is_member)
-    return lambda features: np.asarray(attack.decision_function((features - mean) / scale))
+
+    def score_samples(sample_features: np.ndarray) -> np.ndarray:
+        return np.asarray(attack.decision_function((sample_features - mean) / scale))
+
+    return score_samples
 
 
 def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     """Return the share of (positive, negative) pairs in which the positive has the higher score.
 
-    A pair whose scores differ by less than TOLERANCE counts as half.
+    A pair whose scores differ by at most TOLERANCE counts as half.
     """
     sorted_negatives = np.sort(negatives)
     lower = np.searchsorted(sorted_negatives, positives - TOLERANCE, side="left")
@@ -142,18 +161,20 @@ def compute_rf_jsd(
 ) -> float:
     """Return RF-JSD in nats, between 0 and ln 2 (Spartalis et al. 2025). It needs no oracle.
 
-    For each class, this is the Jensen-Shannon divergence between two mean predictions: those of the
-    original on unseen samples, and those of the unlearned model on forgotten samples. The result is
-    the mean over the classes that both sets contain, or NaN if they share no class. Class means
-    reveal little about individual samples. The authors' code (`log_js_proxy`) swaps the arguments
-    of both KL divergences, which makes them unbounded.
+    For each class, this is the Jensen-Shannon divergence between two mean predictions: that of the
+    original for unseen samples, and that of the unlearned model for forgotten samples. The result
+    is the mean over the classes that both sets contain, or NaN if they have no class in common.
+    Class means reveal little about individual samples. The authors' code (`log_js_proxy`) swaps the
+    arguments of both KL divergences, which makes them unbounded.
 
     Parameters
     ----------
     before
-        The logits (N, C) of the original on unseen samples.
+        The logits (N, C) of the original for unseen samples.
     after
-        The logits (N, C) of the unlearned model on forgotten samples.
+        The logits (N, C) of the unlearned model for forgotten samples.
+    unseen_labels, forget_labels
+        The labels (N,) of the unseen and of the forgotten samples.
     """
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
@@ -179,13 +200,15 @@ def compute_pathway_sensitivity(image: float, token: float, both: float) -> floa
 
 
 def measure_pathways(cut_logits: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
-    """Return A_image, A_token and A_both in percent, and P_s.
+    """Return the accuracies A_image, A_token and A_both in percent, and P_s.
 
     Parameters
     ----------
     cut_logits
-        The logits of the memory's samples when only the image (`image`), only the token (`token`),
-        or neither is cut off (`both` are used).
+        The logits (N, C) of the memory's samples when a model uses only the image (`image`), only
+        the token (`token`), or both (`both`).
+    labels
+        The labels (N,) of these samples.
     """
     accuracies = {name: compute_accuracy(logits, labels) for name, logits in cut_logits.items()}
     values = {f"A_{name}": value for name, value in accuracies.items()}
@@ -201,11 +224,13 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Compute all metrics of one system for one forget set.
 
-    If the forget set was not drawn at random, MIA is computed within classes, and FM compares the
-    losses of forgotten samples with those of test samples. If whole classes or units are forgotten,
-    FTA is the accuracy on their test samples, and RTA the accuracy on all other test samples.
+    If the forget set was not drawn at random, MIA is computed within classes, and FM, the AUROC of
+    the loss, compares forgotten samples with test samples. If a class has no samples left, or if
+    the forget set was drawn by units, FTA is the accuracy on the test samples of the forgotten
+    classes or units, and RTA the accuracy on all other test samples.
 
-    Raises KeyError if the forget set contains samples outside the training split.
+    Raises KeyError if the forget set contains samples outside the training split, and DivergedError
+    if any logit is not finite.
 
     Parameters
     ----------
@@ -246,7 +271,7 @@ def compute_metrics(
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
         metrics["FM"] = 100 * compute_auroc(-forget_loss, -test_loss)
-        # Whether a sample belongs to a forgotten class or, if there is none, to a forgotten unit.
+        # Whether each sample belongs to an emptied class or, if there is none, to a forgotten unit.
         is_related = np.isin(labels, find_emptied_classes(labels, forget, retain))
         if (test & is_related).sum() > 1:
             metrics["probe"] = fit_probe(logits[test], is_related[test], generator)
@@ -267,16 +292,16 @@ def compute_metrics(
 def fit_probe(
     logits: np.ndarray, is_forgotten: np.ndarray, generator: np.random.Generator
 ) -> float:
-    """Return how well a linear probe separates a forgotten class from all others, in percent.
+    """Return how well a linear probe separates forgotten classes from all others, in percent.
 
     This is the balanced accuracy of a logistic regression on the logits (N, C) of test samples, in
-    two-fold cross-validation; 50 is chance. The probe can use all logits, not only that of the
-    forgotten class.
+    two-fold cross-validation; 50 is chance. The probe can use all logits, not only those of the
+    forgotten classes.
 
     Parameters
     ----------
     is_forgotten
-        Whether each sample belongs to the forgotten class, (N,) bool.
+        Whether each sample belongs to a forgotten class, (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
@@ -305,7 +330,7 @@ def switch_off_classes(
     """Return predictions with the outputs of emptied classes switched off.
 
     Returns None if no class was emptied. A deployment may choose to switch off these outputs, but
-    that is only a policy, because the weights still contain the class.
+    that is only a policy: the weights may still contain what they learned of the classes.
     """
     forget = np.isin(predictions["ids"], forget_ids)
     retain = (predictions["splits"] == "train") & ~forget
@@ -324,7 +349,7 @@ def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[
     """Return one row per metric of a system, with the system's key, the metric and its value.
 
     If a class was forgotten entirely, there are also rows for METHOD-off, the same system with the
-    outputs of that class switched off. A diverged system has only one row, with the metric
+    outputs of that class switched off. A diverged system has a single row instead, with the metric
     `diverged`, the value 1, and, as `why`, the reason and the log file.
 
     Parameters

@@ -16,7 +16,7 @@ COLUMNS = ("dataset", "rate", "method", "other", "seeds", "tested", "difference"
 
 
 def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
-    """Compare the test accuracy of every two systems at each forget rate.
+    """Compare the test accuracies of all pairs of systems at each forget rate.
 
     A system that diverged for any seed is left out.
 
@@ -64,18 +64,19 @@ def compare_pair(gains: np.ndarray) -> dict[str, object]:
 
     The half-widths of two intervals are added in quadrature: Student's t interval over the seeds'
     means, and the "Wald + 2" interval of Agresti and Min (2005) over test samples. Both include the
-    variation between seeds, so the result is conservative.
+    variation between seeds, so the result is conservative. With a single seed, only the second is
+    used.
 
     Parameters
     ----------
     gains
-        Array (seeds, tested): 1 if only the first system is correct, -1 if only the other is, else
-        0.
+        For each seed and test sample, (seeds, tested): 1 if only the first system is correct, -1 if
+        only the other is, and 0 if both are correct or both are wrong.
     """
     seeds, tested = gains.shape
     sample_means = gains.mean(axis=0)
-    # "Wald + 2" adds two pseudo-samples, half a win and half a loss in each comparison. Without
-    # them, a few samples on which the systems differ would give an interval that is too narrow.
+    # "Wald + 2" adds two pseudo-samples: half a win, half a loss, and one tie. Without them, the
+    # interval would be too narrow if the systems differ on only a few samples.
     count = tested + 2
     variance = ((sample_means**2).sum() + 1 - sample_means.sum() ** 2 / count) / count**2
     half_width = stats.norm.ppf((1 + LEVEL) / 2) * math.sqrt(variance)

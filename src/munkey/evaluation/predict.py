@@ -18,9 +18,10 @@ class Queries(NamedTuple):
     ids
         The sorted ids of the samples.
     retrieval
-        The samples' neighbors, if the system has a memory.
+        The samples' neighbors; None if the system has no memory.
     other
-        Another retrieval, used by audits of systems with pathways. It adds the path_NAME logits.
+        The retrieval with which audits query single paths of a system with pathways. If given, the
+        predictions include the logits of these paths.
     """
 
     ids: np.ndarray
@@ -36,7 +37,8 @@ def predict_samples(
     The arrays are the samples' `ids`, `labels`, `splits` and `logits`, and `units` if the data set
     has them. A family with pathways adds `memory_ids` and `memory_labels` of the memory's samples,
     and their logits when only the image, only the token, or both are used: `image_logits`,
-    `token_logits` and `both_logits`. Raises KeyError if a neighbor is not in the memory.
+    `token_logits` and `both_logits`. With `queries.other`, there are also the logits `path_NAME` of
+    each path. Raises KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
     samples = image_set(dataset, queries.ids)

@@ -1,4 +1,4 @@
-"""The record of one evaluation: which system, which forget set, which files."""
+"""The record of one evaluation: its system, its forget set, and its files."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ class Evaluation:
     Attributes
     ----------
     case
-        KNOB/VALUE in an ablation or in the selection; otherwise empty.
+        The case, such as KNOB/VALUE in an ablation; empty in the main run.
     rate
         The forget rate, written as in file paths.
     logits

@@ -25,7 +25,7 @@ from munkey.settings import DataSettings
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate's accuracies in percent. The search uses neither the test set nor the oracle."""
+    """A candidate's accuracies in percent on the validation set and the forget set."""
 
     val_accuracy: float
     forget_accuracy: float
@@ -44,12 +44,12 @@ class SearchResult(TypedDict):
     chosen
         The index of the chosen candidate.
     original_val_accuracy
-        The original's validation accuracy; None if all candidates diverged.
+        The original's validation accuracy in percent; None if all candidates diverged.
     search_s
-        How many seconds the search took.
+        How many seconds it took to unlearn with all candidates and to score them.
     candidates
-        The settings, accuracies and seconds of each candidate. A diverged candidate has only its
-        settings and the reason.
+        The settings, gap, accuracies and seconds of each candidate. A diverged candidate has only
+        its settings and the reason.
     """
 
     chosen: int
@@ -61,7 +61,10 @@ class SearchResult(TypedDict):
 def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
-    """Return a function that loads a system from a file and measures its accuracies."""
+    """Return a function that loads a system from a file and measures its accuracies.
+
+    It uses neither the test set nor the oracle.
+    """
     val = image_set(dataset, dataset.get_ids("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
@@ -81,16 +84,16 @@ def make_scorer(
 def choose_candidate(
     candidates: Sequence[Candidate], original_val_accuracy: float, drop: float | None
 ) -> int:
-    """Return the index of the candidate with the smallest gap, the first one if several tie.
+    """Return the index of the candidate with the smallest gap. Ties go to the first candidate.
 
     If every candidate loses more than `drop`, return the one with the highest validation accuracy.
 
     Parameters
     ----------
     drop
-        How much validation accuracy, in percentage points, an eligible candidate may lose compared
-        with the original; None means any amount. This limit is ours: a collapsed model has a small
-        gap and would win without it.
+        How much validation accuracy, in percentage points, a candidate may lose compared with the
+        original; None means any amount. This limit is ours: without it, a collapsed model would
+        win, because its gap is small.
     """
     eligible = []
     for index, candidate in enumerate(candidates):
@@ -141,7 +144,7 @@ def make_search_result(
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """A candidate's results over all seeds and rates.
+    """The results of a candidate over all seeds and rates.
 
     Attributes
     ----------

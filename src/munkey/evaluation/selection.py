@@ -97,11 +97,19 @@ def decide_pairs(
     """Return a verdict on every pair. At most one pair is chosen.
 
     First, the "health check" of sec. 3.2 drops the pairs that diverged or whose P_s is not below
-    `settings.threshold`. The pair with the smallest gap would win, but gaps within
-    `settings.comparable` points of the smallest count as equal; among these pairs, the one with the
-    smallest P_s is chosen.
+    `settings.threshold`, and pairs for reference are dropped, too. Of the remaining pairs, those
+    whose gap is within `settings.comparable` points of the smallest gap count as equally good.
+    Among them, the pair with the smallest P_s is chosen. Ties go to the smaller gap.
 
-    Raises NothingPassesError if no pair passes although one is required to train models.
+    Parameters
+    ----------
+    required
+        Whether models are to be trained with the chosen pair.
+
+    Raises
+    ------
+    NothingPassesError
+        If no pair passes although one is required.
     """
     finite = []
     healthy = []
@@ -163,12 +171,12 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """Return the rows of the selection table: pairs, verdicts, and metrics averaged over n seeds.
+    """Return the rows of the selection table: pairs, verdicts, and metrics averaged over seeds.
 
     Parameters
     ----------
     tidy
-        The metrics, as in `collect_pairs`.
+        The metrics, as for `collect_pairs`.
     cases
         The case of each verdict, in the same order.
     """
@@ -187,7 +195,8 @@ def make_table(
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
     """Return a system's metrics with one row per seed and one column per metric.
 
-    A diverged seed has NaN in all columns.
+    A diverged seed has NaN in the columns of all metrics. Raises KeyError if the system was not
+    evaluated.
     """
     rows = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if rows.empty:

@@ -28,8 +28,8 @@ class Stream:
     requests
         The ids that each request deletes, in order.
     added
-        The ids of the samples that are added after each request, often none. No request deletes
-        them.
+        For each request, the ids of the samples that are added after it, often none. No request
+        deletes them.
     """
 
     retained: np.ndarray
@@ -37,7 +37,7 @@ class Stream:
     added: Sequence[np.ndarray]
 
     def get_additions(self, done: int) -> np.ndarray:
-        """Return the ids of all samples that have been added after `done` requests."""
+        """Return the ids of all samples that have been added once `done` requests are done."""
         return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
 
     def get_members(self, done: int) -> np.ndarray:
@@ -57,7 +57,7 @@ def draw_stream(
     additions: Sequence[int],
     stage: Stage,
 ) -> Stream:
-    """Divide the forget set at random into `requests` parts of equal size.
+    """Divide the forget set at random into `requests` parts whose sizes differ by at most one.
 
     Raises ValueError if there are fewer samples to forget than requests.
 
@@ -96,7 +96,7 @@ class StreamEvaluation(NamedTuple):
     done
         The number of requests so far.
     seconds
-        How many seconds the last request took.
+        How many seconds the last request took; 0 before the first request.
     logits
         The logits (N, C) of all samples.
     """
@@ -108,12 +108,12 @@ class StreamEvaluation(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamEvaluator:
-    """Predicts every sample of a data set with a system.
+    """Predicts every sample of a data set with the systems of a stream.
 
     Attributes
     ----------
     keys
-        The keys of all samples; None if the family has no memory.
+        The keys of all samples, in the order of the data set; None if the family has no memory.
     settings
         The sections `data` and, if the family reads it, `inference`.
     depth

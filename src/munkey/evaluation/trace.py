@@ -9,18 +9,22 @@ from munkey.models.family import FAMILIES, Recipe, System
 
 
 class TrainingTrace:
-    """Records a training run on `samples`. The training loop calls `watch`, which has no side effects."""
+    """Records a training run on `samples`.
+
+    The training loop calls `watch` before the first epoch and after each epoch. Watching does not
+    affect the training.
+    """
 
     def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:
         self.samples = samples
         self.recipe = recipe
         self.device = device
         self.moments = {0, recipe.train.epochs // 2, recipe.train.epochs}  # start, middle, end
-        self.records: list[dict[str, float]] = []  # one per epoch
+        self.records: list[dict[str, float]] = []  # one per recorded epoch
         self.vectors: dict[str, np.ndarray] = {}
 
     def watch(self, epoch: int, system: System) -> None:
-        """Record the accuracy of each pathway and, at the three moments, tokens and [CLS] features."""
+        """Record each pathway's accuracy and, at the three moments, tokens and [CLS] features."""
         family = FAMILIES[system.family]
         data = self.recipe.data
         cut_logits = family.predict_cut_logits(system, self.samples, data, self.device)
@@ -36,9 +40,9 @@ class TrainingTrace:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the trace as arrays by name.
 
-        `labels` is (N,). `epoch`, `A_image`, `A_token`, `A_both` and `P_s` have one value per epoch.
-        `tokens_E` (N, m) and `features_E` (N, width) exist for each of the three moments, where E is
-        the epoch.
+        `labels` is (N,). `epoch`, `A_image`, `A_token`, `A_both` and `P_s` have one value for each
+        recorded epoch. For each of the three moments, there are `tokens_E` (N, m) and `features_E`
+        (N, width), where E is the epoch.
         """
         columns = {}
         for name in self.records[0]:

@@ -99,7 +99,7 @@ class Thumbnails:
     uri
         The image as a data URI.
     side
-        The side of a thumbnail in pixels.
+        The width and height of a thumbnail in pixels.
     columns
         The number of thumbnails in a row.
     """
@@ -151,8 +151,19 @@ class Contents:
 
     Attributes
     ----------
+    subtitle
+        The line below the title. Code is between backticks.
+    scope
+        Sentences that state which samples the page shows.
+    projection
+        A sentence that explains the map.
+    is_experiment
+        Whether the page is about an experiment. Otherwise, it is about a saved model, and the
+        fields from `requests` on are empty, except for `near`.
     advice
         A sentence that recommends a design. Commands are between backticks.
+    requests, systems, designs, streams
+        The results of the functions `list_...` in munkey.explore.experiment.
     predictions
         By SEED/REQUEST/SYSTEM, or by SEED/full/SYSTEM for originals.
     counts
@@ -164,6 +175,8 @@ class Contents:
         The positions of the forgotten samples in `samples`, by SEED/REQUEST.
     near
         The neighbors of the samples, by the memory that was searched: `full` or SEED/REQUEST.
+    commands
+        The commands that produce optional results, by the part of the page that needs them.
     glossary
         The meanings of the page's terms.
     """
@@ -203,7 +216,11 @@ class Contents:
 
 
 def encode_json(value: Any) -> Any:
-    """Convert a value for `json`. Numeric arrays become their type and base64-encoded bytes."""
+    """Convert a value that `json` cannot encode by itself.
+
+    A numeric array becomes its type and its base64-encoded bytes; other arrays become lists, and
+    dataclasses become dictionaries. Raises TypeError for any other value.
+    """
     if isinstance(value, np.ndarray) and value.dtype.kind in "iuf":
         little_endian = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("<"))
         text = base64.b64encode(little_endian.tobytes()).decode()

@@ -73,11 +73,11 @@ class ResultFiles:
     Attributes
     ----------
     images
-        The data set's images.
+        The file with the data set's images.
     keyfile
-        The keys of its samples.
+        The file with the keys of its samples.
     audits, scenarios, streams
-        A list with the path of the table, or an empty list if it was not created.
+        A list with the path of the table, or an empty list if the table was not created.
     """
 
     images: Path
@@ -170,7 +170,7 @@ def gather_contents(
 
 
 def name_request(run: Evaluation) -> str:
-    """Return the key of a run's request, without the seed."""
+    """Return the key of a run's request, without the seed: `rateRATE` or `CASE/rateRATE`."""
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
@@ -205,21 +205,22 @@ def describe_request(run: Evaluation, scenario_requests: Mapping[str, str]) -> s
     scenario_requests
         See `Experiment.requests`.
     """
-    from munkey.evaluation.metrics import RANDOM  # imports scikit-learn, which planning must not
+    # This module imports scikit-learn, which must not be loaded during planning.
+    from munkey.evaluation.metrics import RANDOM
 
     percentage = f"{100 * float(run.rate):g}%"
     if run.case:
+        # The description is SAMPLING or, if classes or units are named, SAMPLING NAMES.
         sampling, _, names = scenario_requests[run.case].partition(" ")
         return f"{SAMPLINGS.get(sampling, sampling)} ({names or percentage})"
-    sampling = run.sampling
-    if sampling in RANDOM:
-        sampling = "at random"
-    return f"{percentage} of the training set, {sampling}"
+    how_drawn = "at random" if run.sampling in RANDOM else run.sampling
+    return f"{percentage} of the training set, {how_drawn}"
 
 
 def write_glossary(titles: Sequence[str]) -> dict[str, str]:
     """Return the meanings of columns, as in the report's glossary, and of systems, by their titles."""
-    from munkey.models.family import FAMILIES  # heavy, and planning imports this module
+    # This import is slow, and planning imports the present module.
+    from munkey.models.family import FAMILIES
 
     meanings = {name: glossary.find_meaning(name) for name in GLOSSARY_COLUMNS}
     for family in FAMILIES.values():
@@ -293,7 +294,7 @@ def describe_scope(
 
 
 def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
-    """Return a phrase that states how many of the ids are shown."""
+    """Return a phrase that states how many of the ids are shown: "all 50" or "30 of the 50"."""
     count = int(np.isin(ids, shown_ids).sum())
     if count == len(ids):
         return f"all {count:,}"
@@ -301,7 +302,7 @@ def format_shown_count(ids: np.ndarray, shown_ids: np.ndarray) -> str:
 
 
 def pack_neighbors(near: neighbors.Neighbors) -> NearRows:
-    """Flatten neighbors for the page, with ids in 16 bits if they are small enough."""
+    """Return neighbors in the page's format, with 16-bit ids if all ids are small enough."""
     has_small_ids = near.ids.max(initial=0) < np.iinfo(np.int16).max
     dtype = np.int16 if has_small_ids else np.int32
     return NearRows(near.ids.astype(dtype).ravel(), near.cosines.ravel(), near.ids.shape[1])
@@ -329,7 +330,15 @@ class PredictionTable:
         self.correct: dict[str, dict[str, list[int]]] = {}
 
     def add(self, run: Evaluation, forgotten: np.ndarray) -> None:
-        """Add the predictions of one evaluation."""
+        """Add the predictions of one evaluation.
+
+        Raises ValueError if its samples are not those of the data set.
+
+        Parameters
+        ----------
+        forgotten
+            The ids that the run's request forgets.
+        """
         arrays = read_npz(run.logits)
         if not np.array_equal(arrays["ids"], self.dataset.ids):
             raise ValueError(f"{run.logits}: the samples do not match those of the data set")
@@ -368,7 +377,7 @@ class PredictionTable:
 
 
 def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return the probability of each sample's true class, in units of 1/65535; 0 for NaN."""
+    """Return the probability of each sample's true class, in units of 1/65535. NaN becomes 0."""
     logits = logits.astype(np.float64)
     exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
     p_true = exponentials[np.arange(len(labels)), labels] / exponentials.sum(axis=1)
@@ -400,7 +409,7 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
 
 
 def describe_recommendation(files: ResultFiles, experiment: Experiment) -> str:
-    """Return the report's sentence that recommends a design, which is for the largest rate."""
+    """Return the report's sentence that recommends a design for requests at the largest rate."""
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]

@@ -14,7 +14,7 @@ from munkey.memory.neighbors import Neighbors
 
 MAX_SIDE = 32  # pixels; larger pictures are scaled down
 COLUMNS = 64  # thumbnails per row
-LOSSLESS_SIDE = 16  # pixels; up to this side, PNG files are also smaller than JPEG files
+LOSSLESS_SIDE = 16  # pixels; thumbnails up to this size are stored as PNG, which is then smaller
 
 
 def choose_page_ids(
@@ -65,7 +65,8 @@ def select_shown(
 ) -> dict[str, np.ndarray]:
     """Return the forgotten ids that are shown, by memory.
 
-    FULL has those of all requests, and a request's memory has those of the request.
+    For FULL, these are the ids of all requests; for the memory after a request, those of the
+    request.
     """
     ids_by_memory = {FULL: np.intersect1d(union_ids(forgotten.values()), shown_ids)}
     for request, ids in forgotten.items():

@@ -11,6 +11,8 @@ from munkey.explore.pictures import choose_page_ids, make_thumbnails
 from munkey.explore.projection import project_keys
 from munkey.memory.neighbors import find_nearest
 
+NO_PICTURE = np.full((8, 8, 3), 127, dtype=np.uint8)  # a gray square, for missing source files
+
 
 class MemoryRows(NamedTuple):
     """The N rows of a saved model's memory.
@@ -48,11 +50,12 @@ def gather_contents(
     Parameters
     ----------
     max_count
-        How many rows to show at most.
+        The largest number of rows to show.
     depth
-        How many neighbors of each row to show. They are searched among all rows.
+        The number of neighbors to show for each row. They are searched among all rows.
     pictures
-        Pictures by id. Other rows get a gray square. If None, the page has no pictures.
+        The pictures by id. Rows without a picture get a gray square. If None, the page has no
+        pictures.
     """
     shown_ids = choose_page_rows(rows.ids, max_count)
     places = np.searchsorted(rows.ids, shown_ids)
@@ -98,6 +101,3 @@ def gather_contents(
         pictures=thumbnails,
         near={FULL: NearRows(neighbors.ids.ravel(), neighbors.cosines.ravel(), depth_with_self)},
     )
-
-
-NO_PICTURE = np.full((8, 8, 3), 127, dtype=np.uint8)  # gray, for missing source files

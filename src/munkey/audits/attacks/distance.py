@@ -1,4 +1,4 @@
-"""Distance to the oracle, relative to its floor: the distance between oracles of other seeds."""
+"""Distance to the oracle, divided by its floor, the distance between oracles of different seeds."""
 
 from dataclasses import dataclass
 from itertools import combinations, product
@@ -9,7 +9,7 @@ from munkey.audits.evidence import OracleComparison
 from munkey.audits.registry import Estimate, Finding, NoFinding, audit
 from munkey.audits.roc import DRAWS
 
-ROUNDING = 1e-12  # nats: oracles that differ by less are deterministic
+MIN_FLOOR = 1e-12  # nats; a smaller floor is a rounding error, and the oracles predict the same
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class Distance(Finding):
     Attributes
     ----------
     value
-        The divergence of models from oracles.
+        The mean divergence between an unlearned model and an oracle.
     floor
-        The divergence between oracles.
+        The mean divergence between two oracles.
     ratio
         value / floor.
     """
@@ -41,7 +41,10 @@ class Distance(Finding):
     source="Lin 1991; floor: ours",
 )
 def distance(comparison: OracleComparison, generator: np.random.Generator) -> Distance | NoFinding:
-    """Average the divergences over forget samples and over all pairs of models."""
+    """Average the divergences over forget samples and over all pairs of models.
+
+    Returns NoFinding if there are fewer than two oracles, or if all oracles predict the same.
+    """
     if len(comparison.oracles) < 2:
         return NoFinding(f"the floor needs at least 2 oracles; there are {len(comparison.oracles)}")
     models = [_log_softmax(logits) for logits in comparison.unlearned]
@@ -54,7 +57,7 @@ def distance(comparison: OracleComparison, generator: np.random.Generator) -> Di
     ]
     value = np.mean(to_oracles, axis=0)  # (n,)
     floor = np.mean(between_oracles, axis=0)  # (n,)
-    if floor.mean() < ROUNDING:
+    if floor.mean() < MIN_FLOOR:
         return NoFinding("the oracles predict the same, so there is no floor")
     resampled = generator.integers(len(value), size=(DRAWS, len(value)))
     value_draws = value[resampled].mean(axis=1)
@@ -75,9 +78,10 @@ def compute_jensen_shannon(one: np.ndarray, other: np.ndarray) -> np.ndarray:
     return np.asarray((kl_one + kl_other) / 2)
 
 
-def _estimate(mean: float, draws: np.ndarray) -> Estimate:
+def _estimate(value: float, draws: np.ndarray) -> Estimate:
+    """Return a value with the 95% percentile interval of its bootstrap draws."""
     low, high = np.percentile(draws, [2.5, 97.5])
-    return Estimate(float(mean), float(low), float(high))
+    return Estimate(float(value), float(low), float(high))
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Attacks that use one model's predictions: forget samples against test samples, with intervals.
+"""Attacks on the predictions of a single model, which separate forget samples from test samples.
 
 These are the weakest attacks, but the only ones that the main run's logits allow. An AUROC near 50
 proves little, because the difficulty of a sample masks how well the model remembers it.
@@ -22,7 +22,7 @@ from munkey.audits.roc import Attack, Ranking, Rates, bootstrap_intervals, redra
     source="Yeom et al. 2018",
 )
 def loss(predictions: Predictions, generator: np.random.Generator) -> Attack:
-    """Attack by the margin phi, which orders samples like the loss and resolves losses near 0."""
+    """Score samples by their margin, which ranks them like the loss but resolves losses near 0."""
     phi = compute_margins(predictions.logits, predictions.labels)
     return attack_population([phi], [np.flatnonzero(predictions.test)], predictions, generator)
 
@@ -38,9 +38,10 @@ def loss(predictions: Predictions, generator: np.random.Generator) -> Attack:
     source="Salem et al. 2019",
 )
 def margin(predictions: Predictions, generator: np.random.Generator) -> Attack:
+    """Score samples by the probability of the likeliest class minus that of the second."""
     from munkey.evaluation.metrics import compute_attack_features
 
-    gap = compute_attack_features(predictions.logits, predictions.labels)[:, 3]  # p1 - p2
+    gap = compute_attack_features(predictions.logits, predictions.labels)[:, 3]
     return attack_population([gap], [np.flatnonzero(predictions.test)], predictions, generator)
 
 
@@ -55,7 +56,7 @@ def margin(predictions: Predictions, generator: np.random.Generator) -> Attack:
     source="the paper (sec. 4); interval: ours",
 )
 def logistic(predictions: Predictions, generator: np.random.Generator) -> Attack:
-    """Attack like the metric MIA: fit to one half of the test set, and score the other half."""
+    """Attack like the metric MIA: fit to one half of the test set, score the other, and swap."""
     from munkey.evaluation.metrics import compute_attack_features, cross_fit_attacks
 
     features = compute_attack_features(predictions.logits, predictions.labels)
@@ -65,8 +66,8 @@ def logistic(predictions: Predictions, generator: np.random.Generator) -> Attack
     )
     scores = []
     negatives = []
-    for score, rows in fits:
-        scores.append(score(features))
+    for score_samples, rows in fits:
+        scores.append(score_samples(features))
         negatives.append(test[rows])
     return attack_population(scores, negatives, predictions, generator)
 
@@ -77,14 +78,15 @@ def attack_population(
     predictions: Predictions,
     generator: np.random.Generator,
 ) -> Attack:
-    """Attack forget samples against test samples. Rates are averaged over the folds of a cross-fit.
+    """Measure how well scores separate forget samples (positives) from test samples (negatives).
 
-    Intervals come from a bootstrap over forget samples and over each fold's negatives.
+    Rates are averaged over the folds of a cross-fit. Intervals come from a bootstrap over forget
+    samples and over each fold's negatives.
 
     Parameters
     ----------
     scores
-        For each fold, the scores (N,) of all samples.
+        For each fold, the scores (N,) of all samples, higher for likely members.
     negatives
         For each fold, the positions of its test samples.
     """
@@ -94,7 +96,7 @@ def attack_population(
 
     def redraw_rates() -> Rates:
         forget_weights = redraw(int(predictions.forget.sum()), generator)
-        # All weights are drawn before any rate is computed; the order determines the results.
+        # The results depend on the order of the draws: first forget samples, then each fold.
         fold_weights = [redraw(len(rows), generator) for rows in negatives]
         fold_rates = []
         for ranking, weights in zip(rankings, fold_weights, strict=True):

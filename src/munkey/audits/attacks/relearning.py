@@ -1,7 +1,7 @@
 """Relearning: does further training on only the retain set bring forgotten samples back?
 
-Knowledge that is only hidden comes back sooner than in a model that never had it. The reference is
-the oracle, trained with the same steps.
+Knowledge that was only hidden comes back faster than a model that never had it can acquire it. The
+reference is the oracle after the same further training.
 """
 
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Spread(Finding):
 
 @dataclass(frozen=True)
 class RelearningFinding(Finding):
-    """Difference from the oracle's curve, in the curves' unit. Positive: above the oracle.
+    """Differences from the oracle's curve, in the unit of the curves; positive if above the oracle.
 
     Attributes
     ----------

@@ -21,17 +21,17 @@ class Share(Finding):
     contrast
         Their mean. It is positive if deleted samples score higher than samples never seen.
     share
-        The mean as a percentage of doing nothing, with its interval for this pool. The interval is
-        unbounded if the contrast of doing nothing may be 0.
+        The mean as a percentage of the mean for doing nothing, with its interval for this pool. The
+        interval is unbounded if the mean for doing nothing does not differ significantly from 0.
     training
-        The same, with the interval for the training set that the pool was drawn from.
+        The same share, with an interval for the training set that the pool was drawn from.
     chance
         The standard deviation that the share would have without any residue, in percent.
     p_pairs
-        The p-value of a two-sided t-test over pairs.
+        The p-value of a two-sided t-test over pairs. The null hypothesis is a mean contrast of 0.
     unit
-        The standard deviation of the test samples' margins, relative to doing nothing: how much the
-        method changed the scale.
+        The standard deviation of the test samples' margins, divided by that for doing nothing. It
+        shows how much the method changed the scale of the margins.
     """
 
     contrast: float
@@ -51,7 +51,10 @@ class Share(Finding):
     source="ours; swapped halves: Hayes et al. 2024, arXiv 2404.11577",
 )
 def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share | NoFinding:
-    """Divide the mean contrast after deletion by that of doing nothing, with Fieller's interval."""
+    """Divide the mean contrast after deletion by that of doing nothing, with Fieller's interval.
+
+    Returns NoFinding if there is a single pair, or if the mean contrast of doing nothing is 0.
+    """
     from scipy.stats import ttest_1samp
 
     if pairs.count < 2:
@@ -60,8 +63,8 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
     test = pairs.halves.test
     first = pairs.halves.first
     reference_first = reference.halves.first
-    # With the same halves in each pair, both contrasts have the same training runs
-    # and their randomness.
+    # With the same halves, both contrasts come from the same training runs and share their
+    # randomness.
     is_paired = np.array_equal(pairs.halves.deleted, reference.halves.deleted)
     reference_counts = reference.pool_counts
     if is_paired and reference is not pairs:
@@ -97,10 +100,10 @@ def residual_share(pairs: Pairs, _: np.random.Generator | None = None) -> Share 
 
 
 def _estimate_covariance_over_samples(after: np.ndarray, nothing: np.ndarray) -> np.ndarray:
-    """Estimate the covariance (2, 2) of the two means over the pool, as a random draw of samples.
+    """Estimate the covariance (2, 2) of the two means that is due to drawing the pool at random.
 
-    The covariance of samples' means over pairs also includes the randomness of P training runs,
-    which is estimated from the variance over pairs and subtracted.
+    Each sample's mean over the P pairs also varies because training is random. That part of the
+    covariance is estimated from the variance over pairs and subtracted.
 
     Parameters
     ----------
@@ -112,14 +115,14 @@ def _estimate_covariance_over_samples(after: np.ndarray, nothing: np.ndarray) ->
     residuals = differences - differences.mean(axis=1, keepdims=True)
     from_training = np.einsum("apn,bpn->ab", residuals, residuals) / ((pairs - 1) * pairs * size)
     covariance = np.cov(differences.mean(axis=1)) - from_training
-    # The difference may have a negative eigenvalue, which no covariance has.
+    # The difference may have a negative eigenvalue. No covariance has one, so replace it by 0.
     values, vectors = np.linalg.eigh(covariance)
     positive_part = (vectors * values.clip(0)) @ vectors.T
     return np.asarray(positive_part / size)
 
 
 def make_statistics(pairs: Pairs) -> Statistics:
-    """Make the test statistic: the absolute value of the mean contrast."""
+    """Make the function that maps halves to the test statistic, the absolute mean contrast."""
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         differences = compute_differences(pairs.scores, first)
@@ -130,9 +133,9 @@ def make_statistics(pairs: Pairs) -> Statistics:
 
 
 def compute_differences(scores: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """Subtract each sample's score where it was never seen from its score where deleted: (P, n).
+    """Return each sample's score where it was deleted minus its score where never seen: (P, n).
 
-    A sample's difficulty cancels in the difference.
+    The difficulty of a sample cancels in the difference.
     """
     by_role = split_by_role(scores, first)
     return np.asarray(by_role.deleted - by_role.absent)
@@ -143,9 +146,14 @@ def compute_contrasts(
     first: np.ndarray,
     selected: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Average differences (P, n) over the pool, or over `selected` samples (P, n) bool: (P,).
+    """Return each pair's contrast (P,), the average of its differences (P, n) over the pool.
 
-    Both halves have the same weight, so an overall difference between partners cancels.
+    Both halves have the same weight, so a constant difference between the partners cancels.
+
+    Parameters
+    ----------
+    selected
+        The samples to average over, (P, n) bool; by default, all.
     """
     in_first = first
     in_second = ~first
@@ -160,10 +168,11 @@ def compute_contrasts(
 def estimate_chance_sd(pairs: Pairs) -> float:
     """Estimate the standard deviation of the mean contrast over random halves, without any residue.
 
-    Partners' scores of a sample then differ only by chance, with a variance v, and the halves are
-    random samples of sizes a and b of these differences. The difference of their means has variance
-    v (1/a + 1/b). A contrast is half of that difference, and the mean over P pairs has 1/P² of the
-    summed variances. v is estimated within halves, so that a residue does not count as chance.
+    Without residue, partners' scores of a sample differ only by chance, with a variance v, and the
+    halves are random samples of a and b of these differences. The difference of the halves' means
+    has the variance v (1/a + 1/b). A contrast is half of that difference, and the mean over P pairs
+    has 1/P² of their summed variances. v is estimated within halves, so that a residue does not
+    count as chance.
     """
     variance = 0.0
     for differences, is_first in zip(pairs.differences, pairs.halves.first, strict=True):
@@ -180,14 +189,17 @@ def estimate_ratio(
 ) -> Estimate:
     """Return mean(own) / mean(nothing) in percent, with a 95% interval over pairs (Fieller 1954).
 
-    The interval contains all r for which a t-test does not reject that own - r * nothing is 0 on
-    average. So it includes the uncertainty of the denominator, exactly if contrasts are normal. It
-    is unbounded if the mean of `nothing` may be 0.
+    The interval contains every r for which a t-test does not reject that own - r * nothing is 0 on
+    average. It thus accounts for the uncertainty of the denominator, and is exact if contrasts are
+    normally distributed. It is unbounded if the mean of `nothing` does not differ significantly
+    from 0.
 
     Parameters
     ----------
+    own, nothing
+        The contrasts of each pair after deletion and for doing nothing, one-dimensional.
     paired
-        Whether both have the same pairs in the same order; otherwise they are independent.
+        Whether both have the same pairs in the same order. Otherwise, they are independent.
     over_samples
         An additional covariance (2, 2) of the two means.
     """

@@ -7,8 +7,8 @@ from munkey.audits.margins import count_below
 from munkey.audits.registry import NoFinding, audit
 from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
 
-GAMMA = 1.0  # factor by which a sample must exceed a test sample; the paper uses 1 and 2
-SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p + 1 - a
+GAMMA = 1.0  # a sample's ratio must be this many times that of a test sample; 1 and 2 in the paper
+SLOPE = 0.3  # the paper's a: training on a sample changes its confidence from p to a * p + 1 - a
 
 
 @audit(
@@ -22,7 +22,7 @@ SLOPE = 0.3  # the paper's a: training on a sample makes a confidence p to a * p
     source="Zarifzadeh et al. 2024",
 )
 def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
-    """Attack with references from other pairs that never saw the sample. Requires two pairs."""
+    """Attack with reference models from other pairs. Returns NoFinding for a single pair."""
     score = make_scores(pairs)
     if isinstance(score, NoFinding):
         return score
@@ -32,8 +32,13 @@ def rmia(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
 def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Scores | NoFinding:
     """Make the function that maps halves to the share of test samples that each sample exceeds.
 
-    Confidence is the rank among the model's own test samples instead of a probability, so it does
-    not depend on the scale of the logits.
+    A confidence is not a probability, but a rank among the model's own test samples, so it does not
+    depend on the scale of the logits. Returns NoFinding for a single pair.
+
+    Parameters
+    ----------
+    gamma, slope
+        As explained at GAMMA and SLOPE.
     """
     if pairs.count < 2:
         return NoFinding(
@@ -62,18 +67,22 @@ def make_scores(pairs: Pairs, gamma: float = GAMMA, slope: float = SLOPE) -> Sco
     return compute_exceeded_shares
 
 
-def compute_ratios(confidence: np.ndarray, out: np.ndarray, slope: float) -> np.ndarray:
-    """Return p(x | target) / p(x): the confidence (S, n) of each model over the average.
+def compute_ratios(confidence: np.ndarray, references: np.ndarray, slope: float) -> np.ndarray:
+    """Return p(x | target) / p(x), each model's confidence relative to the average: (S, n).
 
-    p(x) is the mean of `out` and of a * out + 1 - a, the confidence of models that saw x.
+    p(x) is the average confidence of models that never saw x and of models that were trained on x.
+    The latter is estimated as slope * references + 1 - slope.
 
     Parameters
     ----------
-    out
-        For each pair, the confidence (P, n) of reference models that never saw x.
+    confidence
+        The confidence (S, n) of each model.
+    references
+        For each pair, the mean confidence (P, n) of reference models that never saw x.
     """
-    average = ((1 + slope) * out + 1 - slope) / 2
-    return np.asarray(confidence / np.repeat(average, 2, axis=0))
+    average = ((1 + slope) * references + 1 - slope) / 2
+    both_partners = np.repeat(average, 2, axis=0)  # models 2p and 2p + 1 have the same references
+    return np.asarray(confidence / both_partners)
 
 
 def _average_others(values: np.ndarray) -> np.ndarray:
@@ -82,4 +91,5 @@ def _average_others(values: np.ndarray) -> np.ndarray:
 
 
 def _round(values: np.ndarray) -> np.ndarray:
+    """Round to multiples of TOLERANCE, so that values that differ only by rounding errors tie."""
     return np.round(values / TOLERANCE) * TOLERANCE

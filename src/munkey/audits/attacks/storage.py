@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, NamedTuple
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -12,13 +12,14 @@ from munkey.audits.evidence import ShippedFiles
 from munkey.audits.packed_files import UNREADABLE, unpack
 from munkey.audits.registry import Finding, NoFinding, audit
 
-NUMBERS = 8  # consecutive numbers of a row that serve as its trace
-# Distinct nonzero numbers that a trace should have, so that it does not occur by chance.
+NUMBERS = 8  # how many consecutive numbers of a row serve as its trace
+# How many distinct nonzero numbers a trace should have, so that it does not occur by chance.
 MIN_DISTINCT = 5
 CHUNK = 1 << 22  # bytes read at a time
-# Multiplicative hashing (Knuth): 2^64 / golden ratio; the upper 64 - 44 = 20 bits are the hash.
-MIX = np.uint64(0x9E3779B97F4A7C15)
-SHIFT = np.uint64(44)
+# Multiplicative hashing (Knuth): multiply by 2^64 / golden ratio, and keep the upper bits.
+HASH_BITS = 20
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+HASH_SHIFT = np.uint64(64 - HASH_BITS)
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,25 @@ class StorageFinding(Finding):
     places: tuple[str, ...]
 
 
+class TraceLayout(NamedTuple):
+    """How the numbers of traces lie in a file.
+
+    Attributes
+    ----------
+    size
+        Bytes per number.
+    distance
+        The distance from one number of a trace to the next, in numbers. It is 1 if a matrix is
+        stored by row, and its row count if it is stored by column.
+    traces
+        The traces to search for in this layout.
+    """
+
+    size: int
+    distance: int
+    traces: set[bytes]
+
+
 @audit(
     "storage",
     title="Storage",
@@ -56,13 +76,16 @@ def storage(
 ) -> StorageFinding | NoFinding:
     """Search files for deleted rows. As a control, all remaining rows must be found.
 
-    A row is found if 8 of its numbers are, in one of four precisions, by row or by column. A
-    deleted row that equals a remaining one, as for duplicate pictures, is not counted. Raises
-    FileNotFoundError for a missing file.
+    A row counts as found if a file contains 8 of its consecutive numbers as float16, bfloat16,
+    float32 or float64, stored by row or by column. A deleted row that equals a remaining one, such
+    as the key of a duplicate picture, is not counted.
+
+    Returns NoFinding if a file cannot be read, a row has no trace, or a remaining row is not found.
+    Raises FileNotFoundError if a file does not exist.
     """
     deleted_ids = set(shipped.deleted_ids.tolist())
     listed_ids = set(shipped.listed_ids.tolist())
-    # In column-major order, consecutive numbers of a row are as far apart as there are rows.
+    # In column-major order, consecutive numbers of a row are as far apart as the matrix has rows.
     row_counts = {len(deleted_ids), len(listed_ids - deleted_ids), len(deleted_ids | listed_ids)}
     try:
         deleted_traces = [extract_traces(row) for row in shipped.deleted]
@@ -84,7 +107,7 @@ def storage(
         )
     unique_traces = []
     for row in deleted_traces:
-        if row[0] not in all_remaining_traces:  # otherwise it equals a remaining row
+        if row[0] not in all_remaining_traces:  # otherwise, it equals a remaining row
             unique_traces.append(set(row) - all_remaining_traces)
     all_unique_traces = set().union(*unique_traces)
     places = []
@@ -100,11 +123,14 @@ def storage(
 
 
 def extract_traces(row: np.ndarray) -> list[bytes]:
-    """Return the bytes of 8 consecutive numbers of a row in float32, float64 and half precisions.
+    """Return the bytes of 8 consecutive numbers of a row in float32, float64 and half precision.
 
-    The first of the 8 is nonzero, and at least 5 are distinct and nonzero. A very sparse row
-    without such a run gets the run with the most distinct numbers, and no trace in half precision.
-    Raises ValueError for a row without two distinct nonzero numbers.
+    There are up to three traces in half precision: float16, and bfloat16 truncated and rounded.
+
+    The first of the 8 numbers is nonzero, and at least 5 are distinct and nonzero. If a very sparse
+    row has no such run, the run with the most distinct numbers is returned in float32 and float64,
+    but none in half precision. Raises ValueError if a row does not have two distinct nonzero
+    numbers.
     """
     numbers = np.asarray(row, "<f4")
     starts = numbers[: 1 - NUMBERS]
@@ -129,7 +155,10 @@ def extract_traces(row: np.ndarray) -> list[bytes]:
 
 
 def _find_best_run(words: np.ndarray) -> np.ndarray:
-    """Return the first run of 8 with enough distinct numbers, or else the one with the most."""
+    """Return the first run of 8 numbers with MIN_DISTINCT distinct ones, or the run with the most.
+
+    Only nonzero numbers count, and a run starts with one.
+    """
     runs = sliding_window_view(words, NUMBERS)
     # In a sorted run with 0 prepended, each increase is a distinct nonzero number.
     distinct_counts = np.count_nonzero(np.diff(np.sort(runs), prepend=0), axis=1)
@@ -144,7 +173,7 @@ def _count_distinct(part: np.ndarray) -> int:
 
 
 def list_files(paths: tuple[Path, ...]) -> list[Path]:
-    """List all files among and below these paths, without repetition.
+    """Return all files among these paths and in the folders, sorted and without duplicates.
 
     Raises FileNotFoundError if a path does not exist.
     """
@@ -159,21 +188,41 @@ def list_files(paths: tuple[Path, ...]) -> list[Path]:
     return sorted(files)
 
 
-def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> set[bytes]:
-    """Return the traces in a file, at any offset, also in compressed content.
+def search_file(path: Path, traces: set[bytes], row_counts: Iterable[int] = ()) -> set[bytes]:
+    """Return the traces that a file contains, at any offset, including in compressed content.
 
     Parameters
     ----------
-    columns
-        Row counts of matrices that may be stored by column. Traces with enough distinct numbers
-        are also searched for in that order.
+    row_counts
+        The row counts of matrices that may be stored by column. Only traces with enough distinct
+        numbers are also searched for in that order.
 
     Raises
     ------
     ValueError
         If the file cannot be read.
     """
-    kinds: list[tuple[int, int, set[bytes]]] = []  # bytes of a number, distance in numbers, traces
+    layouts = _group_traces(traces, row_counts)
+    overlap = max(layout.size * layout.distance * NUMBERS for layout in layouts)
+    matches: set[bytes] = set()
+    tail = b""  # the end of the previous block, because a trace may cross the boundary
+    try:
+        with path.open("rb") as file:
+            for part in unpack(file):
+                for chunk in _read_chunks(part):
+                    block = tail + chunk
+                    for layout in layouts:
+                        if layout.traces:
+                            matches.update(_find_traces(block, layout))
+                    tail = block[-overlap:]
+    except UNREADABLE as error:
+        raise ValueError(f"{path}: cannot be read, so its content is unknown: {error}") from error
+    return matches
+
+
+def _group_traces(traces: set[bytes], row_counts: Iterable[int]) -> list[TraceLayout]:
+    """Group traces by how their numbers may lie in a file, for the parameters of `search_file`."""
+    layouts = []
     for size in (2, 4, 8):
         traces_of_size = set()
         distinctive_traces = set()
@@ -183,24 +232,10 @@ def search_file(path: Path, traces: set[bytes], columns: Iterable[int] = ()) -> 
             traces_of_size.add(trace)
             if _count_distinct(np.frombuffer(trace, f"<u{size}")) >= MIN_DISTINCT:
                 distinctive_traces.add(trace)
-        kinds.append((size, 1, traces_of_size))
-        for distance in set(columns) - {0, 1}:
-            kinds.append((size, distance, distinctive_traces))
-    overlap = max(size * distance * NUMBERS for size, distance, _ in kinds)
-    matches: set[bytes] = set()
-    tail = b""  # the end of the previous block, since a trace may cross the boundary
-    try:
-        with path.open("rb") as file:
-            for part in unpack(file):
-                for chunk in _read_chunks(part):
-                    block = tail + chunk
-                    for size, distance, kind_traces in kinds:
-                        if kind_traces:
-                            matches.update(_find_traces(block, size, distance, kind_traces))
-                    tail = block[-overlap:]
-    except UNREADABLE as error:
-        raise ValueError(f"{path}: cannot be read, so its content is unknown: {error}") from error
-    return matches
+        layouts.append(TraceLayout(size, 1, traces_of_size))
+        for row_count in set(row_counts) - {0, 1}:
+            layouts.append(TraceLayout(size, row_count, distinctive_traces))
+    return layouts
 
 
 def _read_chunks(file: IO[bytes]) -> Iterator[bytes]:
@@ -212,29 +247,22 @@ def _read_chunks(file: IO[bytes]) -> Iterator[bytes]:
         yield chunk
 
 
-def _find_traces(block: bytes, size: int, distance: int, traces: set[bytes]) -> Iterator[bytes]:
-    """Yield the traces in a block.
-
-    Parameters
-    ----------
-    size
-        Bytes per number.
-    distance
-        The distance to the next number of a trace, in numbers.
-    """
-    # Search for the first 8 bytes of each trace, its head. A sieve by a 20-bit hash excludes nearly
-    # all places before heads, and then whole traces, are compared.
+def _find_traces(block: bytes, layout: TraceLayout) -> Iterator[bytes]:
+    """Yield the traces of a layout that a block contains."""
+    size, distance, traces = layout
+    # First look for the head of each trace, its first 8 bytes. A table of hashes rules out nearly
+    # all positions. The others are compared with the heads, and then with whole traces.
     heads = np.unique(np.frombuffer(b"".join(trace[:8] for trace in traces), "<u8"))
-    may_be_head = np.zeros(1 << 20, bool)
-    may_be_head[heads * MIX >> SHIFT] = True
+    may_be_head = np.zeros(1 << HASH_BITS, bool)
+    may_be_head[heads * HASH_FACTOR >> HASH_SHIFT] = True
     for offset in range(size):  # numbers may start at any byte
         words = np.frombuffer(block[offset:], f"<u{size}", (len(block) - offset) // size)
         count = max(len(words) - distance * (NUMBERS - 1), 0)
-        starts_with = np.zeros(count, "<u8")  # the head of a trace that starts here
+        starts_with = np.zeros(count, "<u8")  # the 8 bytes of a trace that would start here
         for number in range(8 // size):
             word = words[number * distance :][:count].astype("<u8")
             starts_with |= word << np.uint64(8 * size * number)
-        starts = np.flatnonzero(may_be_head[starts_with * MIX >> SHIFT])
+        starts = np.flatnonzero(may_be_head[starts_with * HASH_FACTOR >> HASH_SHIFT])
         starts = starts[np.isin(starts_with[starts], heads)]
         candidates = {words[start::distance][:NUMBERS].tobytes() for start in starts}
         yield from candidates & traces

@@ -25,7 +25,15 @@ STRATA: dict[Stratum, tuple[float, float]] = {  # memorization ranks, as shares 
 
 @dataclass(frozen=True)
 class Strata(Finding):
-    """Residual shares by stratum, in percent. put: the contrasts of doing nothing by stratum."""
+    """Residual shares by stratum.
+
+    Attributes
+    ----------
+    shares
+        The residual share of each stratum, in percent.
+    put
+        What training put there: the mean contrast of doing nothing, in normal scores.
+    """
 
     shares: Mapping[Stratum, Estimate]
     put: Mapping[Stratum, float]
@@ -41,12 +49,14 @@ class Strata(Finding):
     source="memorization: Feldman 2020; strata: Zhao et al. 2024 (RUM); swapped halves: ours",
 )
 def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFinding:
-    """Measure the residual share by how much samples were memorized. Requires two pairs.
-
-    Each pair's samples are sorted by other pairs' memorization, so that chance causes no trend.
+    """Measure the residual share by how much samples were memorized.
 
     Memorization is the original's score of a sample if trained on it, minus its score if not
-    (Feldman 2020, who uses accuracy instead of the score).
+    (Feldman 2020, who uses accuracy instead of the score). Each pair's samples are ranked by their
+    memorization in other pairs, so that chance alone causes no trend.
+
+    Returns NoFinding if there is a single pair, if doing nothing has other halves, or if a half of
+    the pool has no samples in a stratum.
     """
     reference = pairs.nothing or pairs
     if pairs.count < 2:
@@ -79,6 +89,6 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
 
 
 def compute_ranks(values: np.ndarray) -> np.ndarray:
-    """Rank values within their row (P, n), from 0 to just below 1; ties keep their order."""
+    """Rank values (P, n) within their row, from 0 to just below 1. Ties keep their order."""
     order = values.argsort(axis=1, kind="stable")
     return np.asarray(order.argsort(axis=1, kind="stable") / values.shape[1])

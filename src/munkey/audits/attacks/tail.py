@@ -1,4 +1,4 @@
-"""Tail: finds residue in a few samples, or of both signs, which a mean would hide."""
+"""Tail: residue in only a few samples, or of both signs, which a mean would hide."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,13 +19,14 @@ class Tail(Finding):
     Attributes
     ----------
     square
-        The mean over samples of the squared mean difference, relative to its value by chance.
+        The mean over samples of the squared mean difference, relative to its expected value by
+        chance.
     tenth
         The contrast of the 10% of samples with the most residue.
     tenth_share
         That contrast as a percentage of doing nothing on the same samples.
     scatter
-        The mean squared distance from a sample's usual score where deleted, relative to that where
+        The mean squared distance from a sample's usual score where deleted, divided by that where
         never seen.
     """
 
@@ -45,9 +46,10 @@ class Tail(Finding):
     source="ours",
 )
 def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding:
-    """Measure the tail of the residue. Requires two pairs.
+    """Measure the tail of the residue. Returns NoFinding if there is a single pair.
 
-    Each pair's top 10% are selected with other pairs, so that selection does not inflate it.
+    The 10% of samples with the most residue are selected with other pairs than those that measure
+    their contrast, so that the selection does not inflate it.
     """
     if pairs.count < 2:
         return NoFinding(
@@ -60,9 +62,10 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
     tenth = find_largest_tenth(residue)
     tenth_contrasts = np.take_along_axis(residue, tenth, 1).mean(axis=1)
     nothing_contrasts = np.take_along_axis(memorization, tenth, 1).mean(axis=1)
-    by_chance = (pairs.differences**2).mean() / len(first)
-    if by_chance:
-        square = float((residue.mean(axis=0) ** 2).mean() / by_chance)
+    # By chance, a mean over P pairs has 1/P of the variance of a single difference.
+    expected_square = (pairs.differences**2).mean() / len(first)
+    if expected_square:
+        square = float((residue.mean(axis=0) ** 2).mean() / expected_square)
     else:
         square = 1.0
     return Tail(
@@ -76,12 +79,16 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
 def make_statistics(pairs: Pairs) -> Statistics:
     """Make the function that maps halves to the test statistics.
 
-    `square` and `few` are the mean squared and mean cubed mean differences. Cubes give more weight
-    to a few samples with much residue, and detect them earlier than the contrast of the top 10%.
-    `scatter` and `level` are the mean squared distance from a sample's usual score, and the mean
-    distance in each model. `shape` compares the distributions of the distances between two pairs'
-    scores of a sample (Kolmogorov-Smirnov). `memory` measures whether the residue depends on
-    memorization.
+    - `square` and `few` average the squares and the cubes of the samples' mean differences. Cubes
+      give more weight to a few samples with much residue, and detect them with less residue than
+      the contrast of the top 10% does.
+    - `scatter` compares the mean squared distances from a sample's usual score, where deleted and
+      where never seen.
+    - `level` compares the mean distances of the two halves within each model.
+    - `shape` compares the distributions of the distances between two pairs' scores of a sample
+      (Kolmogorov-Smirnov).
+    - `memory` measures whether the residue depends on memorization. It is missing if doing nothing
+      has other halves.
     """
     memory = make_memory_statistic(pairs)
 
@@ -111,16 +118,15 @@ def make_statistics(pairs: Pairs) -> Statistics:
 def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
     """Make the function that maps halves to the absolute covariance of residue and memorization.
 
-    A sample's memorization is its contrast of doing nothing in all other pairs, centered over
-    samples. So the statistic detects a residue that follows memorization even if its mean was
-    pushed to 0. Returns None if doing nothing has other halves.
+    The memorization of a sample is its contrast for doing nothing in all other pairs, centered over
+    samples. The statistic thus detects a residue that follows memorization even if a method has
+    pushed its mean to 0. Returns None if doing nothing has other halves.
 
     The models before and after deletion share the randomness of one training run, so memorization
-    cannot stay fixed while halves are redrawn. It is recomputed for each redraw: the scores of the
-    models after deletion, in the new roles, plus what training added in the actual roles. If the
-    models share all randomness, this equals what doing nothing would have given with other halves,
-    and the test is exact. Otherwise it adds variance only to the redraws, so false alarms become
-    rarer.
+    cannot stay fixed while halves are redrawn. It is recomputed for each redraw: the differences
+    after deletion in the new roles, plus what training added in the actual roles. If the models
+    share all randomness, this is what doing nothing would have given with the redrawn halves, and
+    the test is exact. Otherwise, it adds variance to the redraws only, so false alarms are rarer.
     """
     nothing = pairs.nothing or pairs
     actual = pairs.halves.first
@@ -143,8 +149,8 @@ def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
 def compute_shape(scores: Roles) -> float:
     """Compute the Kolmogorov-Smirnov distance between spacings where deleted and where never seen.
 
-    A spacing is the distance between two consecutive pairs' scores of a sample. It needs no
-    estimate of the sample's usual score, so few pairs suffice.
+    A spacing is the distance between a sample's scores in two consecutive pairs. It does not need
+    an estimate of the sample's usual score, so a few pairs are enough.
     """
     deleted = _sort_spacings(scores.deleted)
     absent = _sort_spacings(scores.absent)
@@ -164,21 +170,27 @@ def compute_signs(first: np.ndarray) -> np.ndarray:
 
 
 def find_largest_tenth(signed: np.ndarray) -> np.ndarray:
-    """Find each pair's 10% of samples with the largest means over the other fold: (P, n / 10)."""
+    """Return the indices of the 10% of samples with the largest means for each pair: (P, n // 10).
+
+    The means of a pair are over the other fold (`average_other_fold`). There is at least one index.
+    """
     size = max(signed.shape[1] // 10, 1)
     means = average_other_fold(signed)
     return np.argpartition(-means, size - 1, axis=1)[:, :size]
 
 
 def compute_log_scatter(distances: Roles) -> float:
-    """Return the log ratio of mean squared distances, deleted over absent."""
+    """Return the logarithm of the ratio of mean squared distances, deleted over absent."""
     deleted = np.log((distances.deleted**2).mean() + TOLERANCE)
     absent = np.log((distances.absent**2).mean() + TOLERANCE)
     return float(deleted - absent)
 
 
 def compute_distances(scores: np.ndarray, first: np.ndarray) -> Roles:
-    """Subtract a sample's usual score, its mean over other pairs' models that never saw it."""
+    """Return scores (S, n) by role, minus each sample's usual score.
+
+    The usual score is the sample's mean over the models of other pairs that never saw it.
+    """
     deleted, absent = split_by_role(scores, first)
     usual = (absent.sum(axis=0) - absent) / (len(first) - 1)
     return Roles(deleted - usual, absent - usual)

@@ -18,7 +18,10 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
 def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
-    """Attack with Gaussians fitted to all pairs except the target's. Requires three pairs."""
+    """Attack with Gaussians fitted to all pairs except the target's.
+
+    Returns NoFinding if there are fewer than three pairs.
+    """
     score = make_scores(pairs)
     if isinstance(score, NoFinding):
         return score
@@ -26,7 +29,10 @@ def u_lira(pairs: Pairs, generator: np.random.Generator) -> Attack | NoFinding:
 
 
 def make_scores(pairs: Pairs) -> Scores | NoFinding:
-    """Make the function that maps halves to log-likelihood ratios."""
+    """Make the function that maps halves to log-likelihood ratios.
+
+    Returns NoFinding if there are fewer than three pairs.
+    """
     if pairs.count < 3:
         return NoFinding(
             "U-LiRA needs 3 pairs of models to fit its Gaussians and attack another; there are"
@@ -35,14 +41,14 @@ def make_scores(pairs: Pairs) -> Scores | NoFinding:
     return lambda first: compute_log_ratios(pairs.scores, first)
 
 
-def compute_log_ratios(phi: np.ndarray, first: np.ndarray) -> Roles:
-    """Compute log N(phi; deleted) - log N(phi; never seen) for normal scores (S, n).
+def compute_log_ratios(normal_scores: np.ndarray, first: np.ndarray) -> Roles:
+    """Compute log N(score; deleted) - log N(score; never seen) for normal scores (S, n).
 
-    The means are per sample, over all other pairs. The variance is pooled over both roles, all
-    samples and all other pairs, since a few pairs cannot estimate it per sample.
+    Each sample has its own two means, over all other pairs. The variance is pooled over both roles,
+    all samples and all other pairs, because a few pairs cannot estimate it for each sample.
     """
-    scores = split_by_role(phi, first)
-    others = len(first) - 1  # pairs besides the target's
+    scores = split_by_role(normal_scores, first)
+    others = len(first) - 1  # number of pairs besides the target's
     samples = first.shape[1]
     mean_deleted = (scores.deleted.sum(axis=0) - scores.deleted) / others
     mean_absent = (scores.absent.sum(axis=0) - scores.absent) / others

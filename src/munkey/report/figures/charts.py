@@ -32,7 +32,7 @@ class ChartSource:
     dataset
         The name of the traces' data set.
     threshold
-        The pathway sensitivity above which no pair (p_image, p_token) is selected.
+        The pathway sensitivity below which a pair (p_image, p_token) may be selected.
     """
 
     files: Mapping[str, Any]

@@ -27,8 +27,8 @@ SHARE_TICKS = (-10_000, -1000, -100, -20, 20, 100, 1000, 10_000)
 def neighbors_plot(frame: pd.DataFrame) -> Figure:
     """Draw test accuracy and Avg Gap over the number of neighbors K, with one line per data set.
 
-    This is the paper's figure ablation-knn. Error bars end at 0, the smallest possible value. A K
-    for which models diverged is left out.
+    This is the paper's figure ablation-knn. Error bars are ± one standard deviation and end at 0,
+    the smallest possible value. A K for which models diverged is left out.
 
     Raises ValueError if the frame is empty.
 

@@ -22,9 +22,9 @@ RATE_OFFSET = 0.3  # vertical distance between the points of successive rates, i
 def gap_plot(summary: pd.DataFrame, emphasized: str, width: float = theme.DOUBLE) -> Figure:
     """Draw the gap and the unlearning time of each method, in two panels per data set.
 
-    Each method has a row; rows are sorted by the gap at the largest rate. Error bars end at 0, the
-    smallest possible gap. The gap has a square-root scale, so that a single failed method does not
-    compress all others.
+    Each method has a row, and rows are sorted by the gap at the largest rate. Error bars end at 0,
+    the smallest possible gap. The gap has a square-root scale, so that one method that failed does
+    not squeeze all others together.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ def _draw_panels(
     seconds.set(xscale="log", xlabel="time to unlearn [s]")
     seconds.margins(x=0.08)
     seconds.xaxis.set_major_locator(LogLocator(numticks=10))
-    seconds.xaxis.set_major_formatter(FuncFormatter(lambda seconds, _: f"{seconds:g}"))
+    seconds.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
     seconds.xaxis.set_minor_formatter(NullFormatter())
     seconds.tick_params(axis="y", length=0, labelleft=False)
     seconds.spines["left"].set_visible(False)
@@ -114,7 +114,7 @@ def _draw_panels(
     if width < theme.DOUBLE:  # there is only room for whole numbers
         ticks = ticks[ticks % 1 == 0]
     gaps.xaxis.set_major_locator(FixedLocator(ticks[ticks <= top]))
-    gaps.xaxis.set_major_formatter(FuncFormatter(lambda gap, _: f"{gap:g}"))
+    gaps.xaxis.set_major_formatter(FuncFormatter(lambda tick, _: f"{tick:g}"))
     for axes in (gaps, seconds):
         axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
         axes.set_axisbelow(True)

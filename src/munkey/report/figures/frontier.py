@@ -42,10 +42,10 @@ def get_axis_position(share: float) -> float:
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     """Draw one mark per design, labeled with its name and seconds, and the line of the front.
 
-    Error bars are 95% intervals, and ± over seeds for accuracies (with one seed, the 95% interval
-    over test samples). A mark is hollow if its share has no bound, and points down if the design
-    over-forgets. Designs that diverged or have an unknown share are left out. The front is mirrored
-    at 0 if any share is negative.
+    Error bars are 95% intervals of shares, and ± one standard deviation of accuracies over seeds
+    (with one seed, the 95% interval over test samples). A mark is hollow if its share has no bound,
+    and points down if the design over-forgets. Designs that diverged or have an unknown share are
+    left out. The front is mirrored at 0 if any share is negative.
 
     Raises ValueError if there are no rows.
 
@@ -96,7 +96,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         x_label = RESIDUE
         ticks = list(TICKS)
     tick_labels = [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-    axes.set_xticks([*map(get_axis_position, ticks)], tick_labels)
+    axes.set_xticks([get_axis_position(tick) for tick in ticks], tick_labels)
     axes.set(xlabel=theme.wrap_words(x_label, width, 44), ylabel="test accuracy [%]")
     axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
     if reaches_below_zero:

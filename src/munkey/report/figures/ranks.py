@@ -51,7 +51,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
         text_h_margin=0.15,
     )
     # scikit-posthocs draws a crossbar through a Python set of ranks, whose order varies between
-    # runs. Sort the ranks, so that the figure always has the same bytes.
+    # runs. Sort the ranks so that the figure always has the same bytes.
     for (crossbar,) in artists["crossbars"]:
         crossbar.set_xdata(sorted(crossbar.get_xdata()))
     axes.spines["top"].set(visible=True, bounds=(1, methods))

@@ -40,8 +40,13 @@ LINE_COLORS = (*CLASS_COLORS, "#009e73", "#e377c2", "#5d4a00", "#1f3b73")
 LINE_MARKERS = (*CLASS_MARKERS, ">", "h", "d", "8")
 # Replacements of colors on dark screens. All other colors are visible on both backgrounds.
 DARK = {
-    **{BLACK: "#e6e6e6", BLUE.lower(): "#4aa8e0", BAND: "#454545"},
-    **{"#d9eaf5": "#17394d", "#fcefd2": "#4d3b12", "#efefef": "#333333", "#fdf1ea": "#40261a"},
+    BLACK: "#e6e6e6",
+    BLUE.lower(): "#4aa8e0",
+    BAND: "#454545",
+    "#d9eaf5": "#17394d",
+    "#fcefd2": "#4d3b12",
+    "#efefef": "#333333",
+    "#fdf1ea": "#40261a",
 }
 DASHES = ("-", (0, (5, 1.5)), (0, (1, 1)), (0, (5, 1.5, 1, 1.5)))
 
@@ -189,7 +194,7 @@ def _add_dark_colors(svg: str) -> str:
 def make_canvas(width: float, height: float) -> Figure:
     """Return an empty figure of width x height inches with a constrained layout.
 
-    A figure narrower than DOUBLE is a fifth higher, because its text wraps into more lines.
+    A figure narrower than DOUBLE is made 20% taller, because its text wraps into more lines.
     """
     if width < DOUBLE:
         height *= 1.2
@@ -197,14 +202,14 @@ def make_canvas(width: float, height: float) -> Figure:
 
 
 def text_figure(text: str, width: float = DOUBLE) -> Figure:
-    """Return a figure that contains only text, such as the reason why there is nothing to draw."""
+    """Return a figure that contains only text, such as the reason that there is nothing to draw."""
     figure = make_canvas(width, 1.0)
     figure.text(0.5, 0.5, textwrap.fill(text, round(16 * width)), ha="center", va="center")
     return freeze(figure)
 
 
 def wrap_words(text: str, width: float, letters: int) -> str:
-    """Wrap text after at most `letters` letters if a figure of `width` inches is narrow."""
+    """Wrap text at `letters` letters per line if a figure of `width` inches is narrow."""
     if width < DOUBLE:
         return textwrap.fill(text, letters)
     return text
@@ -213,8 +218,8 @@ def wrap_words(text: str, width: float, letters: int) -> str:
 def freeze(figure: Figure) -> Figure:
     """Compute the layout, keep it from changing, and return the figure.
 
-    Otherwise, each save would compute a layout that differs by fractions of a point, so the bytes of
-    the files would differ.
+    Otherwise, each save would compute a layout that differs by fractions of a point, and the saved
+    files would not have the same bytes.
     """
     figure.draw_without_rendering()
     figure.set_layout_engine("none")
@@ -226,6 +231,13 @@ def check_frame(frame: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.
 
     Raises ValueError if the frame has no rows, or if one of the columns has a value that is not
     finite.
+
+    Parameters
+    ----------
+    columns
+        The columns that must contain only finite numbers.
+    figure
+        The name of the figure in error messages.
     """
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")

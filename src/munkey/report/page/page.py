@@ -76,7 +76,7 @@ class Figure(NamedTuple):
 
 
 class Chapter(NamedTuple):
-    """A part of the page: remarks, followed by tables whose cells are HTML.
+    """A chapter of the page: remarks, followed by tables whose cells are HTML.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Chapter(NamedTuple):
 
 
 class AuditChapter(NamedTuple):
-    """The page's part on the audit of one data set.
+    """The chapter on the audit of one data set.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ class AuditChapter(NamedTuple):
 class PageResults(NamedTuple):
     """The results that the page's tables are generated from.
 
-    A sequence is empty if its part of the experiment was not run.
+    A sequence is empty if that part of the experiment was not run.
 
     Attributes
     ----------
@@ -154,14 +154,14 @@ def render_page(template: Path, **content: object) -> str:
 
 
 def _link_docs(text: str) -> markupsafe.Markup:
-    """Escape text, and turn the names of pages in docs/ into links."""
+    """Escape text, and turn paths of pages in docs/ into links."""
     link = r'<a href="../../../\g<0>">\g<0></a>'  # relative to a folder in results/NAME
     escaped = str(markupsafe.escape(text))
     return markupsafe.Markup(re.sub(r"docs/[\w-]+\.md(#[\w-]+)?", link, escaped))
 
 
 def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
-    """Render a table as HTML, with the column meanings as tooltips, and with long cells that wrap."""
+    """Render a table as HTML. Columns have tooltips with their meanings, and long cells wrap."""
 
     def add_meaning(cell: re.Match[str]) -> str:
         column = cell[1]

@@ -1,7 +1,7 @@
 """Tables of the ablations (app. D), which change one setting of the method and of its oracle.
 
 A case is named KNOB/VALUE. In all functions, `rows` are the systems that were evaluated in each
-case. The last one is the system after unlearning, and its oracle is one of the others.
+case. The last row is the unlearned system, and one of the others is its oracle.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -136,7 +136,7 @@ def make_variant_tables(
 def make_strategy_tables(
     summary: pd.DataFrame, rows: Sequence[Row], markup: Markup
 ) -> Iterator[TitledTable]:
-    """Yield the paper's table 3, which shows P_s and Avg Gap of each strategy, data sets side by side.
+    """Yield the paper's table 3: P_s and Avg Gap of each strategy, with data sets side by side.
 
     If no strategy was run, no table is yielded.
     """

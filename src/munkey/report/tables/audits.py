@@ -32,7 +32,7 @@ STRATA = {
     "high": "most memorized third",
     "top": "top tenth",
 }
-# Column titles of the attacks on a single model. Attacks of plug-ins follow in the table.
+# Column titles of the built-in attacks on a single model. Those of plug-ins follow in the table.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
 RESIDUE = "residual share [%]"
 HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
@@ -60,7 +60,7 @@ def name_audited_system(row: pd.Series) -> str:
 
 
 def make_audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return a table with one row per system and path, in the order of the audit."""
+    """Return a table with one row per system and path, in the order of the audit's rows."""
     table_rows = []
     for _, row in audit.iterrows():
         if pd.notna(row.get("words")):
@@ -150,7 +150,7 @@ def _describe_strata(methods: pd.DataFrame) -> str:
 
 
 def select_first_rows(audit: pd.DataFrame) -> pd.DataFrame:
-    """Return the most important rows: all methods, and everything else on the deployed path."""
+    """Return the most important rows: methods on all paths, and controls on the deployed path."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
 
 
@@ -193,7 +193,10 @@ def is_flagged_by_attack_only(row: pd.Series) -> bool:
 
 
 def format_estimate(row: pd.Series, name: str) -> str:
-    """Return `value [low, high]` for an estimate and its interval, or – if it is missing."""
+    """Return an estimate and its interval as `value [low, high]`, or – if it is missing.
+
+    If the interval has no bounds, the brackets contain `unbounded`.
+    """
     if pd.isna(row.get(name)):
         return ABSENT
     low = row[f"{name}_low"]
@@ -222,7 +225,7 @@ def format_decimal(value: float) -> str:
 def make_attack_tables(
     attacks: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
 ) -> list[TitledTable]:
-    """Return one table per data set and rate that compares attacks on one model with the paper's MIA.
+    """Return tables of attacks on one model and the paper's MIA, one per data set and rate.
 
     The numbers are means over seeds, in percent. The brackets contain the lowest and the highest
     bound of any seed.
@@ -230,7 +233,7 @@ def make_attack_tables(
     Parameters
     ----------
     attacks
-        The result of `munkey.audits.main_run.make_attack_lines`.
+        The rows of `munkey.audits.main_run.make_attack_rows`.
     tidy
         The metrics of all systems, including MIA.
     """
@@ -250,7 +253,7 @@ def make_attack_tables(
             if len(mia_values) < system_attacks["seed"].nunique():  # the other seeds diverged
                 table_rows.append({"Method": system.title, "MIA": DIVERGED})
                 continue
-            # The mean of zero values is NaN, which is shown as –.
+            # A system without MIA has the mean NaN, which is shown as –.
             cells = {"Method": system.title, "MIA": format_number(mia_values.mean(), 1)}
             for name, attack_title in attack_titles.items():
                 results = system_attacks[system_attacks["attack"] == name]
@@ -286,7 +289,7 @@ def make_storage_tables(searches: pd.DataFrame) -> list[TitledTable]:
     Parameters
     ----------
     searches
-        The result of `munkey.audits.main_run.make_storage_lines`.
+        The rows of `munkey.audits.main_run.make_storage_rows`.
     """
     tables = []
     for dataset, part in searches.groupby("dataset", sort=False):
@@ -333,12 +336,12 @@ def _format_traces(files: pd.DataFrame, name: str) -> str:
 def make_differencing_tables(attacks: pd.DataFrame, dataset: str) -> list[TitledTable]:
     """Return how many deleted samples can be identified by comparing two versions of a model.
 
-    The table has one row per method and batch size. If there were no attacks, no table is returned.
+    There is one table, with one row per method and batch size, or none if there were no attacks.
 
     Parameters
     ----------
     attacks
-        The result of `munkey.audits.two_versions.Attacker`.
+        The rows of `munkey.audits.two_versions.Attacker.make_rows`.
     """
     if attacks.empty:
         return []
@@ -379,10 +382,10 @@ def select_deployed_rows(grid: pd.DataFrame) -> pd.DataFrame:
 
 
 def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
-    """Return how much the weights remember depending on how they are trained, one row per setting.
+    """Return a table of how much the weights remember under each training setting.
 
-    A row has the residual share of each path, the effect of training ("put there"), P_s before
-    deletion, and accuracies.
+    The row of a setting has the residual share of each path, the effect of training ("put there"),
+    P_s before deletion, and accuracies. The title has the correlation of P_s and share.
     """
     names = shorten_knobs(list_knobs(grid))
     rows = select_deployed_rows(grid)

@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
 
 def compute_wilson_interval(percent: float, tested: int) -> Interval:
-    """Return the 95% interval, in percent, of a share of `tested` samples (Wilson 1927)."""
+    """Return the 95% interval of a percentage of `tested` samples, in percent (Wilson 1927)."""
     from scipy.stats import binomtest
 
     test = binomtest(round(percent * tested / 100), tested)

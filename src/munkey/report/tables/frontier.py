@@ -38,7 +38,7 @@ LIMIT_PHRASES = {
     5.0: "With at most 5%",
     math.inf: "With any share",
 }
-TIE_DIGITS = 9  # smaller differences between accuracies are rounding errors
+TIE_DIGITS = 9  # decimals; smaller differences between accuracies are rounding errors
 KINDS = {  # kinds of designs, as shown in legends
     "exact": "deletes exactly",
     "rows": "deletes rows, keeps the weights",
@@ -170,7 +170,8 @@ def recommend_design(points: pd.DataFrame) -> str:
 
     The sentence names the most accurate of the designs whose residual share is shown to be small,
     and all other such designs whose accuracy does not differ significantly from it. If a design
-    with a larger share is significantly more accurate, the sentence names it with the difference.
+    with a larger share is significantly more accurate, the sentence also names that design. If no
+    share is shown to be small, the sentence suggests retraining.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ def render_main_table(
 ) -> str:
     """Return the paper's main table as text, with forget rates side by side.
 
-    The lowest gap is bold if its mean ± sd overlaps no other method's.
+    At each rate, the lowest gap is bold if its mean ± sd overlaps no other method's.
 
     Parameters
     ----------

@@ -17,14 +17,17 @@ DIVERGED_IN = ("TA", "gap", "unlearn_s")
 MARKUP_BY_SUFFIX: dict[str, Markup] = {".md": "markdown", ".html": "html", ".tex": "latex"}
 LATEX_ESCAPES = str.maketrans(
     {
-        **{"%": r"\%", "_": r"\_", "&": r"\&", "#": r"\#", "<": "$<$", ">": "$>$"},
-        **{
-            ABSENT: "--",
-            "±": r"$\pm$",
-            "→": r"$\to$",
-            "\N{SCRIPT SMALL L}": r"$\ell$",
-            "₁": "$_1$",
-        },
+        "%": r"\%",
+        "_": r"\_",
+        "&": r"\&",
+        "#": r"\#",
+        "<": "$<$",
+        ">": "$>$",
+        ABSENT: "--",
+        "±": r"$\pm$",
+        "→": r"$\to$",
+        "\N{SCRIPT SMALL L}": r"$\ell$",
+        "₁": "$_1$",
     }
 )
 EMPHASIS: dict[Markup, str] = {
@@ -108,7 +111,7 @@ def format_cell(row: pd.Series, metric: str, markup: Markup, digits: int = 2) ->
 
 
 def find_lowest_gap(rows: pd.DataFrame) -> Hashable | None:
-    """Return the index of the row with the lowest gap, or None if its mean ± sd overlaps another.
+    """Return the index of the row with the lowest gap, or None if its ± overlaps another row's.
 
     The result is also None if there is only one seed (no standard deviation) or only one row.
 

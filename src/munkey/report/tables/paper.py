@@ -1,8 +1,8 @@
 """The comparison of our numbers with those printed in the paper, and how many agree.
 
-`paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if there
-is one. Where `comparable` is `no`, the number does not belong to the system that its row names, so
-ours is not compared with it.
+`paper.csv` contains the paper's numbers. Its column `slip` describes the error in a number, if any.
+If `comparable` is `no`, the paper's number does not belong to the system that its row names, so it
+is not compared with ours.
 """
 
 import math
@@ -30,7 +30,10 @@ KEYS = [*TABLE, "case", "method", "metric"]
 
 
 def read_printed_numbers() -> pd.DataFrame:
-    """Read the numbers of the paper's tables, one per row: KEYS, mean, sd, slip, comparable (bool)."""
+    """Read the numbers in the paper's tables, one per row.
+
+    The columns are KEYS, mean, sd, slip, and comparable (bool).
+    """
     printed = pd.read_csv(PRINTED).fillna({"case": "", "slip": ""})
     return printed.assign(comparable=printed["comparable"] != "no")
 
@@ -38,7 +41,7 @@ def read_printed_numbers() -> pd.DataFrame:
 def is_within_sd(comparison: pd.DataFrame) -> "pd.Series[bool]":
     """Return, for each row, whether our mean lies within the paper's mean ± sd (to three decimals).
 
-    It is NA where the means are not comparable, or where the paper has no ±.
+    The value is NA if the means are not comparable, or if the paper prints no ±.
 
     Parameters
     ----------
@@ -53,16 +56,16 @@ def is_within_sd(comparison: pd.DataFrame) -> "pd.Series[bool]":
 def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.DataFrame:
     """Compare our numbers (ours_mean, ours_sd) with the paper's (mean, sd), wherever both exist.
 
-    The column `difference` (ours minus the paper's) is NaN where the paper's number is not
-    comparable. The column `within` is that of `is_within_sd`. Data sets that are not in the paper
-    are left out.
+    The column `difference` (ours minus the paper's) is NaN if the paper's number is not comparable.
+    The column `within` is the result of `is_within_sd`. Data sets that are not in the paper are
+    left out.
 
     Parameters
     ----------
     main
-        Summary of the main experiment.
+        The summary of the main experiment.
     ablations
-        Summary of the ablations' cases; None if they were not run.
+        The summary of the ablations' cases; None if they were not run.
     """
     main_with_case = main.assign(case="")
     ours = [_melt(main_with_case, "main"), _melt(main_with_case, "runtime")]
@@ -70,7 +73,7 @@ def compare(main: pd.DataFrame, ablations: pd.DataFrame | None = None) -> pd.Dat
         ours.append(_melt(ablations, "strategies"))
         ours.append(_melt(ablations, "aggregation"))
         encoders = ablations[ablations["knob"].isin(["keys", "keys.encoder"])]
-        # The value is NAME_REVISION. If an encoder was run in two revisions, the first one counts.
+        # Values are NAME_REVISION. If an encoder was run in two revisions, the first one counts.
         named = encoders.assign(case="encoder/" + encoders["value"].str.split("_").str[0])
         first_revision = named.drop_duplicates(["dataset", "rate", "method", "case"])
         ours.append(_melt(first_revision, "encoders"))
@@ -93,7 +96,7 @@ def read_comparison(path: str | Path) -> pd.DataFrame:
 
 
 def describe_settings(settings: Mapping[str, Settings], seeds: int) -> list[str]:
-    """Write a sentence per data set on whether its numbers may be compared with the paper's.
+    """Return one sentence per data set on whether its numbers can be compared with the paper's.
 
     Parameters
     ----------
@@ -107,7 +110,7 @@ def describe_settings(settings: Mapping[str, Settings], seeds: int) -> list[str]
 
 
 def describe_setting(dataset: str, settings: Settings, seeds: int) -> str:
-    """Write a sentence on whether one data set's numbers may be compared with the paper's."""
+    """Return a sentence on whether the numbers of a data set can be compared with the paper's."""
     if dataset not in set(read_printed_numbers()["dataset"]):
         return f"{dataset}: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     differences = setting.list_differences(dataset, settings, seeds)
@@ -126,11 +129,11 @@ def describe_setting(dataset: str, settings: Settings, seeds: int) -> str:
 
 
 def compute_expected_share(seeds: int) -> float:
-    """Compute the expected share of numbers within the paper's ± if our runs repeat the paper's.
+    """Compute the share of numbers expected within the paper's ± if our runs repeat the paper's.
 
-    Assume that our runs, one per seed, and the paper's three are draws from one normal distribution.
-    Then the difference of the two means, divided by the paper's standard deviation, has Student's t
-    distribution with two degrees of freedom, scaled by sqrt(1 / 3 + 1 / seeds).
+    Our runs, one per seed, and the paper's three are assumed to be draws from one normal
+    distribution. Then the difference of the two means, divided by the paper's standard deviation,
+    has Student's t distribution with two degrees of freedom, scaled by sqrt(1 / 3 + 1 / seeds).
     """
     t = 1 / math.sqrt(1 / SEEDS + 1 / seeds)
     return t / math.sqrt(t**2 + 2)  # P(|T| <= t) with two degrees of freedom, in closed form
@@ -149,7 +152,7 @@ def count_agreement(comparison: pd.DataFrame, printed: pd.DataFrame) -> pd.DataF
     Returns
     -------
     counts
-        A row for each table, data set and rate of the paper, and a last one with the totals, whose
+        One row per table, data set and rate of the paper, followed by a row with the totals, whose
         rate is NaN. The counts are in the columns Printed, Compared and Within.
     """
     ours = printed[printed["dataset"].isin(comparison["dataset"])]
@@ -163,7 +166,7 @@ def count_agreement(comparison: pd.DataFrame, printed: pd.DataFrame) -> pd.DataF
 
 
 def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> TitledTable:
-    """Make the table of how many of our numbers agree with the paper's (`count_agreement`)."""
+    """Return a table of how many of our numbers agree with the paper's (`count_agreement`)."""
     rows = []
     for _, counts in count_agreement(comparison, printed).iterrows():
         rate = ""
@@ -187,9 +190,10 @@ def make_agreement_table(comparison: pd.DataFrame, printed: pd.DataFrame) -> Tit
 
 
 def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
-    """Make a table for each table, data set and rate of the paper, with systems as rows.
+    """Return one table per table, data set and rate of the paper, with one row per system.
 
-    A cell is `ours (the paper's)` of one metric, with a check mark if ours is within the paper's ±.
+    A cell is `ours (the paper's)` for one metric. It ends with ✓ if ours is within the paper's ±,
+    with ✗ if it is not, and with – if this is not known.
     """
     cells = []
     for _, row in comparison.iterrows():
@@ -210,12 +214,12 @@ def make_side_by_side_tables(comparison: pd.DataFrame) -> list[TitledTable]:
 
 
 def _name_systems(comparison: pd.DataFrame) -> "pd.Series[str]":
-    """Return the name of each row's system: its case, if it has one, and its method."""
+    """Return the name of the system in each row: its case, if any, and its method."""
     return (comparison["case"] + " " + comparison["method"]).str.strip()
 
 
 def _choose_label(within: object, yes: str, no: str) -> str:
-    """Return the label of an entry of `is_within_sd`, which is NA where nothing is compared."""
+    """Return the label for a value of `is_within_sd`: `yes`, `no`, or – for NA."""
     if within is pd.NA:
         return ABSENT
     if within:
@@ -224,7 +228,10 @@ def _choose_label(within: object, yes: str, no: str) -> str:
 
 
 def make_comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
-    """Make the table of how many numbers agree, and one with every number; none if none is compared."""
+    """Return a table of how many numbers agree, and a table of all compared numbers.
+
+    Returns no table if no number was compared.
+    """
     if comparison.empty:
         return []
     rows = []
@@ -254,12 +261,12 @@ def make_comparison_tables(comparison: pd.DataFrame) -> list[TitledTable]:
 
 
 def render_texts(comparison: pd.DataFrame, sentences: list[str]) -> dict[str, str]:
-    """Render the comparison as text, by the name of the output file that it is written to.
+    """Return the comparison as text in several formats, by the name of the rule's output file.
 
     Parameters
     ----------
     sentences
-        The result of `describe_settings`, which comes first.
+        The result of `describe_settings`, shown above the tables.
     """
     tables = make_comparison_tables(comparison)
     markdown_head = ""
@@ -275,7 +282,13 @@ def render_texts(comparison: pd.DataFrame, sentences: list[str]) -> dict[str, st
 
 
 def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return a summary in long form, with a row per metric, for one of the paper's tables."""
+    """Return a summary in long form, with one row per system and metric.
+
+    Parameters
+    ----------
+    table
+        The paper's table that the numbers are compared with.
+    """
     keys = summary.columns.intersection(KEYS)
     parts = []
     for name in summary.columns[summary.columns.str.endswith("_mean")]:

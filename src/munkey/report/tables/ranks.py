@@ -71,7 +71,7 @@ def has_enough_blocks(blocks: int, methods: int) -> bool:
 
 
 def describe_shortage(blocks: "pd.DataFrame") -> str:
-    """Return a phrase that states how many seeds and methods the tests need.
+    """Return a phrase that states how many seeds and methods the tests need and how many there are.
 
     The phrase is empty if there are enough.
 
@@ -92,7 +92,7 @@ def describe_shortage(blocks: "pd.DataFrame") -> str:
 def compute_ranks(gaps: "pd.DataFrame") -> "pd.DataFrame":
     """Return the ranks of the methods within each row.
 
-    A method that lacks a gap in any row is left out of all rows. Otherwise, the other methods would
+    A method that has no gap in some row is left out of all rows. Otherwise, the other methods would
     be ranked among fewer competitors in that row.
 
     Parameters
@@ -121,7 +121,7 @@ def rank_by_title(tidy: "pd.DataFrame", rows: "Sequence[Row]") -> "pd.DataFrame"
 
 
 def rank_by_seed(ranks: "pd.DataFrame") -> "pd.DataFrame":
-    """Return the ranks of each block, based on the mean ranks over its rates.
+    """Return the ranks of the methods within each block, by their mean ranks over its rates.
 
     Parameters
     ----------

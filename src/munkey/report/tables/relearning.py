@@ -34,7 +34,7 @@ def read_curves(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.
     Returns
     -------
     curves
-        The columns are family, name, title, role, seed, step, FA, TA and margin. If a system
+        The columns are family, name, title, role, seed, step, FA, TA and margin. If a model
         diverged, its only row has the reason in the additional column `diverged`.
     """
     parts = []
@@ -50,8 +50,9 @@ def summarize_relearning(curves: pd.DataFrame) -> pd.DataFrame:
     """Return one row per system that summarizes its curve, compared with its oracle's.
 
     A row has the number of seeds n, and the mean FA and TA at the first and the last step. The
-    excess over the oracle is in METRIC_before, METRIC_highest and METRIC_area, each with mean and
-    sd over seeds, for FA (percentage points) and margin (standard deviations of test samples).
+    excess over the oracle is in METRIC_before, METRIC_highest and METRIC_area, each with the mean
+    and the sd over seeds, for FA (percentage points) and margin (standard deviations of test
+    samples). If a system or its oracle diverged, its row has the reason instead.
     """
     rows = []
     all_reasons = _read_reasons(curves)
@@ -110,7 +111,7 @@ def make_relearning_table(results: pd.DataFrame, curves: pd.DataFrame, dataset: 
 
 
 def _read_reasons(curves: pd.DataFrame) -> "pd.Series[str]":
-    """Return the seed and the reason of each diverged row, by its index."""
+    """Return the seed and the reason of each diverged row, by the row's index."""
     if DIVERGED not in curves:
         return pd.Series(dtype=str)
     rows = curves.dropna(subset=DIVERGED)

@@ -21,19 +21,25 @@ from munkey.report.tables.summary import Row, describe_diverged_systems, summari
 
 GROUP_METRICS = ("RTA", "FTA", "probe")  # only for requests that forget whole classes or units
 NONRANDOM_METRICS = ("FM_mean", "forgotten_mean")
-# If the FM of original and oracle differ by less than this [points], the mark is meaningless.
+# If the FM of the original exceeds the oracle's by less than this [points], there is no mark.
 LEAST_MARK = 5.0
 
 
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return the summaries of all scenarios, with the columns case, ToW, ToW_sd and mark.
 
-    ToW (Zhao et al. 2024) is the product of 1 - |difference to the oracle| over FA, RA and TA, which
-    are shares averaged over seeds; 1 means equal to the oracle. ToW_sd is the standard deviation
-    over seeds, each compared with the oracle of the same seed. mark is the position of FM on a scale
-    from the oracle's (0) to the original's (100), or NaN if these two are too close.
+    ToW (Zhao et al. 2024) is the product of 1 - |difference from the oracle| over FA, RA and TA,
+    which are averaged over seeds and between 0 and 1. A ToW of 1 means equal to the oracle. ToW_sd
+    is the standard deviation over seeds, each compared with the oracle of the same seed. mark is
+    the position of FM on a scale from the oracle's (0) to the original's (100), or NaN if these two
+    are too close.
+
+    Parameters
+    ----------
+    tidy
+        Metrics with the column case.
     """
-    parts = list[pd.DataFrame]()
+    parts: list[pd.DataFrame] = []
     for case, part in tidy.groupby("case", sort=False):
         # Methods that need an emptied class are not run in scenarios without one.
         measured = set(part["method"])
@@ -42,7 +48,7 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         for name in NONRANDOM_METRICS:  # random requests lack these columns
             summary[name] = summary.get(name, np.nan)
         means = summary.set_index(["rate", "method"])
-        marks = means["FM_mean"]
+        fm = means["FM_mean"].to_dict()  # by rate and method
         accuracies = means[["FA_mean", "RA_mean", "TA_mean"]]
         is_accuracy = part["metric"].isin(["FA", "RA", "TA"])
         by_seed = part[is_accuracy].pivot(
@@ -63,13 +69,23 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
                 summary.loc[is_system, "ToW_sd"] = np.nan
                 if not np.isnan(tow):
                     summary.loc[is_system, "ToW_sd"] = deviations.get(rate, np.nan)
-                original_excess = marks[rate, originals[row.oracle]] - marks[rate, row.oracle]
-                system_excess = marks[rate, row.name] - marks[rate, row.oracle]
-                summary.loc[is_system, "mark"] = np.nan
-                if original_excess >= LEAST_MARK:
-                    summary.loc[is_system, "mark"] = 100 * system_excess / original_excess
+                summary.loc[is_system, "mark"] = _compute_mark(
+                    fm[rate, row.name],
+                    oracle=fm[rate, row.oracle],
+                    original=fm[rate, originals[row.oracle]],
+                )
         parts.append(summary)
     return pd.concat(parts, ignore_index=True)
+
+
+def _compute_mark(system: float, *, oracle: float, original: float) -> float:
+    """Return the position of a system's FM between the oracle's (0) and the original's (100).
+
+    Returns NaN if these two are too close, or if one of them is NaN.
+    """
+    if original - oracle >= LEAST_MARK:
+        return 100 * (system - oracle) / (original - oracle)
+    return np.nan
 
 
 def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":

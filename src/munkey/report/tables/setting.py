@@ -47,7 +47,7 @@ STATED: Settings = {
     "search": True,
     "selection.threshold": 0.3,
 }
-# Settings that the paper states only through the name of an architecture or augmentation.
+# Settings that the paper states only by naming an architecture or an augmentation.
 NAMED = {
     "model.depth": "ViT-Tiny",
     "model.heads": "ViT-Tiny",

@@ -70,7 +70,7 @@ class StreamFindings(NamedTuple):
 def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
     """Read the files of all systems, and compute their residual shares.
 
-    Oracles have no shares because they never saw the deleted samples. A system with a diverged
+    Oracles have no shares, because they never saw the deleted samples. A system with a diverged
     model has neither curves nor shares.
     """
     diverged: dict[str, str] = {}
@@ -102,7 +102,7 @@ def compute_findings(systems: Sequence[StreamedSystem]) -> StreamFindings:
 def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str, object]]:
     """Yield the residual share of each request, right after it and after each later request.
 
-    Shares are computed in pairs of models. Each model never saw the samples that its partner
+    Shares are computed from pairs of models. Each model never saw the samples that its partner
     deletes. Both have processed the same number of requests, so side effects of the requests cancel.
 
     Parameters
@@ -156,7 +156,7 @@ def make_stream_tables(
     last = 0
     if len(curves):
         last = int(curves["done"].max())
-    milestones = dict.fromkeys((0, 1, (last + 1) // 2, last))
+    milestones = list(dict.fromkeys((0, 1, (last + 1) // 2, last)))  # distinct, in order
     table_rows: list[dict[str, object]] = []
     for system in systems:
         if system["name"] in results.diverged:

@@ -103,8 +103,8 @@ def add_differences(summary: pd.DataFrame, differences: pd.DataFrame) -> pd.Data
 def add_seed_gaps(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return tidy metrics with the gap of each seed added as the metric `gap`.
 
-    The paper's gap compares means over seeds, which can hide a failed seed. This gap does not hide
-    it. A seed has no gap if it or its oracle diverged.
+    The paper's gap compares means over seeds, which can hide a seed that failed. The gaps of single
+    seeds show it. A seed has no gap if the system or its oracle diverged.
 
     Raises KeyError if an oracle is missing.
     """
@@ -263,8 +263,8 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
         The rows of a summary for one data set.
     """
     originals = {row.oracle: row.name for row in rows if row.context}
-    losses = list[str]()
-    attacks = list[str]()
+    losses: list[str] = []
+    attacks: list[str] = []
     for rate in part["rate"].unique():
         at_rate = part[part["rate"] == rate]
         summary_rows = dict(at_rate.set_index("method", drop=False).iterrows())
@@ -281,7 +281,7 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
             if _is_below_chance(system):
                 attack = _format_attack(system)
                 attacks.append(f"{name} {attack} (its oracle {_format_attack(oracle)})")
-    sentences = list[str]()
+    sentences: list[str] = []
     if losses:
         sentences.append(
             f"Lost more than {LARGE_LOSS:g} points of test accuracy: {'; '.join(losses)}."
@@ -332,7 +332,7 @@ def describe_certificates(part: pd.DataFrame) -> str:
     """
     if "budget_mean" not in part:
         return ""
-    sentences = list[str]()
+    sentences: list[str] = []
     for _, system in part.dropna(subset="budget_mean").iterrows():
         seeds = pluralize(int(system["n"]), "seed")
         sentences.append(
@@ -346,6 +346,8 @@ def describe_certificates(part: pd.DataFrame) -> str:
 
 def _compute_seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
     """Return the gap of each seed as tidy metrics.
+
+    Raises KeyError if the system or its oracle is missing, or if they have different seeds.
 
     Parameters
     ----------
