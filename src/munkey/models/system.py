@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def save(path: str | Path, system: System) -> None:
-    """Write a system. Equal systems give identical files."""
+    """Write a system to a safetensors file. Equal systems give identical files."""
     tensors: dict[str, torch.Tensor] = {}
     if system.model is not None:
         for name, tensor in system.model.state_dict().items():
@@ -83,7 +83,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 
     if system.family != "vit" or system.model is None:
         raise ValueError(
-            f"is a system of the family {system.family}; only a plain ViT can be saved for timm",
+            f"this system is of the family {system.family}, but only a plain ViT can be saved for timm"
         )
     a = cast("ViTArchitecture", system.architecture)
     arguments: dict[str, Any] = {
@@ -94,7 +94,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
         "num_heads": a.heads,
         "mlp_ratio": a.mlp_ratio,
     }
-    # timm needs the name of a registered model; the arguments replace all of its sizes.
+    # timm needs the name of a registered model. The arguments override all of its sizes.
     model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=a.classes, **arguments)
     model.load_state_dict(system.model.state_dict())
     model.pretrained_cfg |= {
@@ -118,7 +118,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     Raises
     ------
     DamagedFileError
-        If the file has changed since it was written.
+        If the file has changed since it was written, or if its checksum is missing.
     DivergedError
         If `save_diverged` wrote the file.
     ValueError

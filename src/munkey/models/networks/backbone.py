@@ -23,7 +23,7 @@ class BackboneArchitecture(Architecture):
     name, arguments
         The model's name and arguments for `timm.create_model`.
     small_stem
-        Whether to replace the stem by a 3 x 3 convolution without pooling, for small images.
+        Whether to replace the stem with a 3 x 3 convolution without pooling, for small images.
     image_size
         The side in pixels to which images are resized first.
     scale, shift
@@ -62,13 +62,14 @@ class Backbone(nn.Module):
         for module in body.modules():
             if isinstance(module, DropPath):
                 module.drop_prob = 0.0  # DropPath draws from torch's global generator
+        # For each layer, from the input on, the names of its parameters.
         layers = list(group_parameters(body, body.group_matcher(coarse=False)).values())
         if a.frozen > len(layers):
             raise ValueError(
                 f"pretrained.frozen = {a.frozen}: {a.name} has only {len(layers)} layers"
             )
-        for layer in layers[: a.frozen]:
-            for name in layer:
+        for parameter_names in layers[: a.frozen]:
+            for name in parameter_names:
                 body.get_parameter(name).requires_grad_(False)
         self.body = body
         features = getattr(body, "head_hidden_size", body.num_features)
@@ -97,8 +98,8 @@ def create_backbone(
 ) -> Backbone:
     """Build a network on the CPU.
 
-    Its initial weights are determined by `generator`. Without a generator, they are arbitrary, and
-    stored weights must be loaded.
+    Its initial weights are drawn from `generator`. If this is None, the initial weights have no
+    meaning, and stored weights must be loaded.
     """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         if generator is None:

@@ -23,7 +23,7 @@ from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, MeasuredLoss
 from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT
 
 BLOCK = 512  # rows of the kernel matrix per block, which limits the memory for copies
-MAX_LEFT_OUT = 512  # at most this many rows are left out, since each costs as much as a prediction
+MAX_LEFT_OUT = 512  # maximum number of rows to leave out; each costs as much as a prediction
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     The vectors contain integers, so their products and squared lengths are exact and do not depend
     on the order of summation.
     """
-    # einsum does not make a temporary copy of all rows for each block of queries.
+    # Unlike (rows**2).sum(axis=1), einsum makes no temporary copy of all rows.
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
     lengths = np.sqrt(squared_query_lengths)[:, None] * np.sqrt(squared_row_lengths)
@@ -105,7 +105,7 @@ class KernelHead(nn.Module):
     shares
         (C,): the share of each class in the rows, divided by the temperature.
     sums
-        The number of rows of each class. None if the head was read from a file.
+        The sums over the rows. None if the head was read from a file.
     temperature, constant
         The divisor of the logits and the penalty. None if the head was read from a file.
     """
@@ -161,7 +161,7 @@ def fit_kernel_ridge(
     Parameters
     ----------
     penalties
-        The candidates, of which the one with the smallest leave-one-out log loss is used.
+        The candidates. The one with the smallest leave-one-out log loss is used.
     temperature
         The divisor of the logits. None to use the one that minimizes this loss.
     """

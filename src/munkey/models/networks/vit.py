@@ -49,7 +49,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 class Attention(nn.Module):
     """Multi-head self-attention: (B, n, width) -> (B, length, width).
 
-    Only the first `length` tokens are queries. By default, all tokens are.
+    Only the first `length` tokens are queries. By default, all tokens are queries.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -188,7 +188,12 @@ def build_on_cpu(
 ) -> NetworkT:
     """Build a network on the CPU.
 
-    Its weights are drawn by its method `initialize`. Without a generator, they are not initialized.
+    Parameters
+    ----------
+    make_network
+        A function that builds the network. It is called on the meta device.
+    generator
+        The generator of the initial weights. None to leave the weights uninitialized.
     """
     # Layers on the meta device draw no weights, so torch's global generator does not advance.
     with torch.device("meta"):
