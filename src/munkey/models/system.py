@@ -83,7 +83,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 
     if system.family != "vit" or system.model is None:
         raise ValueError(
-            f"this system is of the family {system.family}, but only a plain ViT can be saved for timm"
+            f"this system is of the family {system.family}; only a plain ViT can be saved for timm"
         )
     a = cast("ViTArchitecture", system.architecture)
     arguments: dict[str, Any] = {

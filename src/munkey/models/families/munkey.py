@@ -429,8 +429,8 @@ def _make_learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        # A sample's head logits are from a fit to all other samples, because a query at test time is
-        # not in the memory either.
+        # A sample's head logits are from a fit to all other samples, because a query at test time
+        # is not in the memory either.
         logits, _ = _predict_leave_one_out(constants, training)
         head_logits = (logits / float(constants["temperature"])).astype(np.float32)
         exemplars.head_logits = to_device(torch.from_numpy(head_logits), training.device)

@@ -66,8 +66,8 @@ class Head(nn.Module):
 def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     """Fit linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
-    The logits are log posteriors divided by the temperature, up to a constant. The model
-    assumes that classes are normally distributed with means mu_c and a shared covariance
+    The logits are log posteriors divided by the temperature, up to a constant. The model assumes
+    that classes are normally distributed with means mu_c and a shared covariance
     Sigma = (1 - alpha) S + alpha tr(S) / d I, where S is the pooled covariance within classes. Then
     w_c = Sigma^-1 mu_c and b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, so
     the class with the nearest mean is predicted, apart from the effect of the class shares.

@@ -51,7 +51,8 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     original_weights = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:
-        # Setting their gradients to 0 is not enough, since weight decay would still change them.
+        # Setting the gradients of these weights to 0 would not be enough, since weight decay would
+        # still change them.
         for name, parameter in trainable_parameters(trained).items():
             parameter.data.copy_(parameter.data.where(is_salient[name], original_weights[name]))
 
