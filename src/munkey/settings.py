@@ -53,7 +53,10 @@ def dump_sections(sections: Sections) -> dict[str, dict[str, object]]:
 
 
 def _require_one_group(pattern: str) -> str:
-    """Return a regular expression with one group. Raises ValueError for any other string."""
+    """Return `pattern` unchanged if it is a regular expression with one group.
+
+    Raises ValueError otherwise.
+    """
     try:
         group_count = re.compile(pattern).groups
     except re.error as error:
@@ -499,8 +502,8 @@ class TrackingSettings(Section):
 def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
     """Return the short name of each knob, e.g. p_image for munkey.p_image.
 
-    If two knobs have the same short name, like munkey.temperature and inference.temperature, both
-    keep their full names.
+    If several knobs have the same short name, like munkey.temperature and inference.temperature,
+    they keep their full names.
     """
     last_parts = {knob: knob.rpartition(".")[2] for knob in knobs}
     uses = Counter(last_parts.values())
@@ -514,7 +517,7 @@ def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
 def format_knob_value(value: object) -> str:
     """Format the value of a knob for tables and titles.
 
-    A range, as a list or as its text, is joined by a dash: 0.6–1 for [0.6, 1.0].
+    A range, as a list or as text, is formatted with a dash: [0.6, 1.0] becomes 0.6–1.
     """
     text = str(value)
     if text.startswith("["):

@@ -35,8 +35,8 @@ def share(job_count: int | None) -> None:
 def take_slot() -> "FileLock | None":
     """Wait for a free slot, and restrict CUDA in this process to that slot's GPU.
 
-    Call this before CUDA starts. On a cluster, where the scheduler assigns GPUs, it does nothing and
-    returns None.
+    Call this before CUDA starts. On a cluster, where the scheduler assigns GPUs, this does nothing
+    and returns None.
     """
     if JOB_COUNT not in os.environ:
         return None

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-NO_NEIGHBOR = -1  # pads ids and rows where a memory has too few rows
+NO_NEIGHBOR = -1  # the id and the row of an absent neighbor, where a memory has too few rows
 
 
 def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:

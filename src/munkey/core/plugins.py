@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# Cached, because it reads a file of every installed package.
+# Cached because each call reads a file of every installed package.
 installed_entry_points = cache(entry_points)
 
 
@@ -26,7 +26,7 @@ def find_plugins(package: str) -> list[EntryPoint]:
 
 
 def format_origin(plugin: EntryPoint) -> str:
-    """Return the name and version of a plug-in's distribution, or its module if unknown."""
+    """Return a plug-in's distribution and version, or its module if the distribution is unknown."""
     if plugin.dist is None:
         return plugin.module
     return f"{plugin.dist.name} {plugin.dist.version}"
@@ -51,7 +51,7 @@ def find_plugin_packages() -> dict[str, Package]:
     """Return the packages of all plug-ins by name, without importing them.
 
     The package of a plug-in is the outermost one that is not a namespace package. Plug-ins whose
-    modules cannot be located are omitted here, and refused by their registry.
+    modules cannot be found are omitted here; their registry refuses them.
     """
     packages: dict[str, Package] = {}
     for plugin in find_plugins("munkey"):
