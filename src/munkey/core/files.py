@@ -102,10 +102,11 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 def find_abandoned_files(path: Path) -> Iterator[Path]:
     """Yield temporary files that killed processes left next to `path`."""
-    candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
-    pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
-    for candidate in path.parent.glob(candidates):
-        match = re.fullmatch(pattern, candidate.name)
+    # The names that `atomic` gives to temporary files, which contain the process id.
+    glob_pattern = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
+    name_pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
+    for candidate in path.parent.glob(glob_pattern):
+        match = re.fullmatch(name_pattern, candidate.name)
         if match and not is_running(int(match[1])):
             yield candidate
 

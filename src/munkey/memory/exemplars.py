@@ -17,7 +17,7 @@ from munkey.settings import Fusion, InferenceSettings
 
 @dataclass(frozen=True)
 class ExemplarMemory:
-    """Ids, keys and tokens of the training samples.
+    """Ids, keys, and tokens of the training samples.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The interface of a family of models: its names, its training and its predictions.
+"""The interface of a family of models: its names, its training, and its predictions.
 
 Each file in `models/families` adds a family.
 """
@@ -249,7 +249,7 @@ class Retrieval:
 
 
 class Family(ABC, Generic[Settings]):
-    """A kind of model: how to build it, train it and predict with it.
+    """A kind of model: how to build it, train it, and predict with it.
 
     To add a family, subclass this class, set the class attributes, implement the abstract methods,
     and decorate the subclass with ``family`` (docs/extending.md). If the model is a function of
@@ -553,7 +553,7 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         training : Training
-            The samples, the recipe and the device.
+            The samples, the recipe, and the device.
 
         Returns
         -------
@@ -673,7 +673,7 @@ class FittedRows(NamedTuple):
 
 
 class FittedFamily(Family[Settings]):
-    """A family whose model is a function of keys, labels and settings.
+    """A family whose model is a function of keys, labels, and settings.
 
     It is fitted rather than trained in epochs and, if it is exact, does not depend on the seed.
     Its memory stores the keys, and the labels as tokens (N, 1).

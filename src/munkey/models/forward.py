@@ -52,7 +52,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         logits = learner.predict(augment(batch.images, crop_generator), batch.index)
         return classification_outcome(logits, batch.labels)
 
-    def watch(epoch: int) -> dict[str, float]:
+    def call_watch(epoch: int) -> dict[str, float]:
         if training.watch:
             training.watch(epoch, learner.system)
         return {}  # adds no values to the epoch's record
@@ -61,7 +61,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
     if training.checkpoint:
         generators = [order_generator, crop_generator, *learner.generators]
         checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
-    watch(0)
+    call_watch(0)
     loop = TrainingLoop(
         epochs=settings.epochs,
         batches=batches,
@@ -71,7 +71,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
-        after_epoch=watch,
+        after_epoch=call_watch,
     )
     with ExitStack() as contexts:
         if settings.compile:

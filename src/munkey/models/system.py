@@ -85,17 +85,18 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
         raise ValueError(
             f"this system is of the family {system.family}; only a plain ViT can be saved for timm"
         )
-    a = cast("ViTArchitecture", system.architecture)
+    architecture = cast("ViTArchitecture", system.architecture)
+    classes = architecture.classes
     arguments: dict[str, Any] = {
-        "img_size": a.image_size,
-        "patch_size": a.patch_size,
-        "embed_dim": a.width,
-        "depth": a.depth,
-        "num_heads": a.heads,
-        "mlp_ratio": a.mlp_ratio,
+        "img_size": architecture.image_size,
+        "patch_size": architecture.patch_size,
+        "embed_dim": architecture.width,
+        "depth": architecture.depth,
+        "num_heads": architecture.heads,
+        "mlp_ratio": architecture.mlp_ratio,
     }
     # timm needs the name of a registered model. The arguments override all of its sizes.
-    model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=a.classes, **arguments)
+    model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=classes, **arguments)
     model.load_state_dict(system.model.state_dict())
     model.pretrained_cfg |= {
         "mean": [mean] * 3,
@@ -106,7 +107,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
     timm.models.save_for_hf(
         model,
         str(folder),
-        model_config={"num_classes": a.classes},
+        model_config={"num_classes": classes},
         model_args=arguments,
         safe_serialization=True,
     )

@@ -1,4 +1,4 @@
-"""The input files of training jobs: images, forget sets, keys, neighbors and selected settings."""
+"""The input files of training jobs: images, forget sets, keys, neighbors, selected settings."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The training loop for originals, oracles and fine-tuning methods (app. B.2, B.3)."""
+"""The training loop for originals, oracles, and fine-tuning methods (app. B.2, B.3)."""
 
 import math
 import time

@@ -188,6 +188,7 @@ class WithheldData:
             " its `needs`"
         )
 
+    # All ways to read an array are refused.
     __getitem__ = __iter__ = __len__ = __array__ = _refuse
 
 
@@ -321,7 +322,7 @@ def method(  # noqa: PLR0913  # keyword arguments read better than a record here
     finetunes : bool, default True
         Whether it reads the section `finetune`. Always False for a method without needs.
     citation : str, default ""
-        Authors, title, venue and year.
+        Authors, title, venue, and year.
     in_paper : bool, default False
         Whether it is in the paper's tables.
     passes : callable, optional

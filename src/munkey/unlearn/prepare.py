@@ -47,7 +47,7 @@ def load_original(
 def make_sets(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """Return the retain, forget and validation sets.
+    """Return the retain, forget, and validation sets, by name.
 
     The images that the method declares are moved to the GPU if they fit there.
     """

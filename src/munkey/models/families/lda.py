@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from pydantic import Field
@@ -157,9 +158,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
         """
         from munkey.models.networks.calibration import calibrate_temperature
 
-        def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            return self.predict_left_out(settings, sums, keys, labels)
-
+        predict_left_out = partial(self.predict_left_out, settings)
         temperature = calibrate_temperature(sums, rows.keys, rows.labels, predict_left_out)
         return settings.model_copy(update={"temperature": temperature})
 

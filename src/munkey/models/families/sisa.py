@@ -1,4 +1,4 @@
-"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated training.
+"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced, and aggregated training.
 
 A hash of its id assigns each sample to a shard and a slice, so deleting other samples never moves
 it. The model of a shard is trained on the first slice, then on the first two, and so on, and the

@@ -24,7 +24,7 @@ DEFAULT_TEMPERATURE = 1.0  # used if no row can be left out
 TEMPERATURE_BOUNDS = (1e-6, 1e3)
 TEMPERATURE_DIGITS = 3  # further digits would depend on the rounding of the search
 
-# A function of sums, keys and labels that returns logits.
+# A function of sums, keys, and labels that returns logits.
 PredictLeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 
 

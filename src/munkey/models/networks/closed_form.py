@@ -388,7 +388,7 @@ class _Pooled(NamedTuple):
 
 
 def _pool(sums: Sums) -> _Pooled:
-    """Estimate class means, class priors and the pooled covariance from sums."""
+    """Estimate class means, class priors, and the pooled covariance from sums."""
     assert sums.outer_products is not None
     present, means = compute_class_means(sums)
     counts = sums.counts[present]

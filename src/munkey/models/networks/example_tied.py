@@ -88,14 +88,15 @@ class ExampleTied(ViT):
         on, and those of its mode `drop` if all are off. If only some are on, the factor of the
         fixed channels is interpolated between these two cases.
         """
-        a = self.architecture
+        architecture = self.architecture
         if sample_channels is None:
-            sample_factors = a.p_mem * self.on[None]
-            fixed_factor = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
+            p_mem = architecture.p_mem
+            sample_factors = p_mem * self.on[None]
+            fixed_factor = 1 + (~self.on).float().mean() * p_mem / architecture.p_fixed
         else:
             sample_factors = (sample_channels & self.on).float()
             fixed_factor = torch.ones((), device=sample_channels.device)
-        fixed_factors = fixed_factor.expand(len(sample_factors), a.fixed_channels)
+        fixed_factors = fixed_factor.expand(len(sample_factors), architecture.fixed_channels)
         return torch.cat([fixed_factors, sample_factors], dim=1)
 
     def initialize(self, generator: torch.Generator) -> None:

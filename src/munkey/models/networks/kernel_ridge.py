@@ -52,15 +52,17 @@ class Kernel:
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the kernel matrix (N, M) of queries (N, d) and rows (M, d).
 
-        Both must contain integers, the multiples of UNIT, as float64.
+        Both must contain integers as float64: the entries as multiples of UNIT.
+
+        If there are no pixels, or only pixels, the other kernel is omitted and `share` is ignored.
         """
-        split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _arc_cosine(queries, rows)
-        pixel_kernel = _gaussian(queries[:, split:], rows[:, split:], self.sigma)
-        if not split:
+        key_dim = rows.shape[1] - self.pixels
+        pixel_kernel = _gaussian(queries[:, key_dim:], rows[:, key_dim:], self.sigma)
+        if not key_dim:
             return pixel_kernel
-        key_kernel = _arc_cosine(queries[:, :split], rows[:, :split])
+        key_kernel = _arc_cosine(queries[:, :key_dim], rows[:, :key_dim])
         return self.share * key_kernel + (1 - self.share) * pixel_kernel
 
 

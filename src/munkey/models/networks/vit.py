@@ -113,16 +113,18 @@ class ViT(nn.Module):
 
     def __init__(self, architecture: ViTArchitecture) -> None:
         super().__init__()
-        a = architecture
-        self.image_size = a.image_size
-        self.patch_embed = PatchEmbed(a.patch_size, a.width)
-        self.cls_token = nn.Parameter(torch.empty(1, 1, a.width))
-        patches = (a.image_size // a.patch_size) ** 2
-        self.pos_embed = nn.Parameter(torch.empty(1, 1 + patches, a.width))
-        hidden = int(a.width * a.mlp_ratio)
-        self.blocks = nn.ModuleList(Block(a.width, a.heads, hidden) for _ in range(a.depth))
-        self.norm = nn.LayerNorm(a.width, eps=1e-6)
-        self.head = nn.Linear(a.width, a.classes)
+        width = architecture.width
+        self.image_size = architecture.image_size
+        self.patch_embed = PatchEmbed(architecture.patch_size, width)
+        self.cls_token = nn.Parameter(torch.empty(1, 1, width))
+        patch_count = (architecture.image_size // architecture.patch_size) ** 2
+        self.pos_embed = nn.Parameter(torch.empty(1, 1 + patch_count, width))
+        hidden = int(width * architecture.mlp_ratio)
+        self.blocks = nn.ModuleList(
+            Block(width, architecture.heads, hidden) for _ in range(architecture.depth)
+        )
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.head = nn.Linear(width, architecture.classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, classes) of normalized images (B, 3, S, S)."""

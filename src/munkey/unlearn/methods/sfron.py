@@ -43,7 +43,7 @@ class SfronSettings(TuningSettings):
 
 
 def sfron_passes(images: Images, settings: SfronSettings) -> float:
-    """Count the passes for importances, retain steps and forget steps."""
+    """Count the passes for importances, retain steps, and forget steps."""
     steps = images.epochs * images.retain * (1 + 1 / settings.every)
     return 3 * (images.retain + images.forget) + 3 * steps
 
