@@ -89,9 +89,9 @@ class Registry(Generic[T]):
     def unknown_message(self, name: str) -> str:
         """Return the message about a name that is not registered."""
         message = (
-            f"unknown {self.kind} {name!r}{did_you_mean(name, self)} There are: {', '.join(self)}"
+            f"unknown {self.kind} {name!r}{did_you_mean(name, self)} Valid names: {', '.join(self)}"
         )
-        file = self._find_silent_file(name)
+        file = self._find_expected_file(name)
         if file:
             message = (
                 f"{file} registers no {self.kind} {name!r}: its decorator is missing or has"
@@ -101,7 +101,7 @@ class Registry(Generic[T]):
             message += f"; refused: {reason}"
         return message
 
-    def _find_silent_file(self, name: str) -> str:
+    def _find_expected_file(self, name: str) -> str:
         """Return the path of the file that, judging by its name, should have registered an entry.
 
         Returns "" if there is no such file, or if it was refused.

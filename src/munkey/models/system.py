@@ -62,7 +62,7 @@ def require_finite(system: System) -> System:
     not_finite = [name for name, value in parameters.items() if not value.isfinite().all()]
     if not_finite:
         raise DivergedError(
-            f"{len(not_finite)} of {len(parameters)} weights are not finite, for example"
+            f"NaN or infinity in {len(not_finite)} of {len(parameters)} weight tensors, for example"
             f" {not_finite[0]}"
         )
     return system

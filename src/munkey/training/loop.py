@@ -89,7 +89,7 @@ class TrainingLoop:
         if self.checkpoint:
             history = self.checkpoint.restore(self.optimizer, self.precision.scaler)
             if history:
-                self.report(f"resumes after epoch {len(history)} from {self.checkpoint.file.path}")
+                self.report(f"resuming after epoch {len(history)} from {self.checkpoint.file.path}")
         for epoch in range(len(history) + 1, self.epochs + 1):
             record = self._run_epoch(epoch)
             if self.after_epoch:
