@@ -63,7 +63,7 @@ def _draw_projection(key_dim: int, count: int, seed: int) -> np.ndarray:
     """
     random_words = np.random.PCG64(seed).random_raw(key_dim * count)  # of 64 bits each
     random_bytes = random_words.view(np.uint8).reshape(key_dim, count, 8)
-    mean = 1020  # 8 * 127.5
+    mean = 1020  # of the sum of eight bytes: 8 * 127.5
     entries = random_bytes.sum(axis=2, dtype=np.int64) - mean
     return entries.astype(np.float64)
 

@@ -61,7 +61,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class FittedArchitecture(Architecture):
-    """The shape of a fitted head.
+    """The architecture of a fitted head.
 
     Attributes
     ----------
@@ -564,7 +564,7 @@ class Family(ABC, Generic[Settings]):
     def resume(self, system: System, training: Training[Settings]) -> Learner:
         """Return a copy of a system that can be trained further.
 
-        Its memory contains only the rows of `training.samples`.
+        If the system has a memory, that of the copy contains only the rows of `training.samples`.
         """
         model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
@@ -638,7 +638,7 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) for each path other than the deployed one, by the path's name.
+        """Return logits (S, C) for each inference path other than the deployed one, by its name.
 
         A family without pathways returns an empty dictionary.
         """
@@ -798,7 +798,10 @@ class FittedFamily(Family[Settings]):
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """Return weights that are fitted to sums and, if the family `reads_rows`, to rows."""
+        """Return weights that are fitted to sums and, if the family `reads_rows`, to rows.
+
+        Raises TypeError for a family without weights.
+        """
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:

@@ -33,7 +33,7 @@ def save(path: str | Path, system: System) -> None:
         if memory.labels is not None:
             tensors["memory.labels"] = memory.labels
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
-    # All metadata are in a single entry, because safetensors writes entries in arbitrary order.
+    # All metadata is in a single entry, because safetensors writes entries in arbitrary order.
     description = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
@@ -136,14 +136,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     family = FAMILIES[description["family"]]
     architecture = family.restore_architecture(description["architecture"])
     if expected is not None:
-        if type(expected) is not type(architecture):
-            raise ValueError(
-                f"{path} contains a model of the family {family.name}, but a"
-                f" {type(expected).__name__} was expected"
-            )
-        differences = expected.list_differences(architecture)
-        if differences:
-            raise ValueError(f"{path} has an unexpected architecture: {', '.join(differences)}")
+        _require_architecture(path, family.name, architecture, expected)
     weights = {}
     for name, tensor in tensors.items():
         if name.startswith("model."):
@@ -162,3 +155,17 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
             labels=tensors.get("memory.labels"),
         )
     return System(family.name, architecture, model=model, memory=memory)
+
+
+def _require_architecture(
+    path: str | Path, family: str, architecture: Architecture, expected: Architecture
+) -> None:
+    """Raise ValueError if the architecture of a system's file differs from the expected one."""
+    if type(expected) is not type(architecture):
+        raise ValueError(
+            f"{path} contains a model of the family {family}, but a {type(expected).__name__} was"
+            " expected"
+        )
+    differences = expected.list_differences(architecture)
+    if differences:
+        raise ValueError(f"{path} has an unexpected architecture: {', '.join(differences)}")

@@ -1,4 +1,4 @@
-"""The input files of training jobs: images, forget sets, keys, neighbors, selected settings."""
+"""The input files of training jobs, such as images, forget sets, keys, and neighbors."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path

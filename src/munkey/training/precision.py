@@ -1,4 +1,4 @@
-"""The number format of matrix products. Weights, optimizer states, and losses stay float32."""
+"""The number format of matrix products. Weights, optimizer states, and losses stay in float32."""
 
 from contextlib import AbstractContextManager
 

@@ -495,7 +495,7 @@ class Draw(NamedTuple):
 
 
 class Exemplars:
-    """The memory in training: learnable tokens, and random draws for each sample.
+    """An exemplar memory in training: its learnable tokens, and random draws for each sample.
 
     All random numbers are derived from `stage`.
 

@@ -84,8 +84,9 @@ def predict_leave_one_out(
 ) -> np.ndarray:
     """Return the logits (N, C) of each row from `fit_discriminant` on all other rows.
 
-    The logits are at temperature 1 and are computed in closed form. The class priors, tr(S) and the
-    covariance's divisor N - C are those of all rows.
+    The logits are at temperature 1 and are computed in closed form. The class priors, tr(S), and
+    the covariance's divisor N - C' are those of all rows. C' is the number of classes that have
+    rows.
 
     Parameters
     ----------
@@ -104,8 +105,8 @@ def predict_leave_one_out(
     if (sums.counts == 1).any():
         single_row_classes = np.flatnonzero(sums.counts == 1).tolist()
         raise ValueError(
-            "leaving a row out requires two rows in each class, but the classes with these numbers"
-            f" have one: {single_row_classes}. Add another row to each"
+            "leaving a row out requires at least two rows in each class, but the classes with these"
+            f" numbers have one: {single_row_classes}. Add another row to each"
         )
     return predict_left_out(sums, keys, labels, alpha)
 
@@ -173,7 +174,7 @@ def _predict_left_out(
     for start in range(0, len(labels), BLOCK):
         # Let z be a row of class y, which has n rows, and e = z - mu_y. Without this row,
         #   mu_y' = mu_y - e / (n - 1)   and   Sigma' = Sigma - s e e^T,
-        #   where s = (1 - alpha) / (N - C) * n / (n - 1).
+        #   where s = (1 - alpha) / (N - C') * n / (n - 1).
         # With a = Sigma^-1 e and q = e^T a, the Sherman-Morrison formula gives
         #   Sigma'^-1 = Sigma^-1 + u a a^T,   where u = s / (1 - s q).
         z = vectors[start : start + BLOCK]
@@ -396,7 +397,7 @@ def _pool(sums: Sums) -> _Pooled:
     row_count = counts.sum()
     degrees_of_freedom = row_count - len(counts)
     outer_products = UNIT**2 * sums.outer_products
-    # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
+    # (N - C') S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = outer_products - means.T @ (counts[:, None] * means)
     has_spread = float(np.trace(scatter)) > MIN_SPREAD * np.trace(outer_products)
     if degrees_of_freedom > 0 and has_spread:

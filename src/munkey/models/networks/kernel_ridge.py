@@ -22,7 +22,7 @@ from munkey.models.family import FittedRows
 from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, MeasuredLoss, measure_loss
 from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT
 
-BLOCK = 512  # rows of the kernel matrix per block, which limits the memory for copies
+BLOCK = 512  # rows of the kernel matrix per block; limits the memory for copies
 MAX_LEFT_OUT = 512  # maximum number of rows to leave out; each costs as much as a prediction
 
 

@@ -20,9 +20,9 @@ from munkey.core.device import to_host
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.networks.closed_form import Head
 
-TOLERANCE = 1e-9  # norm of the gradient at which training has converged
+TOLERANCE = 1e-9  # training has converged if the norm of the gradient is at most this
 MAX_STEPS = 100  # Newton steps
-MAX_HALVINGS = 30  # of a Newton step
+MAX_HALVINGS = 30  # per Newton step
 
 
 class NoisyHead(Head):
