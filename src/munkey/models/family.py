@@ -444,11 +444,11 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train` with the values that the family's own section overrides."""
+        """Return the section `train`, with overrides from the family's own section if there are any."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """Return an identifier of the pretrained weights to start from, or None for no weights."""
+        """Return an identifier of the pretrained weights to start from, or None if there are none."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
@@ -457,15 +457,15 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         subset
-            `full`, or for example `rate0.1` if a forget set of this rate is left out.
+            `full`, or a name like `rate0.1` if the forget set of that rate is left out.
         """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Return how many neighbors of each sample the family reads, or {} if it reads none.
+        """Return how many neighbors of each sample are read, by the setting that sets this number.
 
-        The key is the name of the setting that determines this number. For MUNKEY, the number is
-        that for training.
+        For MUNKEY, this is the largest number that training reads. A family that reads no neighbors
+        returns an empty dictionary.
         """
         return {}
 
