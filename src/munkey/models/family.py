@@ -444,11 +444,11 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train`, with overrides from the family's own section if there are any."""
+        """Return the section `train`, with any overrides from the family's own section."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """Return an identifier of the pretrained weights to start from, or None if there are none."""
+        """Return an identifier of the pretrained weights to start from. None if there are none."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:

@@ -529,10 +529,10 @@ class Exemplars:
             nn.init.normal_(tokens, std=settings.token_std, generator=generator)
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
-        self.neighbors = self.memory.find_rows(members.neighbors.ids)
-        self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
+        self.neighbors = self.memory.find_rows(members.neighbors.ids)  # (N, K)
+        self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)  # (N, K)
         self.settings = settings
-        self.head_logits: Tensor | None = None  # (N, C), to add to the network's logits
+        self.head_logits: Tensor | None = None  # (N, C), added to the network's logits
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
@@ -543,7 +543,7 @@ class Exemplars:
         images
             (B, 3, S, S): crops of the samples.
         index
-            (B,): the samples' positions in the memory.
+            (B,): the rows of the samples in the memory.
         """
         device = images.device.type
         # The draws are made on the host, so that they do not depend on the device.

@@ -47,7 +47,7 @@ class AmunSettings(TuningSettings):
 
 
 def amun_passes(images: Images, settings: AmunSettings) -> int:
-    """Count the steps of the attack at all radii, and fine-tuning."""
+    """Count the passes of the attack, at all radii, and of fine-tuning."""
     # 1e-9 makes up for rounding errors in the logarithm, before it is rounded down.
     doublings = int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)
     attack = images.forget * (1 + settings.steps * (1 + doublings))

@@ -38,7 +38,7 @@ class BoundaryShrinkSettings(TuningSettings):
     passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:
-    """Fine-tune on D_f with the classes that the original predicts after an adversarial step."""
+    """Fine-tune on D_f, labeled as the original predicts after an adversarial step."""
     import torch
     from torch.nn import functional as F
 

@@ -30,7 +30,7 @@ class FCSSettings(TuningSettings):
 
 
 def fcs_passes(images: Images, _: FCSSettings) -> int:
-    """Count the forget pass, and the contrast pass and retain pass of each round."""
+    """Count an epoch on D_f, and the contrast epoch and the retain epoch of each round."""
     return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
 
 

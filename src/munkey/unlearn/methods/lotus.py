@@ -31,7 +31,7 @@ class LotusSettings(TuningSettings):
 
 
 def lotus_passes(images: Images, settings: LotusSettings) -> float:
-    """Count the passes of the teacher and the student, and those that measure accuracy."""
+    """Count the passes of the teacher and the student, and those for measuring accuracy."""
     training_images = settings.retain_share * images.retain + images.forget
     return images.val + images.epochs * (4 * training_images + images.forget)
 

@@ -40,7 +40,7 @@ class ScrubSettings(TuningSettings):
 
 
 def scrub_passes(images: Images, settings: ScrubSettings) -> int:
-    """Count the passes on D_r, the max passes on D_f, and those that measure accuracy."""
+    """Count the passes on D_r, the max passes on D_f, and those for measuring accuracy."""
     max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
     return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
 

@@ -120,6 +120,9 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
 
 def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
-    """Return the mean of losses (B,), weighted by loss^-lam. The weights receive no gradient."""
+    """Return the mean of losses (B,), each weighted by loss^-lam.
+
+    The weights receive no gradient.
+    """
     weights = 1 / (losses.detach() ** lam + EPS)
     return (weights / weights.sum() * losses).sum()

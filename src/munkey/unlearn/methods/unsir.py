@@ -32,7 +32,7 @@ class UnsirSettings(TuningSettings):
 
 
 def unsir_passes(images: Images, settings: UnsirSettings) -> int:
-    """Count the noise steps of one class, an epoch with the noise, and the repair epoch."""
+    """Count the passes for one class's noise, for an epoch with it, and for the repair epoch."""
     noise_images = (settings.noise_steps + settings.copies) * images.batch
     return 3 * (noise_images + 2 * images.retain)
 
