@@ -376,8 +376,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         blocks = iterate_blocks(samples, data, device)
         network_logits = predict_blocks(blocks, predict_block)  # (N, 3, C)
         logits = self._add_head(system, keys, network_logits.swapaxes(0, 1))  # (3, N, C)
-        image_logits, token_logits, both_logits = np.ascontiguousarray(logits)
-        return {"image": image_logits, "token": token_logits, "both": both_logits}
+        logits = np.ascontiguousarray(logits)
+        return {"image": logits[0], "token": logits[1], "both": logits[2]}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
