@@ -148,7 +148,9 @@ class SourceSettings(Section):
     @model_validator(mode="after")
     def _check_split_and_classes(self) -> Self:
         if abs(sum(self.split) - 1) > 1e-9:
-            raise ValueError(f"split = {self.split}: the shares of train, val, test must sum to 1")
+            raise ValueError(
+                f"split = {self.split}: the shares of train, val, and test must sum to 1"
+            )
         class_names = self.classes or []
         if len(set(class_names)) != len(class_names):
             raise ValueError(f"classes = {self.classes}: each may be listed only once")
@@ -291,7 +293,7 @@ class ForgetSettings(Section):
         if self.names and self.sampling not in ("class", "unit", "known", "relied-on"):
             raise ValueError(
                 f"names = {self.names}: cannot be combined with sampling = {self.sampling}, only"
-                " with class, unit, known or relied-on"
+                " with class, unit, known, or relied-on"
             )
         if not self.names and self.sampling in ("known", "relied-on"):
             raise ValueError(

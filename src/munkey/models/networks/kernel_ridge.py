@@ -52,9 +52,8 @@ class Kernel:
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the kernel matrix (N, M) of queries (N, d) and rows (M, d).
 
-        Both must contain integers as float64: the entries as multiples of UNIT.
-
-        If there are no pixels, or only pixels, the other kernel is omitted and `share` is ignored.
+        Both must contain the entries as multiples of UNIT, which are integers, in float64. If the
+        vectors contain no pixels, or only pixels, there is only one kernel, and `share` is ignored.
         """
         if not self.pixels:
             return _arc_cosine(queries, rows)
