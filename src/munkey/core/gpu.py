@@ -17,7 +17,7 @@ def is_available() -> bool:
 
 
 def disable_tf32() -> None:
-    """Compute convolutions in float32, like matrix products. By default, they use TF32."""
+    """Compute convolutions in float32, like matrix products, not in TF32 (torch's default)."""
     torch.backends.cudnn.allow_tf32 = False
 
 
