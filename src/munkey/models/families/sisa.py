@@ -97,6 +97,7 @@ def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cel
     """Assign each sample id to a shard and a slice."""
     cells = np.empty(len(ids), dtype=np.int64)
     for row, sample_id in enumerate(ids.tolist()):
+        # A hash of the id, so that a sample's cell does not depend on the other samples.
         cells[row] = (stage / "cell" / sample_id).seed() % (shards * slices)
     return Cells(shards=cells // slices, slices=cells % slices)
 
@@ -107,6 +108,7 @@ def count_epochs_per_slice(epochs: int, slices: int) -> int:
     Over all slices, the model then processes about as many samples as in `epochs` over the whole
     shard.
     """
+    # An epoch for slice r processes r / R of the shard. Over r = 1, ..., R, this is (R + 1) / 2.
     return max(1, round(2 * epochs / (slices + 1)))
 
 
