@@ -234,7 +234,7 @@ def test_a_method_that_must_read_back_within_a_step_says_where(name, params, gpu
         HostNeededError, match=rf"^{READS_BACK[name]} has a shape that hangs on a mask"
     ):
         unlearned(params, name, tmp_path)
-    assert "waits for the device, to read" in adversarial.untargeted_l2.__doc__
+    assert "waits for the GPU to report" in adversarial.untargeted_l2.__doc__
 
 
 def test_the_rest_of_amun_does_not(params, gpu, tmp_path, monkeypatch):

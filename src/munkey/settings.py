@@ -53,7 +53,10 @@ def dump_sections(sections: Sections) -> dict[str, dict[str, object]]:
 
 
 def _require_one_group(pattern: str) -> str:
-    """Return a regular expression with one group. Raises ValueError for any other string."""
+    """Return `pattern` unchanged if it is a regular expression with one group.
+
+    Raises ValueError otherwise.
+    """
     try:
         group_count = re.compile(pattern).groups
     except re.error as error:
@@ -145,7 +148,9 @@ class SourceSettings(Section):
     @model_validator(mode="after")
     def _check_split_and_classes(self) -> Self:
         if abs(sum(self.split) - 1) > 1e-9:
-            raise ValueError(f"split = {self.split}: the shares of train, val, test must sum to 1")
+            raise ValueError(
+                f"split = {self.split}: the shares of train, val, and test must sum to 1"
+            )
         class_names = self.classes or []
         if len(set(class_names)) != len(class_names):
             raise ValueError(f"classes = {self.classes}: each may be listed only once")
@@ -288,7 +293,7 @@ class ForgetSettings(Section):
         if self.names and self.sampling not in ("class", "unit", "known", "relied-on"):
             raise ValueError(
                 f"names = {self.names}: cannot be combined with sampling = {self.sampling}, only"
-                " with class, unit, known or relied-on"
+                " with class, unit, known, or relied-on"
             )
         if not self.names and self.sampling in ("known", "relied-on"):
             raise ValueError(
@@ -499,8 +504,8 @@ class TrackingSettings(Section):
 def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
     """Return the short name of each knob, e.g. p_image for munkey.p_image.
 
-    If two knobs have the same short name, like munkey.temperature and inference.temperature, both
-    keep their full names.
+    If several knobs have the same short name, like munkey.temperature and inference.temperature,
+    they keep their full names.
     """
     last_parts = {knob: knob.rpartition(".")[2] for knob in knobs}
     uses = Counter(last_parts.values())
@@ -514,7 +519,7 @@ def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
 def format_knob_value(value: object) -> str:
     """Format the value of a knob for tables and titles.
 
-    A range, as a list or as its text, is joined by a dash: 0.6–1 for [0.6, 1.0].
+    A range, as a list or as text, is formatted with a dash: [0.6, 1.0] becomes 0.6–1.
     """
     text = str(value)
     if text.startswith("["):

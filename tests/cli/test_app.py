@@ -210,7 +210,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"encoder": "evil"}, "unknown encoder 'evil'. There are: "),
+        ({"encoder": "evil"}, "unknown encoder 'evil'. Valid names: "),
         ({"encoder": "timm:evil"}, "timm's model 'evil' cannot be loaded"),
         ({"encoder": "none/evil"}, "none/evil: the folder has no config.json"),
         ({"image_size": None}, "efficientnet-lite0 cannot be loaded here"),

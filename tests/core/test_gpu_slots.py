@@ -124,7 +124,7 @@ def test_no_seat_is_taken_in_what_is_no_folder_of_ones_own(
         whose
     ]()
     with pytest.raises(
-        PermissionError, match=r"is not a folder of yours.*set TMPDIR to a folder of your own"
+        PermissionError, match=r"not a folder of yours.*set TMPDIR to a folder of your own"
     ):
         take(1)
     assert not list((tmp_path / "mine").iterdir())

@@ -16,7 +16,7 @@ def test_rows_of_ids_point_at_these_ids_or_there_is_an_error(held, asked):
     else:
         unknown = [i for i in asked if i not in held]
         with pytest.raises(
-            KeyError, match=f"{len(unknown)} sample ids are unknown, e.g. \\[{unknown[0]}"
+            KeyError, match=f"{len(unknown)} unknown sample id\\(s\\), e.g. \\[{unknown[0]}"
         ):
             find_rows(ids, np.array(asked, dtype=np.int64))
 

@@ -79,7 +79,8 @@ def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text,
         colors.refusals["red"].startswith("red of paint-shop 1.2") and why in colors.refusals["red"]
     )
     with pytest.raises(
-        KeyError, match=r"unknown color 'red'\. There are: amber, green; refused: red of paint-shop"
+        KeyError,
+        match=r"unknown color 'red'\. Valid names: amber, green; refused: red of paint-shop",
     ):
         colors["red"]
 

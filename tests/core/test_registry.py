@@ -36,7 +36,7 @@ def test_a_name_can_be_registered_only_once(colors):
 
 
 def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
-    with pytest.raises(KeyError, match=r"unknown color 'green'\. There are: blue, red"):
+    with pytest.raises(KeyError, match=r"unknown color 'green'\. Valid names: blue, red"):
         colors["green"]
 
 
@@ -104,7 +104,7 @@ def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path
     assert "palette/colors/dark_red.py" in refusal and why in refusal
     with pytest.raises(
         KeyError,
-        match=r"unknown color 'dark-red'. There are: amber, green; refused: .*dark_red\.py",
+        match=r"unknown color 'dark-red'. Valid names: amber, green; refused: .*dark_red\.py",
     ):
         palette.COLORS["dark-red"]
 
@@ -164,6 +164,6 @@ def test_a_name_that_cannot_be_part_of_a_path_is_refused(colors, name):
 )
 def test_an_unknown_name_is_answered_by_the_most_similar_one(registry, name, close):
     assert (
-        f"unknown {registry.kind} {name!r}; did you mean {close!r}? There are: "
+        f"unknown {registry.kind} {name!r}; did you mean {close!r}? Valid names: "
         in registry.unknown_message(name)
     )

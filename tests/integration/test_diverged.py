@@ -44,7 +44,7 @@ def test_methods_that_diverge_in_the_common_loop_and_in_one_of_their_own_cost_th
         in said
     )
     assert (
-        f"NaNify @10%, seed 0: 1 of 20 weights are not finite, for example cls_token; log: {LOGS}/nanify.log"
+        f"NaNify @10%, seed 0: NaN or infinity in 1 of 20 weight tensors, for example cls_token; log: {LOGS}/nanify.log"
         in said
     )
     for name in ("cf", "nanify"):

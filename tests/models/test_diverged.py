@@ -27,10 +27,14 @@ def test_weights_and_tokens_that_are_not_finite_are_found(bad):
     system = System("vit", Architecture(3), model, memory)
     assert systems.require_finite(system) is system
     memory.tokens[1, 3] = bad
-    with pytest.raises(DivergedError, match=r"1 of 3 weights are not finite, for example tokens"):
+    with pytest.raises(
+        DivergedError, match=r"NaN or infinity in 1 of 3 weight tensors, for example tokens"
+    ):
         systems.require_finite(system)
     model.bias.data[0] = bad
-    with pytest.raises(DivergedError, match=r"2 of 3 weights are not finite, for example bias"):
+    with pytest.raises(
+        DivergedError, match=r"NaN or infinity in 2 of 3 weight tensors, for example bias"
+    ):
         systems.require_finite(system)
 
 

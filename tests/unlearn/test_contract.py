@@ -198,7 +198,7 @@ def test_a_method_that_declares_no_needs_cannot_fine_tune() -> None:
         "sisa",
     }
     assert {name for name in METHODS if not METHODS[name].finetunes} == by_design
-    with pytest.raises(PermissionError, match="fine-tunes, but does not declare"):
+    with pytest.raises(PermissionError, match="fine-tunes, but does not declare any `needs`"):
         _ = request("munkey").tuning
 
 

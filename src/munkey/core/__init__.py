@@ -1,1 +1,1 @@
-"""Files, randomness, registries, ids, messages and devices: used by all other packages."""
+"""Files, randomness, registries, ids, messages, and devices: used by all other packages."""

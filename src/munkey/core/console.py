@@ -9,7 +9,7 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Report = Callable[[str], None]
-# Packages whose lines a warning skips, so that it points to the user's code.
+# Warnings skip the stack frames of these packages, so that they point to the user's code.
 LIBRARIES = ("munkey", "sklearn", "joblib")
 # Control characters except tab and line feed, text-direction marks, and lone surrogates.
 UNPRINTABLE = re.compile(
@@ -21,7 +21,8 @@ def escape_unprintable(text: str) -> str:
     """Escape control characters and text-direction marks as \\uXXXX.
 
     Names of files and classes may come from untrusted sources, and these characters could alter
-    what the terminal shows. Line breaks and tabs are kept. Escaped JSON has the same meaning.
+    what the terminal shows. Line breaks and tabs are not escaped. Escaping does not change the
+    meaning of JSON.
     """
     return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -32,7 +33,10 @@ def escape_to_one_line(text: str) -> str:
 
 
 def warn(message: str) -> None:
-    """Print to the job's log and to the terminal, since logs of successful jobs are rarely read."""
+    """Print a message to the job's log and to the terminal.
+
+    The log alone is not enough, since the logs of successful jobs are rarely read.
+    """
     message = escape_unprintable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
@@ -78,11 +82,12 @@ def progress(
     Parameters
     ----------
     what
-        What an item is, as the line begins: "batch" for "batch 3/8".
+        The noun at the start of each line, such as "batch" in "batch 3/8".
     unit, units_per_item
-        The unit of the rate, and how many of them an item has.
+        The unit of the rate, such as "images", and the number of units in an item.
     every_s
-        The minimum number of seconds between two lines. The last item always prints one.
+        The minimum number of seconds between two lines. If the number of items is known, a line is
+        always printed after the last item.
     """
     total = len(items) if isinstance(items, Sized) else None
     start = time.monotonic()

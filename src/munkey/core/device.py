@@ -1,4 +1,4 @@
-"""A job's device: selecting it, copying tensors to and from it, and timing its work."""
+"""A job's device: how to select it, copy tensors to and from it, and time its work."""
 
 import os
 import time
@@ -19,7 +19,7 @@ def has_gpu() -> bool:
     """
     if os.environ.get("CUDA_VISIBLE_DEVICES", "all") in {"", "-1"}:
         return False
-    # /dev/dxg is the GPU of Windows in WSL.
+    # In WSL, the GPU of Windows appears as /dev/dxg.
     device_files = ("/dev/nvidia0", "/proc/driver/nvidia/gpus", "/dev/dxg")
     return any(Path(file).exists() for file in device_files)
 
@@ -50,7 +50,7 @@ def keep_freed_memory() -> None:
 
     The activations of a convolutional encoder are so large that glibc maps new memory for each of
     them, and the kernel takes longer to zero these pages than the network takes to compute. With
-    this setting, EfficientNet-Lite2 at 224 px takes 17 ms of CPU time per image instead of 40.
+    this setting, EfficientNet-Lite2 at 224 pixels takes 17 ms of CPU time per image, not 40 ms.
     Does nothing if the C library is not glibc.
     """
     import ctypes
@@ -58,8 +58,8 @@ def keep_freed_memory() -> None:
     libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt"):
         return
-    # The numbers of the options are from glibc's malloc.h. Above the first threshold, in bytes,
-    # memory is mapped; above the second, free memory is returned.
+    # The numbers of the options are from glibc's malloc.h. glibc maps memory for allocations above
+    # the first threshold (in bytes), and returns freed memory above the second.
     m_mmap_threshold = -3
     m_trim_threshold = -1
     libc.mallopt(m_mmap_threshold, 2**30)
@@ -76,15 +76,15 @@ def to_device(tensor: "Tensor", device: str) -> "Tensor":
 
 
 def to_host(tensor: "Tensor") -> "Tensor":
-    """Copy a tensor to the host. Waits for a GPU; apart from AMUN's attack, nothing else does."""
+    """Copy a tensor to the host. Waits until the GPU has computed it."""
     return tensor.cpu()
 
 
 class Stopwatch:
     """Measure the wall time of a `with` block, in `seconds`.
 
-    CUDA calls return before their work is done, so the clock is read after all queued work is
-    done, both at the start and at the end.
+    CUDA calls return before their work is done. Therefore, both at the start and at the end, the
+    clock is read only after all queued work is done.
     """
 
     seconds = 0.0

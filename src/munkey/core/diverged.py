@@ -1,8 +1,8 @@
 """How jobs and files report a model that diverged.
 
-A diverged model costs a run one row of a table, not the whole table. The job that trains or
-unlearns it writes a system without weights, with the reason and the path of the log. Later jobs
-write NaN as its logits, with the same reason.
+If a model diverges, the run still finishes, and only the model's own row of a table is lost. The
+job that trains or unlearns it writes a system without weights, with the reason and the path of the
+log. Later jobs write NaN as its logits, with the same reason.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ LOG_PREFIX = "; log: "
 
 
 class DivergedError(ValueError):
-    """A loss, weight or logit is not finite. The message says which."""
+    """A loss, weight, or logit is not finite. The message says which."""
 
     def reason(self, log: str) -> str:
         """Return the message with the path of a job's log.
@@ -35,7 +35,7 @@ def make_nan_logits(
     Parameters
     ----------
     arrays
-        Ids of the samples, and further arrays.
+        The ids of the samples (`ids`), and other arrays, which are returned unchanged.
     """
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}

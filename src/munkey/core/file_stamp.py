@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def compute_stamp(path: str | Path, *further_files: Path) -> str:
-    """Return a digest of the paths, sizes and modification times of all files at or below a path.
+    """Return a digest of the paths, sizes, and modification times of all files at or below a path.
 
-    Follows links, but enters each folder only once, so a link to a parent folder does no harm.
+    Follows links, but enters each folder only once, so a link to a parent folder causes no loop.
 
     Parameters
     ----------

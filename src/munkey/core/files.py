@@ -1,8 +1,8 @@
-"""Files of the pipeline: written atomically, and verified when they are read.
+"""Reads and writes the pipeline's files: atomic writes, and checksums verified on reading.
 
-A killed job or a full disk leaves no partial file. The SHA-256 of each file is stored next to it
-as `.NAME.sha256`, in sha256sum's format. Readers reject a file whose checksum is missing or does
-not match. The check takes half a second per GiB (docs/performance.md).
+If a job is killed or the disk is full, no partial file is left. The SHA-256 of each file is stored
+next to it as `.NAME.sha256`, in sha256sum's format. A file whose checksum is missing or does not
+match is rejected. The check takes half a second per GiB (docs/performance.md).
 """
 
 import codecs
@@ -27,13 +27,12 @@ import numpy as np
 if TYPE_CHECKING:
     import pandas as pd
 
-CONFIGFILES = (
-    "MUNKEY_CONFIGFILES"  # environment variable with the quoted paths of the run's overlays
-)
+# The environment variable with the quoted paths of the run's overlays.
+CONFIGFILES = "MUNKEY_CONFIGFILES"
 
 
 class DamagedFileError(ValueError):
-    """A file is not the one that was written. The message says how to recreate it."""
+    """A file's content is not what was written. The message says how to recreate the file."""
 
     def __init__(self, path: str | Path, why: str) -> None:
         command = f"`{format_make_command(path, '--force')}`{format_overlays_hint(path)}"
@@ -51,7 +50,10 @@ def format_make_command(path: str | Path, *options: str) -> str:
 
 
 def format_overlays_hint(path: str | Path) -> str:
-    """Return a hint to follow `format_make_command` if the command lacks the run's overlays."""
+    """Return a hint for the end of `format_make_command` if it may lack the run's overlays.
+
+    Returns "" if the command needs no hint.
+    """
     if os.environ.get(CONFIGFILES):
         return ""
     folders = Path(path).parts[:-1]
@@ -70,7 +72,7 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary file next to `path`, and move it to `path` if the block succeeds.
 
     Also removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot
-    be written; an existing file is then unchanged.
+    be written. In that case, an existing file is unchanged.
 
     Parameters
     ----------
@@ -100,10 +102,11 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
 
 def find_abandoned_files(path: Path) -> Iterator[Path]:
     """Yield temporary files that killed processes left next to `path`."""
-    candidates = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
-    pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
-    for candidate in path.parent.glob(candidates):
-        match = re.fullmatch(pattern, candidate.name)
+    # The names that `atomic` gives to temporary files, which contain the process id.
+    glob_pattern = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
+    name_pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
+    for candidate in path.parent.glob(glob_pattern):
+        match = re.fullmatch(name_pattern, candidate.name)
         if match and not is_running(int(match[1])):
             yield candidate
 
@@ -159,9 +162,10 @@ def _require_checksum(path: str | Path, digest: str) -> None:
 
 
 def read_user_text(path: str | Path) -> str:
-    """Read a user's text file without its byte order mark. `-` is standard input.
+    """Read a user's text file, without its byte order mark. The path `-` is standard input.
 
-    Raises ValueError if the text is not in UTF-8; the message says how to convert it.
+    Raises ValueError if the path is a folder, or if the text is not in UTF-8. The message says how
+    to convert the text.
     """
     if str(path) == "-":
         name = "standard input"
@@ -172,7 +176,7 @@ def read_user_text(path: str | Path) -> str:
             content = Path(path).read_bytes()
         except IsADirectoryError:
             raise ValueError(f"{path}: is a folder; give the path of a text file instead") from None
-    # UTF-8 text has no zero bytes, whereas UTF-16 has one for each English letter.
+    # UTF-8 text has no zero bytes, whereas UTF-16 text has one for each English letter.
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
         line = 1
         encoding = "UTF-16"
@@ -182,8 +186,8 @@ def read_user_text(path: str | Path) -> str:
             return content.decode("utf-8-sig")
         except UnicodeDecodeError as error:
             line = 1 + content.count(b"\n", 0, error.start)
-        encoding = "latin1"
-        origin = "CSV files of older programs"
+            encoding = "latin1"
+            origin = "CSV files of older programs"
     raise ValueError(
         f"{name}: is not text in UTF-8 (line {line}). It may be in {encoding}, like {origin}."
         f" Save it as 'CSV UTF-8', or convert it: `iconv -f {encoding} -t utf-8 FILE > NEW`"
@@ -191,7 +195,7 @@ def read_user_text(path: str | Path) -> str:
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """Read a file of the pipeline. Raises DamagedFileError if its checksum does not match."""
+    """Read a file. Raises DamagedFileError if its checksum is missing or does not match."""
     content = Path(path).read_bytes()
     _require_checksum(path, hashlib.sha256(content).hexdigest())
     return content
@@ -213,12 +217,13 @@ def read_json(path: str | Path) -> Any:
 def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
-    """Write rows that all have the same keys.
+    """Write rows, all with the same keys, to a CSV file.
 
     Parameters
     ----------
     columns
-        The column names. By default, the keys of the first row; required if there are no rows.
+        The names of the columns. By default, the keys of the first row. Required if there are no
+        rows.
     """
     with (
         atomic_with_checksum(path) as temporary,
@@ -250,7 +255,7 @@ def read_npy(path: str | Path) -> np.ndarray:
 
 
 def map_npy(path: str | Path) -> np.ndarray:
-    """Memory-map an array after verifying the whole file."""
+    """Verify a whole file, as `read_bytes` does, and return its array as a memory map."""
     # Map the open file rather than the path, which may have been replaced since it was verified.
     with Path(path).open("rb") as file:
         _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
@@ -267,7 +272,7 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """Read arrays of an NPZ file by name, or all if no names are given.
+    """Read arrays of an NPZ file by name, or all arrays if no names are given.
 
     Raises DamagedFileError if the checksum does not match or an array is missing.
     """

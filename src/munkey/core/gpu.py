@@ -17,7 +17,7 @@ def is_available() -> bool:
 
 
 def disable_tf32() -> None:
-    """Compute convolutions in float32, like matrix products. By default, torch uses TF32."""
+    """Compute convolutions in float32, like matrix products, not in TF32 (torch's default)."""
     torch.backends.cudnn.allow_tf32 = False
 
 
@@ -27,7 +27,7 @@ def get_name() -> str:
 
 
 def free_bytes() -> int:
-    """Return how many bytes of the GPU's memory are not used by any process."""
+    """Return the number of bytes of the GPU's memory that no process uses."""
     return torch.cuda.mem_get_info()[0]
 
 
@@ -37,7 +37,7 @@ def wait() -> None:
 
 
 def copy_to_gpu(tensor: Tensor) -> Tensor:
-    """Copy a tensor to the GPU. Returns immediately, since the copy is from pinned memory."""
+    """Copy a tensor to the GPU from pinned memory. Returns before the copy is done."""
     return tensor.pin_memory().to("cuda", non_blocking=True)
 
 
@@ -64,7 +64,7 @@ class CopyStream:
 
 
 def autocast(dtype: torch.dtype, device: str) -> AbstractContextManager[object]:
-    """Return a context with matrix products in this format, if the device supports autocast."""
+    """Return a context in which matrix products use `dtype`, if the device supports autocast."""
     if not torch.amp.is_autocast_available(device):
         return nullcontext()
     return torch.autocast(device, dtype, enabled=dtype != torch.float32)

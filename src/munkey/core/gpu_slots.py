@@ -35,7 +35,8 @@ def share(job_count: int | None) -> None:
 def take_slot() -> "FileLock | None":
     """Wait for a free slot, and restrict CUDA in this process to that slot's GPU.
 
-    Call this before CUDA starts. It does nothing on a cluster, where the scheduler assigns GPUs.
+    Call this before CUDA starts. On a cluster, where the scheduler assigns GPUs, this does nothing
+    and returns None.
     """
     if JOB_COUNT not in os.environ:
         return None
@@ -63,8 +64,8 @@ def make_private_folder(folder: Path) -> Path:
     status = folder.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         message = (
-            "is not a folder of yours, so files in it cannot be locked safely; set TMPDIR to a"
-            " folder of your own"
+            "not a folder of yours, so files in it cannot be locked safely; set TMPDIR to a folder"
+            " of your own"
         )
         raise PermissionError(errno.EPERM, message, str(folder))
     folder.chmod(0o700)
@@ -72,7 +73,7 @@ def make_private_folder(folder: Path) -> Path:
 
 
 def _list_gpu_names() -> list[str]:
-    """Return CUDA's names of the GPUs that this process may use."""
+    """Return the names, as in CUDA_VISIBLE_DEVICES, of the GPUs that this process may use."""
     visible_gpus = os.environ.get(VISIBLE)
     if visible_gpus:
         return [name.strip() for name in visible_gpus.split(",")]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-NO_NEIGHBOR = -1  # pads ids and rows where a memory has too few rows
+NO_NEIGHBOR = -1  # the id and the row of an absent neighbor, where a memory has too few rows
 
 
 def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
@@ -17,5 +17,5 @@ def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
         is_known = np.take(sorted_ids, positions, mode="clip") == ids
     if not np.all(is_known):
         unknown = np.asarray(ids)[~is_known].ravel()
-        raise KeyError(f"{unknown.size} sample ids are unknown, e.g. {unknown[:5].tolist()}")
+        raise KeyError(f"{unknown.size} unknown sample id(s), e.g. {unknown[:5].tolist()}")
     return positions

@@ -1,8 +1,8 @@
 """All paths of a configuration's results. Names in braces are wildcards.
 
 `case` is a data set, or DATASET/KNOB/VALUE for an ablation. `subset` is `full`, or `rateR` for a
-system trained without the forget set of that rate. `scope` is the memory that is searched: `full`
-or `seedS/rateR`.
+system that was trained without the forget set of that rate. `scope` is the memory that is searched:
+`full`, or `seedS/rateR` for the memory without a forget set.
 """
 
 import re
@@ -67,12 +67,12 @@ class Layout:
         self.exported = result_path("exports/{dataset}/seed{seed}.json")
 
     def log(self, name: str) -> str:
-        """Return the log of a job."""
+        """Return the path of a job's log."""
         return f"logs/{self.name}/{name}.log"
 
 
 def fill(pattern: str, **values: object) -> str:
-    """Replace these wildcards by their values, and keep all other wildcards."""
+    """Replace the wildcards in `values` with their values. All other wildcards stay."""
 
     def get_value(match: re.Match[str]) -> str:
         return str(values.get(match[1], match[0]))
@@ -83,15 +83,16 @@ def fill(pattern: str, **values: object) -> str:
 def choose_configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
     """Return the name of a configuration.
 
-    This is the setting `name` if an overlay sets it. Otherwise it consists of the names of the
-    overlay files; an overlay default.yaml is called `default-overlay`.
+    Returns `name_setting` unless it is `default`. Otherwise, returns the names of the overlay
+    files, joined by hyphens, or `default` if there are none. An overlay default.yaml alone gives
+    `default-overlay`.
 
     Parameters
     ----------
     name_setting
         The setting `name`, which is `default` if no overlay sets it.
     overlays
-        The files passed to `--configfile`.
+        The files passed with `--configfile`.
     params
         The project's `params.yaml`, which may be one of these files.
     """

@@ -5,14 +5,14 @@ munkey.unlearn.methods. Its name is the entry's name, and its value is the modul
 the entry.
 """
 
-from contextlib import suppress
 from functools import cache
+from importlib.machinery import ModuleSpec
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-# Cached, because it reads a file of every installed package.
+# Cached because each call reads a file of every installed package.
 installed_entry_points = cache(entry_points)
 
 
@@ -26,7 +26,7 @@ def find_plugins(package: str) -> list[EntryPoint]:
 
 
 def format_origin(plugin: EntryPoint) -> str:
-    """Return the name and version of a plug-in's distribution, or its module if unknown."""
+    """Return a plug-in's distribution and version, or its module if the distribution is unknown."""
     if plugin.dist is None:
         return plugin.module
     return f"{plugin.dist.name} {plugin.dist.version}"
@@ -51,19 +51,33 @@ def find_plugin_packages() -> dict[str, Package]:
     """Return the packages of all plug-ins by name, without importing them.
 
     The package of a plug-in is the outermost one that is not a namespace package. Plug-ins whose
-    modules cannot be located are omitted here, and refused by their registry.
+    modules cannot be found are omitted here; their registry refuses them.
     """
     packages: dict[str, Package] = {}
     for plugin in find_plugins("munkey"):
-        parts = plugin.module.split(".")
-        with suppress(ImportError, ValueError):
-            for length in range(1, len(parts) + 1):
-                spec = find_spec(".".join(parts[:length]))
-                if spec is None or spec.origin is None:  # namespace packages have no origin
-                    continue
-                place = Path(spec.origin)
-                if spec.submodule_search_locations:
-                    place = place.parent
-                packages.setdefault(spec.name, Package(place, format_origin(plugin)))
-                break
+        spec = _find_outermost_package(plugin.module)
+        if spec is None:
+            continue
+        assert spec.origin is not None
+        place = Path(spec.origin)
+        if spec.submodule_search_locations:  # a package, whose origin is its __init__.py
+            place = place.parent
+        packages.setdefault(spec.name, Package(place, format_origin(plugin)))
     return packages
+
+
+def _find_outermost_package(module: str) -> ModuleSpec | None:
+    """Return the outermost package of a module that is not a namespace package.
+
+    For a module outside any such package, returns the module itself. Returns None if it cannot be
+    found.
+    """
+    parts = module.split(".")
+    for length in range(1, len(parts) + 1):
+        try:
+            spec = find_spec(".".join(parts[:length]))
+        except (ImportError, ValueError):
+            return None
+        if spec is not None and spec.origin is not None:  # namespace packages have no origin
+            return spec
+    return None

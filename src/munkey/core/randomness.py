@@ -1,4 +1,4 @@
-"""Explicit randomness: each stage has its own generator, and global generators are not used."""
+"""Explicit randomness: each stage has its own generator. Global generators are not used."""
 
 import hashlib
 from dataclasses import dataclass
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class Stage:
     """A named source of randomness, e.g. Stage(0, "digits", "full", "vit").
 
-    Stages that differ in any part draw independently. The same stage always draws the same numbers.
+    Stages that differ in any part draw different, independent numbers. Equal stages draw the same
+    numbers.
     """
 
     parts: tuple[str, ...]

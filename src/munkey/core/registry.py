@@ -1,4 +1,4 @@
-"""Registries of data sets, encoders, families, methods and audits, which decorators add."""
+"""Registries of data sets, encoders, families, methods, and audits, filled by decorators."""
 
 import difflib
 import importlib
@@ -17,7 +17,10 @@ NAME = re.compile(r"[\w-]+|timm:NAME")  # timm:NAME stands for all timm models
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a message about an unknown name, which suggests a similar valid name."""
+    """Return the end of a sentence about an unknown name.
+
+    It suggests a similar valid name, or is just "." if there is none.
+    """
     similar_names = difflib.get_close_matches(name.lower(), list(names), n=1)
     if not similar_names:
         return "."
@@ -27,14 +30,14 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """A mapping from names to entries of one kind, in alphabetical order.
 
-    The first lookup imports all modules of the package, so a new file is enough to add an entry.
-    Plug-ins of other packages are imported when a name is not found in the package. A module that
-    cannot be imported is refused, and all others still work.
+    The first lookup imports all modules of the package, so adding a file is enough to add an entry.
+    Plug-ins of other packages are imported if a name is not found in the package. A module that
+    cannot be imported is refused; all others still work.
 
     Parameters
     ----------
     kind
-        What an entry is, for messages.
+        The noun for an entry in messages, such as "encoder".
     package
         The package whose modules add the entries. None if entries are added by hand.
 
@@ -86,9 +89,9 @@ class Registry(Generic[T]):
     def unknown_message(self, name: str) -> str:
         """Return the message about a name that is not registered."""
         message = (
-            f"unknown {self.kind} {name!r}{did_you_mean(name, self)} There are: {', '.join(self)}"
+            f"unknown {self.kind} {name!r}{did_you_mean(name, self)} Valid names: {', '.join(self)}"
         )
-        file = self._find_silent_file(name)
+        file = self._find_expected_file(name)
         if file:
             message = (
                 f"{file} registers no {self.kind} {name!r}: its decorator is missing or has"
@@ -98,10 +101,10 @@ class Registry(Generic[T]):
             message += f"; refused: {reason}"
         return message
 
-    def _find_silent_file(self, name: str) -> str:
-        """Return the path of the file that should, by its name, have registered an entry.
+    def _find_expected_file(self, name: str) -> str:
+        """Return the path of the file that, judging by its name, should have registered an entry.
 
-        Returns "" if there is no such file.
+        Returns "" if there is no such file, or if it was refused.
         """
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
@@ -135,7 +138,8 @@ class Registry(Generic[T]):
     def refusals(self) -> dict[str, str]:
         """Where and why each refused module failed, by entry name.
 
-        The name is that of the plug-in, or of the file with - instead of _.
+        The entry name is the name of the plug-in, or that of the file with - instead of _. If a
+        plug-in's name was already registered, its distribution is added to the name.
         """
         self._load()
         return self._refusals
@@ -146,7 +150,7 @@ class Registry(Generic[T]):
         Returns the entries.
         """
         pending_imports = self._pending_imports
-        # A module may use its registry while it is being imported, which must not import it again.
+        # A module may use its registry while it is being imported. This must not import it again.
         self._pending_imports = []
         while pending_imports and name not in self._entries:
             do_import = pending_imports.pop(0)
@@ -198,7 +202,7 @@ def _describe_error(error: Exception) -> str:
 
 
 def _find_failing_line(error: Exception) -> str:
-    """Return the file and line where importing a plug-in failed, or "" if none of it was run."""
+    """Return the file and line where importing a plug-in failed, or "" if none of it ran."""
     for frame in traceback.extract_tb(error.__traceback__):
         if frame.filename != __file__ and "importlib" not in frame.filename:
             return f", {os.path.relpath(frame.filename)}, line {frame.lineno}"

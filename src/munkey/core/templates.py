@@ -8,7 +8,7 @@ from typing import Any
 def render_template(
     template: Path, values: Mapping[str, Any], filters: Mapping[str, Any] | None = None
 ) -> str:
-    """Render a template. Escapes text in HTML, and raises UndefinedError for a missing value."""
+    """Render a template. Escapes values in HTML. Raises UndefinedError if a value is missing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

@@ -17,7 +17,7 @@ from munkey.settings import Fusion, InferenceSettings
 
 @dataclass(frozen=True)
 class ExemplarMemory:
-    """Ids, keys and tokens of the training samples.
+    """Ids, keys, and tokens of the training samples.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ class ExemplarMemory:
     tokens : Tensor of float32, shape (N, m)
         The exemplar tokens v_i, on the device. They are learned in training.
     labels : Tensor of int64, shape (N,), optional
-        Class of each row, on the host, if the model has a head that needs them.
+        Class of each row, on the host. None if the model has no head that needs it.
 
     Raises
     ------
@@ -80,7 +80,8 @@ class ExemplarMemory:
     ) -> "ExemplarMemory":
         """Return a copy of this memory with additional rows, sorted by id.
 
-        Raises ValueError if an id is already in the memory.
+        The copy has labels only if both this memory and the new rows have them. Raises ValueError
+        if an id is already in the memory.
         """
         device = self.tokens.device.type
         all_ids = torch.cat([self.ids, torch.from_numpy(ids)])
@@ -99,9 +100,9 @@ class ExemplarMemory:
         )
 
     def find_rows(self, ids: np.ndarray) -> Tensor:
-        """Return the row of each id (any shape). NO_NEIGHBOR stays NO_NEIGHBOR.
+        """Return the row of each id (any shape). For the id NO_NEIGHBOR, the row is NO_NEIGHBOR.
 
-        Raises KeyError if an id is not in the memory.
+        Raises KeyError if any other id is not in the memory.
         """
         is_present = ids != NO_NEIGHBOR
         rows = np.full(ids.shape, NO_NEIGHBOR, dtype=np.int64)
@@ -131,7 +132,7 @@ class FusedTokens(NamedTuple):
 def compute_similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
     """Return the weights w_j = softmax(cos / tau) of neighbors (..., K) (sec. 3.2).
 
-    Absent neighbors get a weight of 0.
+    The weight of an absent neighbor is 0.
     """
     scores = (cosines / temperature).masked_fill(~present, -torch.inf)
     # Without any present neighbor, the softmax is NaN.
@@ -171,7 +172,7 @@ def draw_weights(weights: Tensor, quantile: Tensor) -> Tensor:
 def compute_fusion_weights(
     cosines: Tensor, present: Tensor, fusion: Fusion, temperature: float
 ) -> Tensor:
-    """Return the weight of each neighbor (..., K). The temperature has no effect for `rank`."""
+    """Return the weight of each neighbor (..., K). The fusion `rank` ignores the temperature."""
     if fusion == "rank":
         return compute_rank_weights(present)
     return compute_similarity_weights(cosines, present, temperature)

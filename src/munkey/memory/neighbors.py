@@ -1,6 +1,6 @@
 """Exact search for nearest neighbors by cosine similarity, and files of neighbors on disk.
 
-faiss selects candidates by float32 inner products, which are then sorted by cosines in float64. A
+faiss selects candidates by float32 inner products. These are then sorted by cosines in float64. A
 float32 inner product of d terms, summed in any order, differs from q.k by at most
 d * 2^-23 * |q| |k| (Higham, Accuracy and Stability of Numerical Algorithms, sec. 3.1, with a
 factor of 2 to spare). If another row could, within this bound, be among the nearest, the search
@@ -17,10 +17,10 @@ from munkey.core.files import DamagedFileError, read_npz, write_npz
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.encoders.keys import Keys
 
-QUERY_BLOCK = 256  # queries per block, which limits the memory for candidates
-SMALL_QUERY_BLOCK = 16  # queries to compare with all rows at a time, which limits memory
+QUERY_BLOCK = 256  # queries per block; limits the memory for candidates
+SMALL_QUERY_BLOCK = 16  # queries per comparison with all rows; limits the memory for products
 ROWS_PER_PRODUCT = 16_384  # see _Search.search_candidates
-FLOAT64_BLOCK = 16_384  # rows per block, which limits the memory for float64 copies
+FLOAT64_BLOCK = 16_384  # rows per block; limits the memory for float64 copies
 UNDERFLOW_ERROR = 1e-30  # far above the error of a product that underflows in float32
 
 
@@ -171,10 +171,10 @@ class _Search:
         """
         import faiss
 
-        # By default, faiss uses BLAS only from 128,000 / d queries on; at d = 768, 64 queries took
-        # 7 times as long without it. It also multiplies only 1,024 rows at a time, and its threads
-        # wait for each other after each product. On two busy cores, fewer and larger products took
-        # a quarter of the time; on one core, the time did not change.
+        # By default, faiss uses BLAS only for 128,000 / d or more queries. At d = 768, 64 queries
+        # took 7 times as long without it. By default, faiss also multiplies only 1,024 rows at a
+        # time, and its threads wait for each other after each product. On two busy cores, fewer and
+        # larger products took a quarter of the time; on one core, the time did not change.
         faiss.cvar.distance_compute_blas_threshold = 1
         faiss.cvar.distance_compute_blas_database_bs = ROWS_PER_PRODUCT
         products, rows = faiss.knn(
@@ -245,7 +245,7 @@ class _Search:
         """
         cosines = self.compute_cosines(positions, rows)
         ids = self.searched.ids[rows]
-        # Read `live` after the keys: if a row is still live now, its key was intact when read.
+        # Read `live` after the keys. If a row is still live now, its key was intact when read.
         is_live = self.searched.live[rows] & (rows != NO_NEIGHBOR)
         is_query = ids == self.query_ids[positions, None]
         scores = cosines + 10.0 * is_query  # 10 exceeds any cosine, so the query itself is first
@@ -283,7 +283,7 @@ class _Search:
         key_dim = self.queries.shape[1]
         lengths = np.linalg.norm(self.queries[positions].astype(np.float64), axis=1)
         largest_products = lengths * self.searched.max_length
-        # Higham's bound, see the module's docstring.
+        # Higham's bound (see the module's docstring)
         margins = key_dim * 2.0**-23 * largest_products + UNDERFLOW_ERROR
         return np.where(largest_products < np.finfo(np.float32).max / 2, margins, np.inf)
 
@@ -301,7 +301,7 @@ def bound_length(keys: np.ndarray) -> float:
 def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:
     """Return the `count` nearest other members (M, count) of each member of a memory."""
     is_other = neighbors.ids != member_ids[:, None]
-    # A stable sort of booleans moves the member itself to the end and keeps the order of others.
+    # A stable sort of booleans moves the member itself to the end, without reordering the others.
     order = np.argsort(~is_other, axis=1, kind="stable")[:, :count]
     ids = np.take_along_axis(np.where(is_other, neighbors.ids, NO_NEIGHBOR), order, axis=1)
     cosines = np.take_along_axis(np.where(is_other, neighbors.cosines, 0.0), order, axis=1)

@@ -1,4 +1,4 @@
-"""Exact sums over rows, which do not depend on the order, so subtracting a row leaves no trace.
+"""Exact sums over rows. Their order does not matter, so subtracting a row leaves no trace.
 
 Keys are rounded to integer multiples of UNIT. The product of two entries is then an integer of at
 most 2^30, times UNIT². Since float64 represents integers up to 2^53 exactly, sums of up to
@@ -12,7 +12,7 @@ import numpy as np
 
 UNIT = 2.0**-15
 MAX_ROWS = 2**23  # 8.4 million
-BLOCK = 4096  # rows per block, which limits the memory for float64 copies
+BLOCK = 4096  # rows per block; limits the memory for float64 copies
 
 
 def round_keys(keys: np.ndarray) -> np.ndarray:
@@ -23,8 +23,8 @@ def round_keys(keys: np.ndarray) -> np.ndarray:
     return (UNIT * multiples).astype(np.float32)
 
 
-# Scales the entries of a random projection, which have a standard deviation of 209. The projections
-# of a unit-norm key then have a standard deviation of about 0.1, so none reaches 1.
+# The divisor of the entries of a random projection, whose standard deviation is 209. The
+# projections of a unit-norm key then have a standard deviation of about 0.1, so none reaches 1.
 PROJECTION_SCALE = 2.0**11
 
 
@@ -63,7 +63,7 @@ def _draw_projection(key_dim: int, count: int, seed: int) -> np.ndarray:
     """
     random_words = np.random.PCG64(seed).random_raw(key_dim * count)  # of 64 bits each
     random_bytes = random_words.view(np.uint8).reshape(key_dim, count, 8)
-    mean = 1020  # 8 * 127.5
+    mean = 1020  # of the sum of eight bytes: 8 * 127.5
     entries = random_bytes.sum(axis=2, dtype=np.int64) - mean
     return entries.astype(np.float64)
 
@@ -114,7 +114,7 @@ class Sums:
         return replace(self, counts=self.counts[classes], class_sums=self.class_sums[classes])
 
     def compute_vectors(self, keys: np.ndarray) -> np.ndarray:
-        """Return the vectors (N, w) to sum for keys (N, d): multiples of UNIT, as float64."""
+        """Return the vectors (N, w) to sum for keys (N, d), as float64 multiples of UNIT."""
         if self.features is None:
             return round_keys(keys).astype(np.float64)
         return self.features.transform(keys).astype(np.float64)

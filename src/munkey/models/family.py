@@ -1,4 +1,4 @@
-"""The interface of a family of models: its names, its training and its predictions.
+"""The interface of a family of models: its names, its training, and its predictions.
 
 Each file in `models/families` adds a family.
 """
@@ -61,7 +61,7 @@ class Architecture:
 
 @dataclass(frozen=True)
 class FittedArchitecture(Architecture):
-    """The shape of a fitted head.
+    """The architecture of a fitted head.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class System:
         return self.memory
 
     def to(self, device: str) -> System:
-        """Return this system with its model and memory on `device`."""
+        """Return this system with its model and memory on `device`. Moves the model in place."""
         memory = self.memory
         if memory is not None:
             memory = replace(
@@ -126,8 +126,8 @@ class Recipe(Generic[Settings]):
     stage
         The source of all random numbers.
     head
-        The constants, except the temperature, of a head whose logits are added to the network's
-        (`read_added_head`). None if no head is added.
+        The settings, except the temperature, of a closed-form head whose logits are added to the
+        network's (`read_added_head`). None if no head is added.
     """
 
     data: DataSettings
@@ -140,14 +140,14 @@ class Recipe(Generic[Settings]):
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """Keys of the training samples, and the neighbors of each sample, excluding itself.
+    """The key of each training sample, and its neighbors among the other training samples.
 
     Attributes
     ----------
     keys
         (N, d) float32.
     neighbors
-        The nearest other training samples of each training sample.
+        The neighbors of each training sample, which do not include the sample itself.
     """
 
     keys: np.ndarray
@@ -174,14 +174,14 @@ class Training(Generic[Settings]):
     report
         A function that prints a line of progress.
     members
-        The samples' keys and neighbors, for a family with a memory.
+        The samples' keys and neighbors. None for a family without a memory.
     checkpoint
         The file from which an interrupted run resumes. The caller removes it after writing the
-        result.
+        result. None to save no checkpoints.
     watch
-        A function that is called with the number of completed epochs and the system: with 0 before
-        training, and after each epoch. It must not change the system. It is not called for epochs
-        that a resumed run skips.
+        A function ``watch(epoch, system)`` that is called before training, with epoch 0, and after
+        each epoch. It must not change the system. It is not called for epochs that a resumed run
+        skips.
     """
 
     samples: ImageSet
@@ -211,7 +211,7 @@ class Learner:
         The system.
     predict
         A function ``predict(images, index)`` that returns the logits (B, C) of a batch. `images`
-        are crops (B, 3, S, S) of the samples at the positions `index` (B,).
+        (B, 3, S, S) are crops of the training samples at the positions `index` (B,).
     generators
         The random generators that `predict` draws from.
     """
@@ -231,16 +231,16 @@ class Learner:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """What a system with a memory reads, besides the images, to classify S queries.
+    """The inputs, other than images, with which a system classifies S queries.
 
     Attributes
     ----------
     neighbors
-        At least K neighbors of each query.
+        At least K neighbors of each query. None for a family that reads no neighbors.
     settings
-        The section `inference`, for a family that reads it.
+        The section `inference`. None for a family that does not read it.
     keys
-        The keys of the queries, (S, d), for a family or an added head that reads them.
+        (S, d): the keys of the queries. None if neither the family nor an added head reads them.
     """
 
     neighbors: Neighbors | None
@@ -249,7 +249,7 @@ class Retrieval:
 
 
 class Family(ABC, Generic[Settings]):
-    """A kind of model: how to build it, train it and predict with it.
+    """A kind of model: how to build it, train it, and predict with it.
 
     To add a family, subclass this class, set the class attributes, implement the abstract methods,
     and decorate the subclass with ``family`` (docs/extending.md). If the model is a function of
@@ -281,7 +281,7 @@ class Family(ABC, Generic[Settings]):
         Whether the image and the token can each be dropped. Ablations and the selection of
         p_image and p_token apply only to such families.
     in_every_run : bool, default False
-        Whether each run trains it, even if no method starts from it.
+        Whether every run trains it, even if no method starts from it.
     is_network : bool, default False
         Whether ``network`` in params.yaml can select it as the network that post-hoc methods start
         from.
@@ -344,7 +344,7 @@ class Family(ABC, Generic[Settings]):
     >>> majority.original, majority.oracle
     ('original-z', 'retrain-z')
 
-    Two pictures of class 1 and one of class 0, 8 by 8 pixels:
+    Two images of class 1 and one of class 0, each 8 by 8 pixels:
 
     >>> from munkey.data.image_set import ImageSet
     >>> pixels = np.zeros((3, 8, 8, 3), dtype=np.uint8)
@@ -407,7 +407,7 @@ class Family(ABC, Generic[Settings]):
         return self.validate_section(sections[self.name])
 
     def validate_section(self, section: object) -> Settings:
-        """Return the family's section as an instance of `settings`. Validates a mapping."""
+        """Return a section as an instance of `settings`. Validates it if it is a mapping."""
         assert self.settings is not None
         return self.settings.parse(section)
 
@@ -426,7 +426,7 @@ class Family(ABC, Generic[Settings]):
         stage
             The source of all random numbers.
         selected
-            Settings that the selection chose, which replace those in the family's section.
+            Settings that the selection chose, by name. They replace those in the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
@@ -444,11 +444,11 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train` with the changes that the family's own section makes."""
+        """Return the section `train`, with any overrides from the family's own section."""
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
-        """Return an identifier of the pretrained weights to start from, or None for no weights."""
+        """Return an identifier of the pretrained weights to start from. None if there are none."""
         return None
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
@@ -457,14 +457,15 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         subset
-            `full`, or for example `rate0.1` if a forget set of this rate is left out.
+            `full`, or a name like `rate0.1` if the forget set of that rate is left out.
         """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Return the number of neighbors of each sample that training reads.
+        """Return how many neighbors of each sample are read, by the setting that sets this number.
 
-        The key is the setting that determines this number.
+        For MUNKEY, this is the largest number that training reads. A family that reads no neighbors
+        returns an empty dictionary.
         """
         return {}
 
@@ -478,7 +479,7 @@ class Family(ABC, Generic[Settings]):
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """Return what a system reads besides the images.
+        """Return the inputs of a prediction other than the images.
 
         Parameters
         ----------
@@ -552,7 +553,7 @@ class Family(ABC, Generic[Settings]):
         Parameters
         ----------
         training : Training
-            The samples, the recipe and the device.
+            The samples, the recipe, and the device.
 
         Returns
         -------
@@ -563,7 +564,7 @@ class Family(ABC, Generic[Settings]):
     def resume(self, system: System, training: Training[Settings]) -> Learner:
         """Return a copy of a system that can be trained further.
 
-        Its memory contains only the rows of `training.samples`.
+        If the system has a memory, that of the copy contains only the rows of `training.samples`.
         """
         model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
@@ -575,7 +576,7 @@ class Family(ABC, Generic[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Add samples to a system's memory without training.
+        """Return a system with samples added to its memory, without training.
 
         A family without a memory returns the system unchanged.
 
@@ -584,9 +585,9 @@ class Family(ABC, Generic[Settings]):
         new_keys
             The keys of the n new samples.
         labels
-            Their labels (n,).
+            (n,): their labels.
         inference
-            The section `inference`, for a family that reads it.
+            The section `inference`. None for a family that does not read it.
         """
         return system
 
@@ -612,7 +613,7 @@ class Family(ABC, Generic[Settings]):
         device : str
             "cpu" or "cuda".
         retrieval : Retrieval or None
-            Neighbors or keys of the samples, for a family with a memory.
+            Neighbors or keys of the samples. None for a family without a memory.
 
         Returns
         -------
@@ -623,7 +624,7 @@ class Family(ABC, Generic[Settings]):
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Return logits (N, C) from only the image, only the token, and both.
+        """Return logits (N, C) from only the image, only the token, and both, by pathway.
 
         The samples must be in the memory. A family without pathways returns an empty dictionary.
         """
@@ -637,7 +638,7 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) for each path other than the deployed one, by the path's name.
+        """Return logits (S, C) for each inference path other than the deployed one, by its name.
 
         A family without pathways returns an empty dictionary.
         """
@@ -650,7 +651,7 @@ class Family(ABC, Generic[Settings]):
 
         Raises TypeError for a family without pathways.
         """
-        raise TypeError(f"a system of the family {self.name} has no memory to read features from")
+        raise TypeError(f"the family {self.name} has no pathways, so it cannot extract features")
 
 
 class FittedRows(NamedTuple):
@@ -672,7 +673,7 @@ class FittedRows(NamedTuple):
 
 
 class FittedFamily(Family[Settings]):
-    """A family whose model is a function of keys, labels and settings.
+    """A family whose model is a function of keys, labels, and settings.
 
     It is fitted rather than trained in epochs and, if it is exact, does not depend on the seed.
     Its memory stores the keys, and the labels as tokens (N, 1).
@@ -680,13 +681,14 @@ class FittedFamily(Family[Settings]):
     Attributes
     ----------
     search_values
-        The values of each setting that `munkey search-fitted` combines.
+        The candidate values of each setting, all combinations of which `munkey search-fitted`
+        tries.
     max_rows
         The maximum number of rows that it can be fitted to; None for no limit.
     larger_families
-        The families to use for more rows, as messages name them.
+        The families that a message recommends for more rows.
     tuned
-        The settings that are chosen on data.
+        The names of the settings that are chosen on data.
     """
 
     learns = False
@@ -731,7 +733,7 @@ class FittedFamily(Family[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return the weights of a fit to the memory `remaining`, from which `ids` were deleted."""
+        """Return weights that are fitted to `remaining`, the memory after `ids` were deleted."""
         return self.fit_head(self.get_architecture(system), remaining)
 
     def add_samples(
@@ -784,10 +786,10 @@ class FittedFamily(Family[Settings]):
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
-        """Return the settings in `tuned` that are numbers, which no deletion changes.
+        """Return the names of the settings in `tuned` that are fixed rather than "auto".
 
-        If all are "auto", deletion is unconditionally exact. Otherwise, it is exact given these
-        constants.
+        No deletion changes their values. Deletion is exact given these values, and unconditionally
+        exact if there are none.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
@@ -796,7 +798,10 @@ class FittedFamily(Family[Settings]):
         return False
 
     def solve(self, sums: Sums, settings: Settings, rows: FittedRows | None) -> nn.Module:
-        """Return weights that are fitted to sums and, if the family `reads_rows`, to rows."""
+        """Return weights that are fitted to sums and, if the family `reads_rows`, to rows.
+
+        Raises TypeError for a family without weights.
+        """
         raise TypeError(f"{self.title} has no weights")
 
     def require_fixed_shrinkage(self, settings: Settings) -> None:
@@ -819,7 +824,15 @@ class FittedFamily(Family[Settings]):
     def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """Return the weight of each neighbor (B, K). By default, all present neighbors weigh 1."""
+        """Return the weight of each neighbor (B, K). By default, every present neighbor weighs 1.
+
+        Parameters
+        ----------
+        present
+            (B, K) bool: false where the memory has too few rows.
+        cosines
+            (B, K): the cosine similarities of the neighbors to the queries.
+        """
         return present.float()
 
     def get_settings(self, system: System) -> Settings:
@@ -869,9 +882,10 @@ FamilyT = TypeVar("FamilyT", bound=Family)
 
 
 def family(cls: type[FamilyT]) -> type[FamilyT]:
-    """Register a family under its name.
+    """Register a family under its name. Returns the class unchanged.
 
-    Raises ValueError if another family already uses its letter.
+    Raises ValueError if another family already uses its letter, or if its name is already
+    registered or cannot be part of a path.
     """
     for other in FAMILIES.loaded_entries():
         if cls.letter == other.letter and cls.name != other.name:
@@ -884,7 +898,7 @@ def family(cls: type[FamilyT]) -> type[FamilyT]:
 
 
 def forget_samples(system: System, ids: np.ndarray) -> System:
-    """Return a system of a fitted family without these samples.
+    """Return a system of a fitted family with these samples deleted.
 
     Raises KeyError if an id is not in its memory.
     """

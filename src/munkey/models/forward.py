@@ -26,14 +26,15 @@ from munkey.training.loop import (
 )
 from munkey.training.precision import Precision
 
-# Forward passes per prediction batch. This is fixed so that results do not depend on a setting.
+# The number of forward passes per prediction batch. It is fixed, so that results do not depend on a
+# setting.
 PASSES = 256
 
 
 def supervise(learner: Learner, training: Training) -> TrainingResult:
-    """Minimize the cross-entropy loss on random crops (sec. 3.2, eq. 2; app. B.3).
+    """Train by minimizing the cross-entropy on random crops (sec. 3.2, eq. 2; app. B.3).
 
-    All random numbers are derived from the recipe's stage.
+    All random numbers are derived from the recipe's stage. The system is changed in place.
     """
     recipe = training.recipe
     samples = training.samples
@@ -51,7 +52,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         logits = learner.predict(augment(batch.images, crop_generator), batch.index)
         return classification_outcome(logits, batch.labels)
 
-    def watch(epoch: int) -> dict[str, float]:
+    def call_watch(epoch: int) -> dict[str, float]:
         if training.watch:
             training.watch(epoch, learner.system)
         return {}  # adds no values to the epoch's record
@@ -60,7 +61,7 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
     if training.checkpoint:
         generators = [order_generator, crop_generator, *learner.generators]
         checkpoint = Checkpoint(training.checkpoint, generators, buffers=model.buffers())
-    watch(0)
+    call_watch(0)
     loop = TrainingLoop(
         epochs=settings.epochs,
         batches=batches,
@@ -70,14 +71,14 @@ def supervise(learner: Learner, training: Training) -> TrainingResult:
         report=training.report,
         precision=Precision(settings.precision, training.device),
         checkpoint=checkpoint,
-        after_epoch=watch,
+        after_epoch=call_watch,
     )
     with ExitStack() as contexts:
         if settings.compile:
             from torch._inductor.utils import fresh_cache
 
-            # Each training run has its own cache. If a compilation is killed while linking, it
-            # leaves an empty library in the cache, which other runs would fail to load.
+            # Each training run has its own cache. A compilation that is killed while linking leaves
+            # an empty library in the cache, which other runs would fail to load.
             contexts.enter_context(fresh_cache())
         history = loop.run()
     model.eval()
@@ -108,7 +109,7 @@ class ImageBlock(NamedTuple):
 def iterate_blocks(
     samples: ImageSet, data: DataSettings, device: str, passes: int = 1
 ) -> Iterator[ImageBlock]:
-    """Yield all samples in order, resized and normalized.
+    """Yield all samples in order, in blocks of resized and normalized images.
 
     Parameters
     ----------

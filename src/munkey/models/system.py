@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def save(path: str | Path, system: System) -> None:
-    """Write a system. Equal systems give identical files."""
+    """Write a system to a safetensors file. Equal systems give identical files."""
     tensors: dict[str, torch.Tensor] = {}
     if system.model is not None:
         for name, tensor in system.model.state_dict().items():
@@ -33,7 +33,7 @@ def save(path: str | Path, system: System) -> None:
         if memory.labels is not None:
             tensors["memory.labels"] = memory.labels
     tensors = {name: to_host(tensor).contiguous() for name, tensor in tensors.items()}
-    # All metadata are in a single entry, because safetensors writes entries in arbitrary order.
+    # All metadata is in a single entry, because safetensors writes entries in arbitrary order.
     description = {"family": system.family, "architecture": asdict(system.architecture)}
     metadata = {"system": json.dumps(description, sort_keys=True)}
     with atomic_with_checksum(path) as temporary:
@@ -62,7 +62,7 @@ def require_finite(system: System) -> System:
     not_finite = [name for name, value in parameters.items() if not value.isfinite().all()]
     if not_finite:
         raise DivergedError(
-            f"{len(not_finite)} of {len(parameters)} weights are not finite, for example"
+            f"NaN or infinity in {len(not_finite)} of {len(parameters)} weight tensors, for example"
             f" {not_finite[0]}"
         )
     return system
@@ -83,19 +83,20 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 
     if system.family != "vit" or system.model is None:
         raise ValueError(
-            f"is a system of the family {system.family}; only a plain ViT can be saved for timm",
+            f"this system is of the family {system.family}; only a plain ViT can be saved for timm"
         )
-    a = cast("ViTArchitecture", system.architecture)
+    architecture = cast("ViTArchitecture", system.architecture)
+    classes = architecture.classes
     arguments: dict[str, Any] = {
-        "img_size": a.image_size,
-        "patch_size": a.patch_size,
-        "embed_dim": a.width,
-        "depth": a.depth,
-        "num_heads": a.heads,
-        "mlp_ratio": a.mlp_ratio,
+        "img_size": architecture.image_size,
+        "patch_size": architecture.patch_size,
+        "embed_dim": architecture.width,
+        "depth": architecture.depth,
+        "num_heads": architecture.heads,
+        "mlp_ratio": architecture.mlp_ratio,
     }
-    # timm needs the name of a registered model; the arguments replace all of its sizes.
-    model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=a.classes, **arguments)
+    # timm needs the name of a registered model. The arguments override all of its sizes.
+    model: Any = timm.create_model("vit_tiny_patch16_224", num_classes=classes, **arguments)
     model.load_state_dict(system.model.state_dict())
     model.pretrained_cfg |= {
         "mean": [mean] * 3,
@@ -106,7 +107,7 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
     timm.models.save_for_hf(
         model,
         str(folder),
-        model_config={"num_classes": a.classes},
+        model_config={"num_classes": classes},
         model_args=arguments,
         safe_serialization=True,
     )
@@ -118,7 +119,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     Raises
     ------
     DamagedFileError
-        If the file has changed since it was written.
+        If the file has changed since it was written, or if its checksum is missing.
     DivergedError
         If `save_diverged` wrote the file.
     ValueError
@@ -135,14 +136,7 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
     family = FAMILIES[description["family"]]
     architecture = family.restore_architecture(description["architecture"])
     if expected is not None:
-        if type(expected) is not type(architecture):
-            raise ValueError(
-                f"{path} contains a model of the family {family.name}, but a"
-                f" {type(expected).__name__} was expected"
-            )
-        differences = expected.list_differences(architecture)
-        if differences:
-            raise ValueError(f"{path} has an unexpected architecture: {', '.join(differences)}")
+        _require_architecture(path, family.name, architecture, expected)
     weights = {}
     for name, tensor in tensors.items():
         if name.startswith("model."):
@@ -161,3 +155,17 @@ def load(path: str | Path, expected: Architecture | None = None, device: str = "
             labels=tensors.get("memory.labels"),
         )
     return System(family.name, architecture, model=model, memory=memory)
+
+
+def _require_architecture(
+    path: str | Path, family: str, architecture: Architecture, expected: Architecture
+) -> None:
+    """Raise ValueError if the architecture of a system's file differs from the expected one."""
+    if type(expected) is not type(architecture):
+        raise ValueError(
+            f"{path} contains a model of the family {family}, but a {type(expected).__name__} was"
+            " expected"
+        )
+    differences = expected.list_differences(architecture)
+    if differences:
+        raise ValueError(f"{path} has an unexpected architecture: {', '.join(differences)}")

@@ -1,4 +1,4 @@
-"""The input files of training jobs: images, forget sets, keys, neighbors and selected settings."""
+"""The input files of training jobs, such as images, forget sets, keys, and neighbors."""
 
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -20,13 +20,13 @@ class SampleFiles:
     images
         The stored images. The other files of the data set are in the same folder.
     forget
-        The forget set.
+        The file that lists the forget set.
     absent
-        Samples that an audit's models never see.
+        The file that lists the samples that an audit's models never see.
     keyfile, neighbors
-        The keys and neighbors of all samples, for a family with a memory.
+        The files with the keys and neighbors of all samples, for a family with a memory.
     selected
-        The values of p_image and p_token that the selection chose.
+        The file with the values of p_image and p_token that the selection chose.
     """
 
     images: Path
@@ -37,7 +37,7 @@ class SampleFiles:
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:
-        """Return the paths of all files that are not None."""
+        """Return all paths that are not None."""
         return [file for file in astuple(self) if file]
 
 
@@ -61,7 +61,7 @@ def read_member_keys(
 def read_selected_knobs(file: str | Path | None) -> dict[str, float]:
     """Read the values of p_image and p_token that the selection chose.
 
-    Returns an empty dictionary without a file.
+    Returns an empty dictionary if `file` is None.
     """
     if not file:
         return {}

@@ -1,1 +1,1 @@
-"""The training loop, its checkpoints and its number formats."""
+"""The training loop, its checkpoints, and its number formats."""

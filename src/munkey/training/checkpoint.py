@@ -1,8 +1,8 @@
-"""Checkpoints, from which an interrupted training run resumes, with bit-for-bit the same result.
+"""Checkpoints, from which an interrupted run resumes. The result is bit-for-bit the same.
 
-Checkpoints are not outputs of the workflow and are removed after the result is written. Because a
-checkpoint is overwritten repeatedly, its SHA-256 is stored in its own first 32 bytes, not in
-another file.
+Checkpoints are not outputs of the workflow, and they are removed after the result is written.
+Because a checkpoint is overwritten repeatedly, its SHA-256 is stored in its own first 32 bytes, not
+in another file.
 """
 
 import hashlib
@@ -63,12 +63,12 @@ class CheckpointFile:
 
 
 class Checkpoint:
-    """The state of a training run: weights, optimizer, loss scale, generators and history.
+    """The state of a training run: weights, optimizer, loss scale, generators, and history.
 
     Parameters
     ----------
     file
-        Where to save the state.
+        The file to save the state in.
     generators
         All random generators that training uses.
     always_after
@@ -92,7 +92,7 @@ class Checkpoint:
         self.last_save = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
-        """Restore the state in place. Returns the history, which is empty without a checkpoint."""
+        """Restore the state in place. Returns the history, or [] if there is no checkpoint."""
         stored = read_checkpoint(self.file.path)
         if stored is None:
             return []
@@ -112,7 +112,10 @@ class Checkpoint:
         scaler: torch.amp.GradScaler,
         history: History,
     ) -> None:
-        """Save the state, unless the last save was recent and this part is not complete."""
+        """Save the state, unless less than `every_s` seconds have passed since the last save.
+
+        After `always_after` epochs, the state is saved in any case.
+        """
         is_recent = time.monotonic() - self.last_save < self.file.every_s
         if is_recent and len(history) != self.always_after:
             return

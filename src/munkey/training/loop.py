@@ -1,4 +1,4 @@
-"""The training loop for originals, oracles and fine-tuning methods (app. B.2, B.3)."""
+"""The training loop for originals, oracles, and fine-tuning methods (app. B.2, B.3)."""
 
 import math
 import time
@@ -44,7 +44,7 @@ class TrainingLoop:
     batches : callable
         Function ``batches(epoch)`` that returns the batches of an epoch. The first epoch is 1.
     step : callable
-        Function ``step(batch)`` that makes a forward pass and returns its Outcome.
+        Function ``step(batch)`` that makes a forward pass and returns its `Outcome`.
     optimizer : torch.optim.Optimizer
         Optimizer, whose learning rate is set before each step.
     learning_rate : callable
@@ -54,9 +54,9 @@ class TrainingLoop:
     precision : Precision, optional
         Number format of matrix products. By default, float32.
     checkpoint : Checkpoint, optional
-        State to resume from, which is saved after epochs.
+        State to resume from and to save after epochs.
     after_epoch : callable, optional
-        Function ``after_epoch(epoch)`` that returns further values for the epoch's record.
+        Function ``after_epoch(epoch)`` that returns more values for the epoch's record, by name.
     """
 
     epochs: int
@@ -77,7 +77,8 @@ class TrainingLoop:
         list of dict
             A record for each epoch: its number (`epoch`), the mean loss over batches (`loss`), the
             accuracy on augmented training batches in percent (`accuracy`), the learning rate at the
-            start (`lr`), the wall time (`seconds`), and the values from `after_epoch`.
+            start of the epoch (`lr`), the wall time (`seconds`), and the values from `after_epoch`.
+            In a resumed run, these include the epochs before the interruption.
 
         Raises
         ------
@@ -88,7 +89,7 @@ class TrainingLoop:
         if self.checkpoint:
             history = self.checkpoint.restore(self.optimizer, self.precision.scaler)
             if history:
-                self.report(f"resumes after epoch {len(history)} from {self.checkpoint.file.path}")
+                self.report(f"resuming after epoch {len(history)} from {self.checkpoint.file.path}")
         for epoch in range(len(history) + 1, self.epochs + 1):
             record = self._run_epoch(epoch)
             if self.after_epoch:
@@ -107,14 +108,14 @@ class TrainingLoop:
         sample_count = 0
         batches = self.batches(epoch)
         for batch_number, batch in enumerate(batches):
-            # The schedule is continuous, so the learning rate changes at every step.
+            # The schedule is a continuous function, so the learning rate is set before every step.
             lr = self.learning_rate(epoch - 1 + batch_number / len(batches))
             for group in self.optimizer.param_groups:
                 group["lr"] = lr
             with self.precision.forward():
                 outcome = self.step(batch)
             self.precision.descend(outcome.loss, self.optimizer)  # backward and optimizer step
-            # Keep these tensors on the device, since reading a number would wait for the GPU.
+            # Keep these tensors on the device, since reading their values would wait for the GPU.
             losses.append(outcome.loss.detach())
             correct_counts.append(outcome.correct)
             sample_count += len(batch)
@@ -140,7 +141,7 @@ class TrainingLoop:
 
 
 def shuffled_batches(count: int, batch_size: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Return batches of the positions 0 to count - 1 in random order. The last may be smaller."""
+    """Return batches of the positions 0 to count - 1, shuffled. The last batch may be smaller."""
     return torch.randperm(count, generator=generator).split(batch_size)
 
 
@@ -149,7 +150,7 @@ def adamw(
     betas: list[float],
     weight_decay: float,
 ) -> torch.optim.AdamW:
-    """Return an AdamW optimizer of the parameters that are not frozen.
+    """Return an AdamW optimizer for the parameters that are not frozen.
 
     `TrainingLoop` sets its learning rate.
     """
@@ -179,6 +180,6 @@ def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[f
 
 
 def classification_outcome(logits: Tensor, labels: Tensor) -> Outcome:
-    """Return the mean cross-entropy and the number of correct predictions."""
+    """Return the mean cross-entropy of logits (B, C), and the number of correct predictions."""
     correct = (logits.detach().argmax(dim=1) == labels).sum()
     return Outcome(F.cross_entropy(logits, labels), correct)

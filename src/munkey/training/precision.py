@@ -1,4 +1,4 @@
-"""The number format of matrix products. Weights, optimizer states and losses are always float32."""
+"""The number format of matrix products. Weights, optimizer states, and losses stay in float32."""
 
 from contextlib import AbstractContextManager
 
@@ -16,7 +16,7 @@ class Precision:
     Parameters
     ----------
     name
-        float32, bfloat16, float16, or auto, which is bfloat16 on a GPU and float32 on a CPU.
+        "float32", "bfloat16", "float16", or "auto": bfloat16 on a GPU and float32 on a CPU.
     device
         "cpu" or "cuda".
 
@@ -38,7 +38,7 @@ class Precision:
         return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Make a backward pass and an optimizer step, without waiting for the device."""
+        """Make a backward pass and an optimizer step, without waiting for the GPU."""
         optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)

@@ -45,14 +45,13 @@ def untargeted_l2(
 ) -> AttackResult:
     """Move each image until the model misclassifies it.
 
-    The attack uses a ball of each radius in turn. In each ball, an image makes `steps` steps of
-    length stride * radius along the L2-normalized gradient of the cross-entropy. After each step,
-    it is projected into the ball around the clean image and clamped to [0, 1]. An image is done
-    when it is misclassified, so one that is misclassified from the start stays clean. Other images
-    continue from their current position in the next ball. The attack fails on an image with a zero
-    gradient.
+    The attack uses a ball of each radius in turn. In each ball, an image moves `steps` times along
+    the L2-normalized gradient of the cross-entropy. After each step, it is projected into the ball
+    around the clean image and clamped to [0, 1]. An image is done when it is misclassified, so one
+    that is misclassified from the start stays clean. Other images continue from their current
+    position in the next ball. The attack fails on an image whose gradient is zero.
 
-    Reads back, after each step, which images are misclassified, which waits for the GPU.
+    After each step, the attack waits for the GPU to report which images are misclassified.
 
     Parameters
     ----------
@@ -64,6 +63,10 @@ def untargeted_l2(
         (B,): their classes.
     radii
         The radii of the balls, in ascending order.
+    steps
+        The number of steps in each ball.
+    stride
+        The length of a step divided by the radius of the ball.
     """
     images = clean.clone()
     predicted = labels.clone()
@@ -101,7 +104,7 @@ def _find_steepest_ascent(
     images = images.detach().requires_grad_()
     logits = predict_logits(images)
     # With m = log sum_{j != y} exp z_j - z_y, the cross-entropy is log(1 + exp m). Its gradient has
-    # the same direction as the gradient of m, but underflows in float32 where the model is
+    # the same direction as the gradient of m, but it underflows in float32 where the model is
     # confident. Therefore, use m.
     is_true_class = F.one_hot(labels, logits.shape[1]).bool()
     other_logits = logits.masked_fill(is_true_class, -torch.inf)

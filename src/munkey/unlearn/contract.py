@@ -70,7 +70,7 @@ class Tuning:
 
 @dataclass
 class Request:
-    """What a method receives besides the system: the ids to forget, and all that it may use.
+    """What a method receives besides the system: the ids to forget, and everything it may use.
 
     Parameters
     ----------
@@ -136,10 +136,10 @@ class Request:
 
     @property
     def tuning(self) -> Tuning:
-        """How to fine-tune. Raises PermissionError if the method does not declare any needs."""
+        """How to fine-tune. Raises PermissionError if `finetuning` is None."""
         if self.finetuning is None:
             raise PermissionError(
-                "this method fine-tunes, but does not declare that it needs any data"
+                "this method fine-tunes, but does not declare any `needs`, or has finetunes=False"
             )
         return self.finetuning
 
@@ -159,7 +159,10 @@ class Request:
         return self._get_declared("val")
 
     def _get_declared(self, name: str) -> "ImageSet":
-        """Return one of the sets, in which undeclared images or labels cannot be used."""
+        """Return a set by name. Using its undeclared images or labels raises PermissionError.
+
+        Raises PermissionError if neither its images nor its labels are declared.
+        """
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):
@@ -185,11 +188,12 @@ class WithheldData:
             " its `needs`"
         )
 
+    # All ways to read an array are refused.
     __getitem__ = __iter__ = __len__ = __array__ = _refuse
 
 
 class Images(NamedTuple):
-    """The numbers of images in each set, with the epochs and batch size of fine-tuning."""
+    """The number of images in each set, and the epochs and batch size of fine-tuning."""
 
     retain: int
     forget: int
@@ -198,9 +202,9 @@ class Images(NamedTuple):
     batch: int
 
 
-# A function (images, settings) that returns how many forward passes over single images a method
+# A function (images, settings) that returns how many forward passes of single images a method
 # makes. A backward pass counts as two, since it takes about twice as many operations. For a method
-# that may stop early, this is an upper bound.
+# that may stop early, the number is an upper bound.
 Passes = Callable[[Images, Any], float]
 SettingsT = TypeVar("SettingsT", bound=Section)
 Run = Callable[[System, Request, SettingsT], System]
@@ -227,7 +231,7 @@ class Method:
     def for_network(self, network: str) -> "Method":
         """Return the method for the setting `network` in params.yaml.
 
-        A method of a family other than a network is returned unchanged.
+        Returns the method unchanged if it is not a post-hoc method.
         """
         if not FAMILIES[self.family].is_network:
             return self
@@ -267,7 +271,7 @@ class Method:
         return ", ".join(stored)
 
     def count_passes(self, images: Images, settings: Section) -> float:
-        """Return the number of forward passes over single images. A backward pass counts as two."""
+        """Return the number of forward passes of single images. A backward pass counts as two."""
         if self.counted_passes:
             return self.counted_passes(images, settings)
         images_per_epoch = 0
@@ -318,12 +322,13 @@ def method(  # noqa: PLR0913  # keyword arguments read better than a record here
     finetunes : bool, default True
         Whether it reads the section `finetune`. Always False for a method without needs.
     citation : str, default ""
-        Authors, title, venue and year.
+        Authors, title, venue, and year.
     in_paper : bool, default False
         Whether it is in the paper's tables.
     passes : callable, optional
-        Function ``passes(images, settings)`` that returns the number of forward passes over single
-        images, for `munkey plan`. By default, the passes of fine-tuning on all needed images.
+        Function ``passes(images, settings)`` that returns the number of forward passes of single
+        images, for `munkey plan`. By default, the passes of fine-tuning on the retain and forget
+        images that the method needs.
     networks : set of str, optional
         Networks that a post-hoc method supports. By default, all networks.
     whole_classes : bool, default False

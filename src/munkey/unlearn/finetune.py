@@ -27,7 +27,10 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
-    """Return images (B, 3, S, S) with labels (B,), resized without cropping, as at test time."""
+    """Return a batch of images (B, 3, S, S), prepared as at test time, and their labels (B,).
+
+    The images are resized and normalized, but not cropped.
+    """
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
@@ -35,7 +38,7 @@ def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> Labeled
 def endless_batches(
     samples: LabeledSet, batch_size: int, request: Request
 ) -> Iterator[LabeledImages]:
-    """Yield augmented batches endlessly. Each pass has new crops and a new order."""
+    """Yield augmented batches endlessly, with a new order and new crops in each epoch."""
     while True:
         for index in shuffled_batches(len(samples), batch_size, request.generator):
             images, labels = samples.batch(index, request.device)
@@ -75,7 +78,8 @@ def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> T
 
 def mislabel(samples: ImageSet, classes: int, generator: torch.Generator) -> ImageSet:
     """Return the images with random wrong labels, drawn uniformly from the other classes."""
-    # Adding 1 to C - 1, modulo C, gives each of the other classes with the same probability.
+    # Adding a random number from 1 to C - 1, modulo C, gives each of the other classes with the
+    # same probability.
     shifts = torch.randint(1, classes, (len(samples),), generator=generator).numpy()
     labels = (np.asarray(samples.labels) + shifts) % classes
     return replace(samples, labels=labels)
@@ -103,9 +107,9 @@ def select(samples: ImageSet, positions: np.ndarray) -> ImageSet:
 
 
 def split_by_loss(system: System, request: Request, part_count: int) -> list[ImageSet]:
-    """Split the forget set into equal parts by the system's loss, from the lowest to the highest.
+    """Split the forget set into parts by the system's loss, from the lowest to the highest.
 
-    Each part is sorted by id.
+    The parts differ in size by at most one sample. Each part is sorted by id.
     """
     model = system.copy_model().eval()
     forget = request.forget
@@ -152,13 +156,17 @@ def make_repelling_noise(
         inputs = augment.eval_transform(augment.mean + augment.std * noise)
         penalty = 0.1 * inputs.square().sum(dim=(1, 2, 3)).mean()
         loss = penalty - F.cross_entropy(model(inputs), targets)
-        (noise.grad,) = torch.autograd.grad(loss, noise)  # without the gradients of the weights
+        # Unlike loss.backward(), this does not compute the gradients of the weights.
+        (gradient,) = torch.autograd.grad(loss, noise)
+        noise.grad = gradient
         optimizer.step()
     return TensorSet(to_host(augment.mean + augment.std * noise.detach()), labels)
 
 
 def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
     """Return a function that scales how far weights have moved since its previous call.
+
+    The function changes the model in place. Its first call only stores the weights.
 
     Scaling the gradients instead would have no effect, since AdamW divides each gradient by its own
     magnitude.
@@ -182,9 +190,9 @@ def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], Non
 
 
 def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
-    """Return a schedule that rises to 1 in the middle of training, then falls (MSG).
+    """Return a schedule that rises to 1 in the middle of training and then falls (MSG).
 
-    The schedule is a function that maps the number of completed epochs to a factor, which is
+    The schedule is a function that maps the number of completed epochs to a factor. The factor is
     constant within an epoch.
     """
     middle = (epochs + 1) // 2
@@ -201,7 +209,7 @@ def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
 def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) -> float:
     """Return the top-1 accuracy in percent, without augmentation.
 
-    This is only for methods whose definition requires it, such as SCRUB.
+    Use this only for methods whose definition requires it, such as SCRUB.
     """
     is_correct = []
     with torch.no_grad():
@@ -269,7 +277,7 @@ def finetune(  # noqa: PLR0913  # the last three parameters are passed by name
 def make_training_step(
     model: nn.Module, request: Request, objective: Objective = cross_entropy
 ) -> Callable[[Batch], Outcome]:
-    """Return a step for the training loop, which computes the objective on random crops."""
+    """Return a step function for the training loop that computes the objective on random crops."""
 
     def step(batch: Batch) -> Outcome:
         images = request.tuning.augment(batch.images, request.generator)
@@ -323,9 +331,9 @@ def fit(
 
 
 def finish(system: System, model: nn.Module) -> System:
-    """Return the system with this model in eval mode, without stored gradients.
+    """Return a copy of the system with this model, in eval mode and without stored gradients.
 
-    The same parameters as in the original system are trainable.
+    A parameter is trainable if it is trainable in `system`.
     """
     assert system.model is not None
     for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):

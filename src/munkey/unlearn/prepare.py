@@ -1,4 +1,4 @@
-"""The inputs of a method: its original, the data that it may use, and how to fine-tune."""
+"""The inputs of a method: the original, the data that the method may use, and how to fine-tune."""
 
 import importlib
 from pathlib import Path
@@ -14,7 +14,7 @@ from munkey.unlearn.contract import METHODS, Method, Tuning
 
 
 def find_method(name: str, sections: Sections) -> Method:
-    """Return a method by name, for the network in the section `network` if there is one."""
+    """Return a method by name, for the network in the section `network`, if there is one."""
     method = METHODS[name]
     if "network" not in sections:
         return method
@@ -35,7 +35,8 @@ def load_original(
 ) -> System:
     """Load the original from its file.
 
-    Raises ValueError if its architecture differs from the recipe's.
+    Raises ValueError if its architecture differs from the recipe's, DivergedError if the original
+    diverged, and DamagedFileError if the file has changed.
     """
     expected_architecture = None
     if recipe:
@@ -46,7 +47,7 @@ def load_original(
 def make_sets(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """Return the retain, forget and validation sets.
+    """Return the retain, forget, and validation sets, by name.
 
     The images that the method declares are moved to the GPU if they fit there.
     """

@@ -32,7 +32,7 @@ def compute_batch_gradients(
     batches: Iterable[Tensor],
     criterion: Criterion = F.cross_entropy,
 ) -> Iterator[dict[str, Tensor]]:
-    """Yield the gradients of each batch's loss, by parameter name. Images are not augmented.
+    """Yield the gradients of each batch's loss, by parameter name, without augmentation.
 
     Parameters
     ----------
@@ -73,8 +73,9 @@ def compute_importances(
         The function of a gradient that is averaged: its square, or its absolute value for LFSSD.
     """
     batch_size = 1 if per_sample else request.tuning.settings.batch_size
-    # As in SSD's code, batches are not shuffled, which would dilute the forget set at the end of D.
-    # Also as in this code, a set smaller than a batch has larger gradients.
+    # As in SSD's code, batches are not shuffled, because shuffling would dilute the forget set,
+    # which is at the end of D. Also as in SSD's code, a set smaller than a batch has larger
+    # gradients.
     batches = torch.arange(len(samples)).split(batch_size)
     total = _make_zeros(model)
     for gradients in compute_batch_gradients(model, samples, request, batches, criterion):
@@ -83,9 +84,9 @@ def compute_importances(
     for name, importance in total.items():
         importance.div_(len(batches))
         if name.endswith("qkv.bias"):
-            # The bias of the keys adds the same number to all scores of a query, which the softmax
-            # ignores, so its gradient is only rounding noise. The three rows are the biases of
-            # queries, keys and values.
+            # The bias of the keys adds the same number to all scores of a query. The softmax does
+            # not depend on this number, so the gradient is only rounding noise. The three rows are
+            # the biases of queries, keys, and values.
             _, key_bias_importance, _ = importance.view(3, -1)
             key_bias_importance.fill_(0)
     return total
@@ -135,9 +136,9 @@ def dampen(
     if not count:
         rate = len(request.forget) / (len(request.retain) + len(request.forget))
         request.report(
-            "warning: nothing changed. D includes the forget set, so hardly any weight can be"
-            f" alpha = {alpha:g} times as important to the forget set as to D, unless"
-            f" alpha < 1 / rate = {1 / rate:.1f}: lower the method's alpha"
+            "warning: no weight was dampened. D includes the forget set, so hardly any weight can"
+            f" be alpha = {alpha:g} times as important to the forget set as to D unless"
+            f" alpha < 1 / rate = {1 / rate:.1f}. Lower the method's alpha"
         )
     return model
 
@@ -151,7 +152,7 @@ def compute_dampening_factors(
 
 
 def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> dict[str, Tensor]:
-    """Return the gradients of the cross-entropy, summed over shuffled batches, by name (SalUn)."""
+    """Return the sum of the cross-entropy's gradients over shuffled batches, by name (SalUn)."""
     total = _make_zeros(model)
     batches = shuffled_batches(len(samples), request.tuning.settings.batch_size, request.generator)
     for gradients in compute_batch_gradients(model, samples, request, batches):
@@ -161,9 +162,10 @@ def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> di
 
 
 def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return masks of the highest scores, which are a share of all scores, rounded down.
+    """Return masks of the highest scores, by name.
 
-    Ties are broken by position: earlier scores come first.
+    The number of masked scores is `share` times the number of all scores, rounded down. Ties go to
+    the score that comes first.
     """
     flat_scores = torch.cat([score.flatten() for score in scores.values()])
     count = int(share * len(flat_scores))
@@ -207,7 +209,7 @@ def reinitialize_smallest(
         if name not in weights:
             continue
         gradient = retain_gradients[name] - forget_gradients[name]
-        masks |= mask_top_share({name: -gradient.abs()}, share)
+        masks[name] = mask_top_share({name: -gradient.abs()}, share)[name]
         weight = weights[name]
         # Normally distributed with a variance of 2 / fan_out (He et al. 2015). Like all random
         # numbers, the new values are drawn on the CPU.

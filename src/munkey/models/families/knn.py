@@ -99,7 +99,8 @@ class KnnFamily(FittedFamily[KnnSettings]):
 def compute_vote_logits(votes: Tensor) -> Tensor:
     """Return the log of each class's share of the votes (B, C), at least log MIN_PROBABILITY.
 
-    In a tie, the class with the nearest neighbor wins: MIN_PROBABILITY is added to its share.
+    MIN_PROBABILITY is added to the share of the winner. In a tie, the class with the nearest
+    neighbor wins.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 
         self.require_pixels(settings, keys.shape[1])
-        penalty = cast(float, settings.lam)
+        penalty = cast(float, settings.lam)  # `require_fixed_shrinkage` has rejected "auto"
         logits = predict_leave_one_out(self.make_kernel(settings), keys, labels, classes, penalty)
         return logits, measure_loss(logits, labels).temperature
 

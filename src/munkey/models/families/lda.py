@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import abstractmethod
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
 
 from pydantic import Field
@@ -143,7 +144,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
         return self.solve_linear(sums, settings)
 
     def resolve_constants(self, settings: Settings, sums: Sums) -> Settings:
-        """Replace each "auto" that can be chosen from sums by a number."""
+        """Return the settings with each "auto" that the sums determine replaced by a number."""
         return settings
 
     @abstractmethod
@@ -151,12 +152,13 @@ class LinearFamily(ClosedFormFamily[Settings]):
         """Return a head computed from these sums. All settings are numbers."""
 
     def calibrate(self, settings: Settings, sums: Sums, rows: FittedRows) -> Settings:
-        """Replace each "auto" by a number, chosen by leave-one-out log loss."""
+        """Return the settings with each "auto" replaced by a number.
+
+        The number is chosen by leave-one-out log loss.
+        """
         from munkey.models.networks.calibration import calibrate_temperature
 
-        def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            return self.predict_left_out(settings, sums, keys, labels)
-
+        predict_left_out = partial(self.predict_left_out, settings)
         temperature = calibrate_temperature(sums, rows.keys, rows.labels, predict_left_out)
         return settings.model_copy(update={"temperature": temperature})
 
@@ -164,7 +166,15 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        """Return the leave-one-out logits (N, C), at temperature 1, of some rows in the sums."""
+        """Return the leave-one-out logits (N, C) of some of the rows, at temperature 1.
+
+        Parameters
+        ----------
+        sums
+            The sums over all rows.
+        keys, labels
+            (N, d) and (N,): the rows to predict.
+        """
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None
@@ -179,7 +189,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
 
 
 def read_labeled_rows(memory: ExemplarMemory) -> FittedRows:
-    """Return the rows of a memory, whose tokens are labels, on the host."""
+    """Return the rows of a memory whose tokens are labels, as arrays on the host."""
     labels = to_host(memory.tokens).numpy()[:, 0].astype(int)
     return FittedRows(ids=memory.ids.numpy(), keys=to_host(memory.keys).numpy(), labels=labels)
 

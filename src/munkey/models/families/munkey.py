@@ -137,10 +137,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return cast("MunkeyArchitecture", system.architecture)
 
     def fit_added_head(self, system: System) -> nn.Module | None:
-        """Return a closed-form head, fitted to the current rows of the memory, on the CPU.
+        """Fit the added closed-form head to the current rows of the memory, on the CPU.
 
-        It depends only on these rows and on its constants. Returns None for a system without an
-        added head.
+        The head depends only on these rows and on its constants. Returns None for a system without
+        an added head or without a memory.
         """
         from munkey.memory.exemplars import ExemplarMemory
 
@@ -174,10 +174,12 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def get_network(self) -> tuple[type[MunkeyArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.munkey import NETWORKS, MunkeyArchitecture
 
-        def build(architecture: MunkeyArchitecture) -> nn.Module:
-            return NETWORKS[architecture.architecture](architecture)
+        def make_network(architecture: MunkeyArchitecture) -> nn.Module:
+            # The class of the network depends on the architecture.
+            network_class = NETWORKS[architecture.architecture]
+            return network_class(architecture)
 
-        return MunkeyArchitecture, build
+        return MunkeyArchitecture, make_network
 
     def make_architecture(
         self, recipe: Recipe[MunkeySettings], classes: int, key_dim: int | None = None
@@ -362,28 +364,33 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         def predict_block(block: ImageBlock) -> Tensor:
             """Return the logits (B, 3, C) from the image, from the token, and from both."""
-            drop = torch.full((len(block.images),), True, device=device)
-            keep = torch.full((len(block.images),), False, device=device)
+            images = block.images
             own_tokens = tokens[block.positions]
-            image_logits = model(block.images, own_tokens, image_dropped=keep, token_dropped=drop)
-            token_logits = model(block.images, own_tokens, image_dropped=drop, token_dropped=keep)
-            both_logits = model(block.images, own_tokens, image_dropped=keep, token_dropped=keep)
+            yes = torch.ones(len(images), dtype=torch.bool, device=device)
+            no = torch.zeros(len(images), dtype=torch.bool, device=device)
+            image_logits = model(images, own_tokens, image_dropped=no, token_dropped=yes)
+            token_logits = model(images, own_tokens, image_dropped=yes, token_dropped=no)
+            both_logits = model(images, own_tokens, image_dropped=no, token_dropped=no)
             return torch.stack([image_logits, token_logits, both_logits], dim=1)
 
         blocks = iterate_blocks(samples, data, device)
         network_logits = predict_blocks(blocks, predict_block)  # (N, 3, C)
         logits = self._add_head(system, keys, network_logits.swapaxes(0, 1))  # (3, N, C)
-        image_logits, token_logits, both_logits = np.ascontiguousarray(logits)
-        return {"image": image_logits, "token": token_logits, "both": both_logits}
+        logits = np.ascontiguousarray(logits)
+        return {"image": logits[0], "token": logits[1], "both": logits[2]}
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """Return the features that the head reads, from each sample's image and own token."""
+        """Return the features (N, width) that the head reads, from each sample's image and token.
+
+        Raises KeyError if a sample is not in the memory.
+        """
         from munkey.models.forward import iterate_blocks, predict_blocks
 
         tokens = system.require_memory().find_tokens(samples.ids)
         model = cast("Munkey", system.require_model())
+        # The model returns logits, so a hook stores the input of its head.
         head_inputs: list[Tensor] = []
 
         def store_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
@@ -422,8 +429,8 @@ def _make_learner(
     if constants:
         labels = torch.from_numpy(training.samples.labels)
         exemplars.memory = replace(exemplars.memory, labels=labels)
-        # The head's logits for a sample are from a fit to all other samples, since a query is not
-        # in the memory either.
+        # A sample's head logits are from a fit to all other samples, because a query at test time
+        # is not in the memory either.
         logits, _ = _predict_leave_one_out(constants, training)
         head_logits = (logits / float(constants["temperature"])).astype(np.float32)
         exemplars.head_logits = to_device(torch.from_numpy(head_logits), training.device)
@@ -435,12 +442,16 @@ def _make_learner(
 
 
 def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
-    """Return the settings in the section of a head's family, except the temperature."""
+    """Return the settings of a head's family, except the temperature.
+
+    For families other than LDA, `family` is the family's name (`read_added_head`). Raises
+    ValueError if the shrinkage is "auto".
+    """
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
     constants = settings.model_dump(exclude={"temperature"})
-    if name == "lda":  # the default family in `read_added_head`
+    if name == "lda":  # the default in `read_added_head`
         return constants
     return {"family": name, **constants}
 
@@ -484,7 +495,7 @@ class Draw(NamedTuple):
 
 
 class Exemplars:
-    """The memory in training: learnable tokens, and random draws for each sample.
+    """An exemplar memory in training: its learnable tokens, and random draws for each sample.
 
     All random numbers are derived from `stage`.
 
@@ -518,25 +529,26 @@ class Exemplars:
             nn.init.normal_(tokens, std=settings.token_std, generator=generator)
             self.tokens = nn.Parameter(tokens.to(device))
         self.memory = ExemplarMemory(torch.from_numpy(ids), keys, self.tokens)
-        self.neighbors = self.memory.find_rows(members.neighbors.ids)
-        self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)
+        self.neighbors = self.memory.find_rows(members.neighbors.ids)  # (N, K)
+        self.cosines = torch.from_numpy(members.neighbors.cosines).to(device)  # (N, K)
         self.settings = settings
-        self.head_logits: Tensor | None = None  # (N, C), to add to the network's logits
+        self.head_logits: Tensor | None = None  # (N, C), added to the network's logits
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Return the logits of a batch, with tokens and random dropping of pathways (eq. 1).
+        """Return the logits (B, C) of a batch, with pathways dropped at random (eq. 1).
 
         Parameters
         ----------
         images
             (B, 3, S, S): crops of the samples.
         index
-            (B,): the samples' positions in the memory.
+            (B,): the rows of the samples in the memory.
         """
         device = images.device.type
         # The draws are made on the host, so that they do not depend on the device.
-        draw = Draw(*(to_device(values, device) for values in self.draw(len(index))))
+        host_draw = self.draw(len(index))
+        draw = Draw(*[to_device(values, device) for values in host_draw])
         index = to_device(index, device)
         tokens = self.choose_tokens(index, draw)
         logits = model(images, tokens, draw.image_dropped, draw.token_dropped)

@@ -59,8 +59,8 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     ) -> System:
         """Fit the weights to optimality, and draw the noise from `stage`.
 
-        An oracle has another stage, and therefore other noise. Raises ValueError if `stage` is
-        None.
+        An oracle has a different stage, and therefore different noise. Raises ValueError if `stage`
+        is None.
         """
         import numpy as np
 

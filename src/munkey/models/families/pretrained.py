@@ -101,8 +101,8 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         image_size = settings.image_size or data.image_size
         if pretrained_config.get("fixed_input_size"):
             arguments["img_size"] = image_size
-        # The input is normalized by the section `data`: x = (p - mean_data) / std_data. The model was
-        # pretrained on (p - mean) / std, which equals x * std_data / std + (mean_data - mean) / std.
+        # The section `data` normalizes the input: x = (p - mean_data) / std_data. The model was
+        # pretrained on (p - mean) / std = x * std_data / std + (mean_data - mean) / std.
         normalization = resolve_data_config({}, pretrained_cfg=pretrained_config)
         scale = []
         shift = []

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from munkey.models.networks.backbone import BackboneArchitecture
 
-MAX_SMALL_SIZE = 64  # largest side in pixels of images for which the small stem is used
+MAX_SMALL_SIZE = 64  # the small stem is used for images with sides of at most this many pixels
 
 
 class ResNet18Settings(Section):

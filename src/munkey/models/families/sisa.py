@@ -1,4 +1,4 @@
-"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced and aggregated training.
+"""SISA (Bourtoule et al. 2021): sharded, isolated, sliced, and aggregated training.
 
 A hash of its id assigns each sample to a shard and a slice, so deleting other samples never moves
 it. The model of a shard is trained on the first slice, then on the first two, and so on, and the
@@ -60,7 +60,7 @@ class SisaFamily(ViTFamily[SisaSettings]):
     holds = "weights after each slice"
 
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
-        """Return the same stage for all subsets, since samples in other shards must not matter."""
+        """Return the same stage for all subsets, so that samples in other shards do not matter."""
         return Stage(seed, dataset, self.name)
 
     def estimate_epoch_seconds(self, history: History, recipe: Recipe[SisaSettings]) -> float:
@@ -97,6 +97,7 @@ def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cel
     """Assign each sample id to a shard and a slice."""
     cells = np.empty(len(ids), dtype=np.int64)
     for row, sample_id in enumerate(ids.tolist()):
+        # A hash of the id, so that a sample's cell does not depend on the other samples.
         cells[row] = (stage / "cell" / sample_id).seed() % (shards * slices)
     return Cells(shards=cells // slices, slices=cells % slices)
 
@@ -104,21 +105,23 @@ def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cel
 def count_epochs_per_slice(epochs: int, slices: int) -> int:
     """Return the number of epochs for each slice, at least one (Bourtoule et al., IV-B).
 
-    Over all slices, the model then processes as many samples as in `epochs` over the whole shard.
+    Over all slices, the model then processes about as many samples as in `epochs` over the whole
+    shard.
     """
+    # An epoch for slice r processes r / R of the shard. Over r = 1, ..., R, this is (R + 1) / 2.
     return max(1, round(2 * epochs / (slices + 1)))
 
 
 def retrain(
     model: Sisa, architecture: SisaArchitecture, first_slices: Mapping[int, int], training: Training
 ) -> History:
-    """Train shards in place.
+    """Train shards in place. Returns a record for each epoch, numbered across shards and slices.
 
     Parameters
     ----------
     first_slices
         The first slice to train, for each shard to train. Training starts from the shard's
-        checkpoint before this slice.
+        checkpoint before this slice, or from new weights if this is slice 0.
     """
     from munkey.models.networks.vit import ViT, build_on_cpu
 
@@ -148,7 +151,8 @@ def train_slice(
 ) -> History:
     """Train the network of a shard and slice on the samples at the positions `members`.
 
-    The learning rate follows a single schedule over all slices of the shard.
+    The learning rate follows a single schedule over all slices of the shard. Returns a record for
+    each epoch; there are none if `members` is empty.
     """
     import torch
 

@@ -37,7 +37,7 @@ class ViTFamily(Family[Settings]):
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
-        """Return the classes of the family's architecture and network."""
+        """Return the class of the family's architectures, and a callable that makes a network."""
         from munkey.models.networks.vit import ViT, ViTArchitecture
 
         return ViTArchitecture, ViT
@@ -78,7 +78,10 @@ class ViTFamily(Family[Settings]):
     def prepare_weights(
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[Settings]
     ) -> None:
-        """Change the initial weights before training, for example to pretrained weights."""
+        """Change the initial weights before training, for example to pretrained weights.
+
+        By default, does nothing.
+        """
 
     def make_learner(
         self, system: System, forward: Callable[..., Tensor], training: Training[Settings]

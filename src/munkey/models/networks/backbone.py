@@ -23,7 +23,7 @@ class BackboneArchitecture(Architecture):
     name, arguments
         The model's name and arguments for `timm.create_model`.
     small_stem
-        Whether to replace the stem by a 3 x 3 convolution without pooling, for small images.
+        Whether to replace the stem with a 3 x 3 convolution without pooling, for small images.
     image_size
         The side in pixels to which images are resized first.
     scale, shift
@@ -52,29 +52,33 @@ class Backbone(nn.Module):
 
     def __init__(self, architecture: BackboneArchitecture) -> None:
         super().__init__()
-        a = architecture
-        self.image_size = a.image_size
-        body: Any = timm.create_model(a.name, num_classes=0, **a.arguments)  # without a head
-        if a.small_stem:
+        self.image_size = architecture.image_size
+        # With num_classes=0, timm creates the model without a head.
+        body: Any = timm.create_model(architecture.name, num_classes=0, **architecture.arguments)
+        if architecture.small_stem:
             body.conv1 = nn.Conv2d(3, body.conv1.out_channels, 3, padding=1, bias=False)
             nn.init.kaiming_normal_(body.conv1.weight, mode="fan_out", nonlinearity="relu")
             body.maxpool = nn.Identity()
         for module in body.modules():
             if isinstance(module, DropPath):
                 module.drop_prob = 0.0  # DropPath draws from torch's global generator
+        # For each layer, from the input on, the names of its parameters.
         layers = list(group_parameters(body, body.group_matcher(coarse=False)).values())
-        if a.frozen > len(layers):
+        if architecture.frozen > len(layers):
             raise ValueError(
-                f"pretrained.frozen = {a.frozen}: {a.name} has only {len(layers)} layers"
+                f"pretrained.frozen = {architecture.frozen}: {architecture.name} has only"
+                f" {len(layers)} layers"
             )
-        for layer in layers[: a.frozen]:
-            for name in layer:
+        for parameter_names in layers[: architecture.frozen]:
+            for name in parameter_names:
                 body.get_parameter(name).requires_grad_(False)
         self.body = body
         features = getattr(body, "head_hidden_size", body.num_features)
-        self.head = nn.Linear(features, a.classes)
-        self.register_buffer("scale", torch.tensor(a.scale).view(3, 1, 1), persistent=False)
-        self.register_buffer("shift", torch.tensor(a.shift).view(3, 1, 1), persistent=False)
+        self.head = nn.Linear(features, architecture.classes)
+        scale = torch.tensor(architecture.scale).view(3, 1, 1)
+        shift = torch.tensor(architecture.shift).view(3, 1, 1)
+        self.register_buffer("scale", scale, persistent=False)
+        self.register_buffer("shift", shift, persistent=False)
 
     def train(self, mode: bool = True) -> Self:
         super().train(mode)
@@ -97,8 +101,8 @@ def create_backbone(
 ) -> Backbone:
     """Build a network on the CPU.
 
-    Its initial weights are determined by `generator`. Without a generator, they are arbitrary, and
-    stored weights must be loaded.
+    Its initial weights are drawn from `generator`. If this is None, the initial weights have no
+    meaning, and stored weights must be loaded.
     """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         if generator is None:

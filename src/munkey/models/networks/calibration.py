@@ -1,4 +1,4 @@
-"""Choosing the constants of a closed-form head by leave-one-out predictions of its own rows."""
+"""Chooses the constants of a closed-form head by leave-one-out predictions of its own rows."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -13,16 +13,18 @@ from munkey.models.networks.closed_form import (
     find_best_temperature,
 )
 
-# At most this many rows are left out: more would hardly change the result, and each deletion would
-# take seconds.
+# The maximum number of rows to leave out. More rows would hardly change the result, and each
+# deletion would take seconds.
 MAX_LEFT_OUT = 4096
-MAX_LOGITS = 2**22  # fewer rows are left out if they would have more logits than this,
-MIN_LEFT_OUT = 256  # but not fewer than this
+# With many classes, fewer rows are left out, so that they have at most MAX_LOGITS logits in total.
+# However, at least MIN_LEFT_OUT rows are left out, if there are that many.
+MAX_LOGITS = 2**22
+MIN_LEFT_OUT = 256
 DEFAULT_TEMPERATURE = 1.0  # used if no row can be left out
 TEMPERATURE_BOUNDS = (1e-6, 1e3)
 TEMPERATURE_DIGITS = 3  # further digits would depend on the rounding of the search
 
-# A function of sums, keys and labels that returns logits.
+# A function of sums, keys, and labels that returns logits.
 PredictLeftOut = Callable[[Sums, np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -39,7 +41,8 @@ def calibrate_temperature(
     """Return the temperature with the smallest leave-one-out log loss.
 
     Skips rows that are alone in their class. If there are more than MAX_LEFT_OUT rows (or fewer,
-    with more than 1,024 classes), only every n-th row is left out.
+    with more than 1,024 classes), only every n-th row is left out. If no row can be left out,
+    returns DEFAULT_TEMPERATURE.
 
     Parameters
     ----------
@@ -48,7 +51,8 @@ def calibrate_temperature(
     keys, labels
         (N, d) and (N,): the rows, by ascending id.
     predict_left_out
-        A function that returns the logits of rows at temperature 1, each from all other rows.
+        A function that returns the logits of some of the rows at temperature 1. Each is predicted
+        from all other rows.
     """
     rows = _select_left_out_rows(sums, labels)
     if not len(rows):
@@ -67,7 +71,7 @@ def calibrate_constant(
 ) -> tuple[float, float]:
     """Return the candidate with the smallest leave-one-out log loss, and its temperature.
 
-    Leaves out the same rows as `calibrate_temperature`. The first candidate wins a tie. If no row
+    Leaves out the same rows as `calibrate_temperature`. Ties go to the first candidate. If no row
     can be left out, returns the last candidate.
 
     Parameters
@@ -77,7 +81,8 @@ def calibrate_constant(
     candidates
         The values to compare.
     predict_left_out
-        A function that yields the logits of rows at temperature 1 for each candidate.
+        A function ``predict_left_out(keys, labels)`` that yields, for each candidate, the logits of
+        some of the rows at temperature 1.
     temperature
         The temperature at which to compare losses. None to use the best one of each candidate.
     """
@@ -108,7 +113,9 @@ def _select_left_out_rows(sums: Sums, labels: np.ndarray) -> np.ndarray:
 def measure_loss(
     logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
 ) -> MeasuredLoss:
-    """Return the log loss of leave-one-out logits (N, C), with one additional row.
+    """Return the mean log loss of leave-one-out logits (N, C) for the classes (N,).
+
+    A misclassified row is added first (`_add_misclassified_row`).
 
     Parameters
     ----------
@@ -131,8 +138,9 @@ def _add_misclassified_row(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Append a copy of the correct row with the smallest margin, labeled as its runner-up.
 
-    If all predictions are correct, the loss is smallest at temperature 0, and the additional row
-    prevents this. If some are wrong, the smallest margin is about 0, and the row has no effect.
+    If all predictions were correct, the loss would be smallest at temperature 0. The additional row
+    prevents this. If some predictions are wrong, the smallest margin is usually close to 0, and the
+    row has little effect. If no prediction is correct, no row is added.
     """
     positions = np.arange(len(logits))
     other_logits = logits.copy()

@@ -1,8 +1,7 @@
 """Closed-form linear heads.
 
-They are functions of exact sums over rows, so deletion leaves no trace.
-
-Centering, scaling and shrinkage are computed from the same sums. The settings are constants.
+They are functions of exact sums over rows, so a deleted row leaves no trace. Centering, scaling,
+and shrinkage are computed from the same sums.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +16,8 @@ from munkey.memory.sums import BLOCK, UNIT, RandomFeatures, Sums
 
 # The logit of a class without rows. It is finite because losses and audits need finite logits.
 EMPTY_CLASS_LOGIT = -1e4
-# The smallest ratio of scatter to the squared length of the rows. Below it, scatter is rounding.
+# The smallest meaningful ratio of scatter to the squared length of the rows. Any smaller ratio is
+# rounding error, and the scatter is treated as 0.
 MIN_SPREAD = 1e-10
 
 
@@ -66,11 +66,11 @@ class Head(nn.Module):
 def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     """Fit linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
-    The logits are log posteriors divided by the temperature, up to a constant. Classes are normally
-    distributed with means mu_c and a shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I,
-    where S is the pooled covariance within classes. Then w_c = Sigma^-1 mu_c and
-    b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, and the class with the
-    nearest mean is predicted.
+    The logits are log posteriors divided by the temperature, up to a constant. The model assumes
+    that classes are normally distributed with means mu_c and a shared covariance
+    Sigma = (1 - alpha) S + alpha tr(S) / d I, where S is the pooled covariance within classes. Then
+    w_c = Sigma^-1 mu_c and b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, so
+    the class with the nearest mean is predicted, apart from the effect of the class shares.
     """
     normal = _estimate_normal(sums, alpha)
     means = normal.pooled.means
@@ -84,8 +84,9 @@ def predict_leave_one_out(
 ) -> np.ndarray:
     """Return the logits (N, C) of each row from `fit_discriminant` on all other rows.
 
-    The logits are at temperature 1 and are computed in closed form. The class priors, tr(S) and the
-    covariance's divisor N - C are those of all rows.
+    The logits are at temperature 1 and are computed in closed form. The class priors, tr(S), and
+    the covariance's divisor N - C' are those of all rows. C' is the number of classes that have
+    rows.
 
     Parameters
     ----------
@@ -104,8 +105,8 @@ def predict_leave_one_out(
     if (sums.counts == 1).any():
         single_row_classes = np.flatnonzero(sums.counts == 1).tolist()
         raise ValueError(
-            "leaving a row out requires two rows in each class, but the classes with these numbers"
-            f" have one: {single_row_classes}. Add another row to each"
+            "leaving a row out requires at least two rows in each class, but the classes with these"
+            f" numbers have one: {single_row_classes}. Add another row to each"
         )
     return predict_left_out(sums, keys, labels, alpha)
 
@@ -173,7 +174,7 @@ def _predict_left_out(
     for start in range(0, len(labels), BLOCK):
         # Let z be a row of class y, which has n rows, and e = z - mu_y. Without this row,
         #   mu_y' = mu_y - e / (n - 1)   and   Sigma' = Sigma - s e e^T,
-        #   where s = (1 - alpha) / (N - C) * n / (n - 1).
+        #   where s = (1 - alpha) / (N - C') * n / (n - 1).
         # With a = Sigma^-1 e and q = e^T a, the Sherman-Morrison formula gives
         #   Sigma'^-1 = Sigma^-1 + u a a^T,   where u = s / (1 - s q).
         z = vectors[start : start + BLOCK]
@@ -247,8 +248,8 @@ def predict_left_out_ridge(
 ) -> np.ndarray:
     """Return the predicted shares (N, C) of some rows, each from `fit_ridge` on all other rows.
 
-    They are computed in closed form, with tr(S) over all rows. A class that has no other rows is
-    still predicted.
+    They are computed in closed form, with tr(S) over all rows. A class whose only row is left out
+    still gets a share.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
@@ -274,7 +275,7 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
     """Return the penalty of `fit_ridge` with the smallest generalized cross-validation error.
 
     The error is n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions (Golub 1979). It
-    is computed from the sums, using the eigenvectors of S. The first penalty wins a tie. If all
+    is computed from the sums, using the eigenvectors of S. Ties go to the first penalty. If all
     rows are equal, returns the last penalty.
     """
     centered = _center(sums)
@@ -388,7 +389,7 @@ class _Pooled(NamedTuple):
 
 
 def _pool(sums: Sums) -> _Pooled:
-    """Estimate class means, class priors and the pooled covariance from sums."""
+    """Estimate class means, class priors, and the pooled covariance from sums."""
     assert sums.outer_products is not None
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
@@ -396,7 +397,7 @@ def _pool(sums: Sums) -> _Pooled:
     row_count = counts.sum()
     degrees_of_freedom = row_count - len(counts)
     outer_products = UNIT**2 * sums.outer_products
-    # (N - C) S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
+    # (N - C') S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = outer_products - means.T @ (counts[:, None] * means)
     has_spread = float(np.trace(scatter)) > MIN_SPREAD * np.trace(outer_products)
     if degrees_of_freedom > 0 and has_spread:

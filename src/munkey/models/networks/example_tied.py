@@ -20,7 +20,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
     p_fixed
         The share of channels that all samples use. These are the first channels.
     p_mem
-        The probability that another channel belongs to a sample.
+        The probability with which each other channel belongs to a given sample.
     """
 
     p_fixed: float
@@ -28,7 +28,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
 
     @property
     def fixed_channels(self) -> int:
-        """Number of channels that all samples use."""
+        """The number of channels that all samples use."""
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
@@ -85,16 +85,18 @@ class ExampleTied(ViT):
         """Return the factor of each channel: (B, width) for training, (1, width) for prediction.
 
         For prediction, the factors are those of the released code's mode `test` if all channels are
-        on, and of its mode `drop` if all are off. In between, they are interpolated.
+        on, and those of its mode `drop` if all are off. If only some are on, the factor of the
+        fixed channels is interpolated between these two cases.
         """
-        a = self.architecture
+        architecture = self.architecture
         if sample_channels is None:
-            sample_factors = a.p_mem * self.on[None]
-            fixed_factor = 1 + (~self.on).float().mean() * a.p_mem / a.p_fixed
+            p_mem = architecture.p_mem
+            sample_factors = p_mem * self.on[None]
+            fixed_factor = 1 + (~self.on).float().mean() * p_mem / architecture.p_fixed
         else:
             sample_factors = (sample_channels & self.on).float()
             fixed_factor = torch.ones((), device=sample_channels.device)
-        fixed_factors = fixed_factor.expand(len(sample_factors), a.fixed_channels)
+        fixed_factors = fixed_factor.expand(len(sample_factors), architecture.fixed_channels)
         return torch.cat([fixed_factors, sample_factors], dim=1)
 
     def initialize(self, generator: torch.Generator) -> None:

@@ -22,8 +22,8 @@ from munkey.models.family import FittedRows
 from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, MeasuredLoss, measure_loss
 from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT
 
-BLOCK = 512  # rows of the kernel matrix per block, which limits the memory for copies
-MAX_LEFT_OUT = 512  # at most this many rows are left out, since each costs as much as a prediction
+BLOCK = 512  # rows of the kernel matrix per block; limits the memory for copies
+MAX_LEFT_OUT = 512  # maximum number of rows to leave out; each costs as much as a prediction
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,16 @@ class Kernel:
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Return the kernel matrix (N, M) of queries (N, d) and rows (M, d).
 
-        Both must contain integers, the multiples of UNIT, as float64.
+        Both must contain the entries as multiples of UNIT, which are integers, in float64. If the
+        vectors contain no pixels, or only pixels, there is only one kernel, and `share` is ignored.
         """
-        split = rows.shape[1] - self.pixels
         if not self.pixels:
             return _arc_cosine(queries, rows)
-        pixel_kernel = _gaussian(queries[:, split:], rows[:, split:], self.sigma)
-        if not split:
+        key_dim = rows.shape[1] - self.pixels
+        pixel_kernel = _gaussian(queries[:, key_dim:], rows[:, key_dim:], self.sigma)
+        if not key_dim:
             return pixel_kernel
-        key_kernel = _arc_cosine(queries[:, :split], rows[:, :split])
+        key_kernel = _arc_cosine(queries[:, :key_dim], rows[:, :key_dim])
         return self.share * key_kernel + (1 - self.share) * pixel_kernel
 
 
@@ -83,7 +84,7 @@ def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
     The vectors contain integers, so their products and squared lengths are exact and do not depend
     on the order of summation.
     """
-    # einsum does not make a temporary copy of all rows for each block of queries.
+    # Unlike (rows**2).sum(axis=1), einsum makes no temporary copy of all rows.
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
     lengths = np.sqrt(squared_query_lengths)[:, None] * np.sqrt(squared_row_lengths)
@@ -105,7 +106,7 @@ class KernelHead(nn.Module):
     shares
         (C,): the share of each class in the rows, divided by the temperature.
     sums
-        The number of rows of each class. None if the head was read from a file.
+        The sums over the rows. None if the head was read from a file.
     temperature, constant
         The divisor of the logits and the penalty. None if the head was read from a file.
     """
@@ -161,7 +162,7 @@ def fit_kernel_ridge(
     Parameters
     ----------
     penalties
-        The candidates, of which the one with the smallest leave-one-out log loss is used.
+        The candidates. The one with the smallest leave-one-out log loss is used.
     temperature
         The divisor of the logits. None to use the one that minimizes this loss.
     """

@@ -20,9 +20,9 @@ from munkey.core.device import to_host
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models.networks.closed_form import Head
 
-TOLERANCE = 1e-9  # norm of the gradient at which training has converged
+TOLERANCE = 1e-9  # training has converged if the norm of the gradient is at most this
 MAX_STEPS = 100  # Newton steps
-MAX_HALVINGS = 30  # of a Newton step
+MAX_HALVINGS = 30  # per Newton step
 
 
 class NoisyHead(Head):
@@ -90,7 +90,10 @@ class Objective:
         return residuals.T @ self.keys + self.curvature * weight
 
     def newton_step(self, weight: Tensor) -> Tensor:
-        """Return the weights after a Newton step."""
+        """Return the weights (C, d) after a Newton step from `weight` (C, d).
+
+        Returns `weight` itself if no step in this direction reduces the norm of the gradient.
+        """
         gradient = self.gradient(weight)
         probabilities = (self.keys @ weight.T).sigmoid()  # (n, C)
         ridge = self.curvature * torch.eye(weight.shape[1]).to(weight)
@@ -105,7 +108,7 @@ class Objective:
             candidate = weight - 0.5**halvings * step
             if compute_norm(self.gradient(candidate)) < compute_norm(gradient):
                 return candidate
-        return weight  # no step reduces the gradient further, except by rounding
+        return weight  # the rest of the gradient is rounding error
 
     def solve(self, weight: Tensor) -> Tensor:
         """Make Newton steps from `weight` until the gradient's norm is at most TOLERANCE.

@@ -24,7 +24,7 @@ class MunkeyArchitecture(ViTArchitecture):
     token_dim
         The length m of a token. None if it is not known until a file is loaded.
     head
-        The constants of a head on the memory's keys whose logits are added to the network's
+        The settings of a head on the memory's keys whose logits are added to the network's
         (`read_added_head`). None if no head is added, or if it is not known until a file is loaded.
     """
 
@@ -109,7 +109,7 @@ class Munkey(ViT):
 
 
 class DeepPrompt(Munkey):
-    """Inserts the exemplar token again before every block (app. D.1; Jia et al. 2022)."""
+    """A variant that inserts the exemplar token before each block (app. D.1; Jia et al. 2022)."""
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         assert extra is not None
@@ -147,13 +147,16 @@ class CrossAttention(nn.Module):
 
 
 class CrossAttentionMunkey(Munkey):
-    """Cross-attention to the exemplar token in the first, middle and last block (app. D.1)."""
+    """A variant with cross-attention to the exemplar token in three blocks (app. D.1).
+
+    These are the first, the middle, and the last block.
+    """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
         super().__init__(architecture)
         depth = architecture.depth
         self.cross = nn.ModuleDict()
-        for number in sorted({0, depth // 2, depth - 1}):
+        for number in sorted({0, depth // 2, depth - 1}):  # blocks are counted from 0
             self.cross[str(number)] = CrossAttention(architecture.width, architecture.heads)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
@@ -225,16 +228,16 @@ def predict_queries(
     # token for P = 1 pass (`softmax` and `rank`, app. D.1).
     tokens, weights = fuse(neighbor_tokens, nearest.cosines, present, settings)  # (B, P, m), (B, P)
     passes = tokens.shape[1]
-    # Queries without a token have weights of 0. All of their passes read the null token and give
-    # the same logits, which are averaged with equal weights.
+    # All passes of a query without a token read the null token and give the same logits, so they
+    # are averaged with equal weights.
     equal_weights = torch.full_like(weights, 1 / passes)
     weights = torch.where(has_token[:, None], weights, equal_weights)
 
-    patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B P, n, width)
+    patches = model.patch_embed(images).repeat_interleave(passes, dim=0)  # (B * P, n, width)
     if dropped == "image":
         patches = model.null_image.expand_as(patches)
-    exemplar = model.adapter(tokens.flatten(0, 1))  # v'_j = h_psi(v_j): (B P, width)
-    pass_has_token = has_token.repeat_interleave(passes)  # (B P,)
+    exemplar = model.adapter(tokens.flatten(0, 1))  # v'_j = h_psi(v_j): (B * P, width)
+    pass_has_token = has_token.repeat_interleave(passes)  # (B * P,)
     exemplar = torch.where(pass_has_token[:, None], exemplar, model.null_token)
     logits = model.classify(patches, exemplar[:, None]).view(len(images), passes, -1)  # (B, P, C)
     return (weights[:, :, None] * logits).sum(dim=1)  # sum_j w_j f([z_q, v'_j])

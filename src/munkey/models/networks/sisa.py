@@ -44,7 +44,7 @@ class Sisa(nn.Module):
         )
 
     def get_checkpoint(self, shard: int, slice_index: int) -> ViT:
-        """Return the checkpoint of a shard after training on its slice `slice_index`."""
+        """Return a shard's ViT after training on its slices up to and including `slice_index`."""
         return cast(ViT, self.states[shard * self.slices + slice_index])
 
     def forward(self, images: Tensor) -> Tensor:

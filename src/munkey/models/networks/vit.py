@@ -49,7 +49,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
 class Attention(nn.Module):
     """Multi-head self-attention: (B, n, width) -> (B, length, width).
 
-    Only the first `length` tokens are queries. By default, all tokens are.
+    Only the first `length` tokens are queries. By default, all tokens are queries.
     """
 
     def __init__(self, width: int, heads: int) -> None:
@@ -113,16 +113,18 @@ class ViT(nn.Module):
 
     def __init__(self, architecture: ViTArchitecture) -> None:
         super().__init__()
-        a = architecture
-        self.image_size = a.image_size
-        self.patch_embed = PatchEmbed(a.patch_size, a.width)
-        self.cls_token = nn.Parameter(torch.empty(1, 1, a.width))
-        patches = (a.image_size // a.patch_size) ** 2
-        self.pos_embed = nn.Parameter(torch.empty(1, 1 + patches, a.width))
-        hidden = int(a.width * a.mlp_ratio)
-        self.blocks = nn.ModuleList(Block(a.width, a.heads, hidden) for _ in range(a.depth))
-        self.norm = nn.LayerNorm(a.width, eps=1e-6)
-        self.head = nn.Linear(a.width, a.classes)
+        width = architecture.width
+        self.image_size = architecture.image_size
+        self.patch_embed = PatchEmbed(architecture.patch_size, width)
+        self.cls_token = nn.Parameter(torch.empty(1, 1, width))
+        patch_count = (architecture.image_size // architecture.patch_size) ** 2
+        self.pos_embed = nn.Parameter(torch.empty(1, 1 + patch_count, width))
+        hidden = int(width * architecture.mlp_ratio)
+        self.blocks = nn.ModuleList(
+            Block(width, architecture.heads, hidden) for _ in range(architecture.depth)
+        )
+        self.norm = nn.LayerNorm(width, eps=1e-6)
+        self.head = nn.Linear(width, architecture.classes)
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits (B, classes) of normalized images (B, 3, S, S)."""
@@ -188,7 +190,12 @@ def build_on_cpu(
 ) -> NetworkT:
     """Build a network on the CPU.
 
-    Its weights are drawn by its method `initialize`. Without a generator, they are not initialized.
+    Parameters
+    ----------
+    make_network
+        A function that builds the network. It is called on the meta device.
+    generator
+        The generator of the initial weights. None to leave the weights uninitialized.
     """
     # Layers on the meta device draw no weights, so torch's global generator does not advance.
     with torch.device("meta"):

@@ -47,8 +47,8 @@ class AmunSettings(TuningSettings):
 
 
 def amun_passes(images: Images, settings: AmunSettings) -> int:
-    """Count the steps of the attack at all radii, and fine-tuning."""
-    # Adding 1e-9 before rounding down makes up for rounding errors in the logarithm.
+    """Count the passes of the attack, at all radii, and of fine-tuning."""
+    # 1e-9 makes up for rounding errors in the logarithm, before it is rounded down.
     doublings = int(math.log2(settings.epsilon_cap / settings.epsilon) + 1e-9)
     attack = images.forget * (1 + settings.steps * (1 + doublings))
     return 3 * (attack + images.epochs * (images.retain + images.forget))
@@ -87,7 +87,8 @@ def amun(system: System, request: Request, settings: AmunSettings) -> System:
     def predict_logits(pixels: torch.Tensor) -> torch.Tensor:
         return model(tuning.augment.eval_transform(pixels))
 
-    adversarial_images = torch.empty(0)  # of all successful attacks
+    # The results of all successful attacks.
+    adversarial_images = torch.empty(0)
     adversarial_labels: list[int] = []
     attack_radii: list[float] = []
     for index in torch.arange(len(forget)).split(tuning.settings.batch_size):

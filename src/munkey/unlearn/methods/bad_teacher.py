@@ -63,7 +63,7 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
     forget = request.forget
     order = torch.randperm(len(retain), generator=request.generator)
     retain_positions = order[: int(settings.retain_share * len(retain))]
-    # The true labels are not needed. A sample's label tells instead whether it is in D_f.
+    # The true labels are not needed. Instead, a sample's label says whether it is in D_f.
     retain_samples = mark_samples(retain, retain_positions, mark=False)
     forget_samples = mark_samples(forget, torch.arange(len(forget)), mark=True)
 

@@ -38,7 +38,7 @@ class BoundaryShrinkSettings(TuningSettings):
     passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:
-    """Fine-tune on D_f with the classes that the original predicts after an adversarial step."""
+    """Fine-tune on D_f, labeled as the original predicts after an adversarial step."""
     import torch
     from torch.nn import functional as F
 
@@ -55,7 +55,7 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
         images = images.detach()
         pixels = images * augment.std + augment.mean
         adversarial = (pixels + settings.bound * gradient.sign()).clamp(0, 1)
-        adversarial = (adversarial * 255).round() / 255  # as in a stored 8-bit picture
+        adversarial = (adversarial * 255).round() / 255  # as in a stored 8-bit image
         with torch.no_grad():
             nearest_classes = teacher((adversarial - augment.mean) / augment.std).argmax(dim=1)
         return classification_outcome(student(images), nearest_classes)

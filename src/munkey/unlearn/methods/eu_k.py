@@ -1,5 +1,7 @@
 """EU-k, exact unlearning of the last k layers (Goel et al. 2022; app. B.2): a new head."""
 
+from dataclasses import replace
+
 from munkey.models.family import FAMILIES, System
 from munkey.unlearn.contract import Request, TuningSettings, method
 
@@ -17,8 +19,6 @@ from munkey.unlearn.contract import Request, TuningSettings, method
     settings=TuningSettings,
 )
 def eu_k(system: System, request: Request, settings: TuningSettings) -> System:
-    from dataclasses import replace
-
     from munkey.unlearn.finetune import finetune
 
     model = system.copy_model()

@@ -1,5 +1,6 @@
 """Example-tied dropout (Maini et al. 2023; beyond the paper): drop the channels of D_f."""
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from munkey.core.device import to_host
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     family="example-tied-dropout",
 )
 def example_tied_dropout(system: System, request: Request, settings: Section) -> System:
-    from dataclasses import replace
-
     import torch
 
     model = cast("ExampleTied", system.copy_model())

@@ -30,7 +30,7 @@ class FCSSettings(TuningSettings):
 
 
 def fcs_passes(images: Images, _: FCSSettings) -> int:
-    """Count the forget pass, and the contrast pass and retain pass of each round."""
+    """Count an epoch on D_f, and the contrast epoch and the retain epoch of each round."""
     return 3 * images.forget + images.epochs * (4 * images.forget + 3 * images.retain)
 
 
@@ -78,13 +78,13 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     contrast_optimizer = make_optimizer(model, request)
     strengthen_optimizer = make_optimizer(model, request)
 
-    def forget_objective(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
-        return uniformity_outcome(model(images))
+    def forget_objective(network: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
+        return uniformity_outcome(network(images))
 
-    def contrast_objective(model: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
-        forget_logits = model(images)
+    def contrast_objective(network: "nn.Module", images: "Tensor", _: "Tensor") -> "Outcome":
+        forget_logits = network(images)
         with torch.no_grad():
-            retain_logits = model(next(retain_batches).images)
+            retain_logits = network(next(retain_batches).images)
         # Make each forget image equally similar to all retain images of the batch.
         return uniformity_outcome(forget_logits @ retain_logits.T / settings.temperature)
 
@@ -93,12 +93,14 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     strengthen_step = make_training_step(model, request)
     fit(forget, forget_step, forget_optimizer, request, lambda _: settings.first * lr, epochs=1)
     for _ in range(tuning.epochs):
+        # `contrast_objective` reads these batches.
         retain_batches = endless_batches(retain, tuning.batch_size, request)
         fit(
             forget,
             contrast_step,
             contrast_optimizer,
             request,
+            # One schedule spans all rounds; `history` has a record for each completed round.
             lambda progress: contrast_schedule(len(history) + progress),
             epochs=1,
         )

@@ -59,7 +59,7 @@ def jit(system: System, request: Request, settings: JitSettings) -> System:
         lowest = images.min()
         highest = images.max()
         logits = model(images)
-        # The mean over noisy copies of |z(x) - z(x + noise)| / |noise|, summed over the batch. This
+        # The mean of |z(x) - z(x + noise)| / |noise| over noisy copies, summed over the batch. This
         # estimates the model's local Lipschitz constant: how steep it is around the images.
         steepness = torch.zeros((), device=images.device)
         for _ in range(settings.samples):

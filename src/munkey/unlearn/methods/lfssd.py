@@ -35,6 +35,8 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
     from munkey.unlearn.finetune import finish, mark_samples
     from munkey.unlearn.saliency import compute_importances, dampen
 
+    model = system.copy_model().eval()
+
     def squared_norm(logits: "Tensor", _: "Tensor") -> "Tensor":
         return logits.square().sum(dim=1).mean()
 
@@ -49,7 +51,6 @@ def lfssd(system: System, request: Request, settings: SSDSettings) -> System:
             magnitude=torch.abs,
         )
 
-    model = system.copy_model().eval()
     # The labels are not needed, so replace them.
     retain = mark_samples(request.retain, torch.arange(len(request.retain)), mark=True)
     forget = mark_samples(request.forget, torch.arange(len(request.forget)), mark=True)

@@ -31,7 +31,7 @@ class LotusSettings(TuningSettings):
 
 
 def lotus_passes(images: Images, settings: LotusSettings) -> float:
-    """Count the passes of the teacher and the student, and those that measure accuracy."""
+    """Count the passes of the teacher and the student, and those for measuring accuracy."""
     training_images = settings.retain_share * images.retain + images.forget
     return images.val + images.epochs * (4 * training_images + images.forget)
 
@@ -68,14 +68,14 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
     tuning = request.tuning
     order = torch.randperm(len(retain), generator=request.generator)
     retain_positions = order[: int(settings.retain_share * len(retain))]
-    # The true labels are not needed. A sample's label tells instead whether it is in D_f.
+    # The true labels are not needed. Instead, a sample's label says whether it is in D_f.
     retain_samples = mark_samples(retain, retain_positions, mark=False)
     forget_samples = mark_samples(forget, torch.arange(len(forget)), mark=True)
     samples = JoinedSet((retain_samples, forget_samples))
     optimizer = make_optimizer(student, request)
     lr = settings.lr_factor * tuning.base_lr
     unseen_accuracy = measure_accuracy(teacher, request.val, request)
-    temperature = 1.0
+    temperature = 1.0  # used by `step`, and updated before each epoch
 
     def step(batch: "Batch") -> Outcome:
         images = tuning.augment(batch.images, request.generator)
@@ -99,8 +99,8 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         excess = (measure_accuracy(student.eval(), forget, request) - unseen_accuracy) / 100
         if excess <= STOP_EXCESS:
             break
-        # tau = exp(alpha (acc_f - acc_val)) softens targets as long as the accuracy on D_f is above
-        # that on unseen data.
+        # tau = exp(alpha (acc_f - acc_val)) is above 1, which softens the targets, as long as the
+        # model is more accurate on D_f than on unseen data.
         temperature = math.exp(settings.alpha * excess)
         student.train()
         (record,) = fit(samples, step, optimizer, request, lambda _: lr, epochs=1)

@@ -29,7 +29,7 @@ class MSGSettings(TuningSettings):
 
 
 def msg_passes(images: Images, _: MSGSettings) -> int:
-    """Count the gradients of two losses, each on as many images as D_f has, and fine-tuning."""
+    """Count the passes for two gradients, each of as many images as D_f has, and fine-tuning."""
     return 6 * images.forget + 3 * images.epochs * images.retain
 
 

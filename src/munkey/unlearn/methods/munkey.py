@@ -1,5 +1,7 @@
 """MUNKEY (sec. 3.2, Unlearning; alg. 1, phase 2): M_u = M without the rows of the forget set."""
 
+from dataclasses import replace
+
 from munkey.models.family import System
 from munkey.settings import Section
 from munkey.unlearn.contract import Request, method
@@ -17,8 +19,6 @@ from munkey.unlearn.contract import Request, method
     family="munkey",
 )
 def munkey(system: System, request: Request, settings: Section) -> System:
-    from dataclasses import replace
-
     assert system.memory is not None
     remaining = system.memory.forget(request.forget_ids)
     # The weights do not change. They are copied because a method must not share storage.

@@ -53,7 +53,8 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     Raises
     ------
     ValueError
-        If no rows remain, or if the budget is exceeded. Nothing is released then.
+        If no rows remain, or if the budget is still exceeded after MAX_STEPS steps. In both cases,
+        nothing is released.
     """
     import torch
 

@@ -39,7 +39,7 @@ class SalunSettings(TuningSettings):
     passes=lambda images, _: 3 * (images.forget + images.epochs * (images.retain + images.forget)),
 )
 def salun(system: System, request: Request, settings: SalunSettings) -> System:
-    """Train only the weights that are salient to D_f, on D_r and on D_f with random labels."""
+    """Train only the weights that are salient to D_f, on D_r and on D_f with wrong labels."""
     from munkey.data.image_set import JoinedSet
     from munkey.unlearn.finetune import cross_entropy, finetune, mislabel
     from munkey.unlearn.saliency import mask_top_share, sum_gradients, trainable_parameters
@@ -51,7 +51,8 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     original_weights = model.state_dict()
 
     def restore_others(trained: "nn.Module") -> None:
-        # Setting their gradients to 0 is not enough, since weight decay would still change them.
+        # Setting the gradients of these weights to 0 would not be enough, since weight decay would
+        # still change them.
         for name, parameter in trainable_parameters(trained).items():
             parameter.data.copy_(parameter.data.where(is_salient[name], original_weights[name]))
 

@@ -1,5 +1,6 @@
 """SCRUB with rewinding (Kurmanji et al. 2023; app. B.2): imitate the original only on D_r."""
 
+import math
 from typing import TYPE_CHECKING
 
 from munkey.models.family import System
@@ -39,7 +40,7 @@ class ScrubSettings(TuningSettings):
 
 
 def scrub_passes(images: Images, settings: ScrubSettings) -> int:
-    """Count the passes on D_r, the max passes on D_f, and those that measure accuracy."""
+    """Count the passes on D_r, the max passes on D_f, and those for measuring accuracy."""
     max_passes = 4 * images.forget * (min(images.epochs, settings.max_epochs) - 1)
     return images.epochs * (4 * images.retain + images.val + images.forget) + max_passes
 
@@ -95,7 +96,7 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
     training_set = JoinedSet((retain, forget))
     first_forget = len(retain)  # position of the first sample of D_f in the training set
     best_epoch = 0
-    smallest_gap = float("inf")  # |validation accuracy - forget accuracy| in percentage points
+    smallest_gap = math.inf  # |validation accuracy - forget accuracy| in percentage points
     best_weights: dict[str, torch.Tensor] = {}
 
     def batches(epoch: int) -> Loader:
@@ -126,7 +127,7 @@ def scrub(system: System, request: Request, settings: ScrubSettings) -> System:
         forget_accuracy = measure_accuracy(student, forget, request)
         student.train()
         gap = abs(val_accuracy - forget_accuracy)
-        if gap < smallest_gap:  # the first epoch wins a tie
+        if gap < smallest_gap:  # ties go to the earliest epoch
             best_epoch = epoch
             smallest_gap = gap
             best_weights = copy.deepcopy(student.state_dict())

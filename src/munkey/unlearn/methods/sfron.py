@@ -43,7 +43,7 @@ class SfronSettings(TuningSettings):
 
 
 def sfron_passes(images: Images, settings: SfronSettings) -> float:
-    """Count the passes for importances, retain steps and forget steps."""
+    """Count the passes for importances, retain steps, and forget steps."""
     steps = images.epochs * images.retain * (1 + 1 / settings.every)
     return 3 * (images.retain + images.forget) + 3 * steps
 
@@ -120,6 +120,9 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
 
 def adaptive_mean(losses: "Tensor", lam: float) -> "Tensor":
-    """Return the mean of losses (B,), weighted by loss^-lam. The weights receive no gradient."""
+    """Return the mean of losses (B,), each weighted by loss^-lam.
+
+    The weights receive no gradient.
+    """
     weights = 1 / (losses.detach() ** lam + EPS)
     return (weights / weights.sum() * losses).sum()

@@ -32,7 +32,7 @@ class UnsirSettings(TuningSettings):
 
 
 def unsir_passes(images: Images, settings: UnsirSettings) -> int:
-    """Count the noise steps of one class, an epoch with the noise, and the repair epoch."""
+    """Count the passes for one class's noise, for an epoch with it, and for the repair epoch."""
     noise_images = (settings.noise_steps + settings.copies) * images.batch
     return 3 * (noise_images + 2 * images.retain)
 
@@ -85,12 +85,13 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
         noise_batches.append(noise)
     model.train()
 
-    def train_one_epoch(samples: "LabeledSet", lr: float) -> None:
+    def train_one_epoch(samples: "LabeledSet", epoch_lr: float) -> None:
         step = make_training_step(model, request)
         optimizer = make_optimizer(model, request)
-        (record,) = fit(samples, step, optimizer, request, lambda _: lr, epochs=1)
+        (record,) = fit(samples, step, optimizer, request, lambda _: epoch_lr, epochs=1)
         request.history.append(record | {"epoch": len(request.history) + 1})
 
-    train_one_epoch(JoinedSet((retain_subset, *noise_batches * settings.copies)), lr)
+    copied_noise = noise_batches * settings.copies
+    train_one_epoch(JoinedSet((retain_subset, *copied_noise)), lr)
     train_one_epoch(retain_subset, settings.repair * lr)
     return finish(system, model)
