@@ -1,4 +1,4 @@
-"""Logging results in MLflow. Runs are added, never deleted; a tag marks those with the current results.
+"""Logging results to MLflow. Runs are never deleted; a tag marks the runs with current results.
 
 Our runs have the tag `munkey.results` with their folder of results. Other runs are not touched.
 """
@@ -65,7 +65,7 @@ class LogSummary(NamedTuple):
     replaced
         The number of earlier runs whose results were replaced.
     changes
-        How the settings changed compared with these runs.
+        Descriptions of how the settings differ from those of the replaced runs.
     """
 
     unchanged: int
@@ -82,11 +82,13 @@ class LogSummary(NamedTuple):
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
     """Log the runs, and print a summary. Returns the content of the job's result file.
 
-    Its `failure` is the reason why the store cannot be used, or None. If it is None, each run has
-    the address of its page.
+    In it, `failure` is the reason why the store cannot be used, or None. If it is None, each entry
+    of `runs` has the address of the run's page; otherwise, these addresses are empty.
 
     Parameters
     ----------
+    configuration
+        The name of the configuration.
     attempt
         The number that `next_attempt` returned.
     """
@@ -117,10 +119,15 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """Return the number of the next attempt to log, given the file that the last attempt wrote.
+    """Return the number of the next attempt to log.
 
-    The number is a parameter of the job. It increases after a failed attempt, so that the next run
-    repeats the job, and stays the same after a successful one.
+    The number is a param of the job. It increases after a failed attempt, so the next run repeats
+    the job, and it stays the same after a successful attempt.
+
+    Parameters
+    ----------
+    path
+        The file that the last attempt wrote.
     """
     if not Path(path).exists():
         return 0
@@ -135,7 +142,7 @@ def next_attempt(path: str) -> int:
 
 
 def describe_outcome(path: str) -> str:
-    """Return where a run's results can be seen in MLflow, or why logging failed.
+    """Return where to see a run's results in MLflow, or why logging failed.
 
     Parameters
     ----------
@@ -154,7 +161,7 @@ def describe_outcome(path: str) -> str:
 
 
 def describe_replaced_runs(path: str, since: float) -> str:
-    """Describe the earlier runs whose results a run replaced; empty if there are none.
+    """Describe the earlier MLflow runs whose results this run replaced; empty if there are none.
 
     Parameters
     ----------
@@ -181,19 +188,19 @@ def describe_replaced_runs(path: str, since: float) -> str:
 
 
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
-    """Log the runs that the store at `uri` does not have yet, and tag all of them as present.
+    """Log the runs that are not yet in the store at `uri`, and tag all of them as present.
 
-    Waits while another process logs.
+    Earlier runs of this configuration lose the tag. Waits while another process logs.
 
     Parameters
     ----------
     runs
-        The runs, each after the one that it is nested under.
+        The runs. Each run comes after the one that it is nested under.
 
     Raises
     ------
     StoreError
-        If the store cannot be used. The next call continues after the runs that were logged.
+        If the store cannot be used. The next call skips the runs that were logged before the error.
     """
     # Read our own files before opening the store, since a fault in them is not a StoreError.
     digests = [run.digest() for run in runs]
@@ -214,7 +221,7 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
                 present.append(earlier)
                 present_by_name[earlier.info.experiment_id, earlier.info.run_name] = earlier
         ids: dict[tuple[str, str], str] = {}
-        changes: dict[str, None] = {}
+        changes: dict[str, None] = {}  # an ordered set
         added = 0
         for run, digest in zip(runs, digests, strict=True):
             experiment = experiments[run.experiment]
@@ -256,10 +263,11 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
 
 
 def get_owner(configuration: str, uri: str) -> str:
-    """Return the owner of a configuration's runs, a name of its results that is unique in the store.
+    """Return the owner of a configuration's runs: a unique name of its results in the store.
 
-    In an SQLite store, it is the path from the file to the folder of results. In other stores, it
-    is machine and path, or the value of MUNKEY_OWNER and the configuration.
+    In an SQLite store, it is the path of the folder of results relative to the store's folder. In
+    other stores, it is OWNER/CONFIGURATION if the variable MUNKEY_OWNER is set to OWNER, or else
+    MACHINE:PATH.
     """
     results = Path("results", configuration).absolute()
     database = find_database(uri)
@@ -279,10 +287,11 @@ def get_site(uri: str, port: int = UI_PORT) -> str:
 
 
 def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
-    """List addresses of MLflow's page that compares runs, by name.
+    """Return the addresses of MLflow's pages that compare runs, by name.
 
-    There is a comparison of the present methods for each data set and rate, one of these methods
-    with the runs that they replaced, if any, and one of the methods in all folders of results.
+    For each data set and rate, there is a page for the present methods of each folder of results.
+    If some of them replaced earlier runs, another page compares these methods before and after. If
+    there are several folders of results, another page compares the methods of all of them.
 
     Parameters
     ----------
@@ -326,9 +335,9 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
 
 
 def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """Return the address of the page that compares runs, sorted by gap.
+    """Return the address of the page that compares these runs, sorted by gap.
 
-    Oracles and originals, which have no gap, come last.
+    Oracles and originals come last, because they have no gap.
     """
 
     def get_gap_and_name(run: "MlflowRun") -> tuple[float, str]:
@@ -359,7 +368,7 @@ def _find_finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]"
 
 
 def _set_tags(client: "MlflowClient", run: "MlflowRun", tags: Mapping[str, str]) -> None:
-    """Set the tags of a run whose values differ."""
+    """Set those tags of a run whose values differ."""
     for name, value in tags.items():
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
@@ -381,7 +390,7 @@ def _describe_changes(before: "MlflowRun", run: "Run") -> str:
 
 
 def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
-    """Add a run and return its id. It is marked as finished only when it is complete."""
+    """Add a run, and return its id. The run is marked as finished only when it is complete."""
     from mlflow.entities import Metric, Param
 
     start = _parse_milliseconds(run.started)
