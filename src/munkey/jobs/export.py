@@ -19,6 +19,8 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
 
     Parameters
     ----------
+    manifest
+        The output: the manifest of the exported model, in the folder of its other files.
     exported
         The output: the settings, written when the export is complete.
     sections

@@ -34,9 +34,9 @@ def train(
     around: Surroundings,
     code: str = "",
 ) -> None:
-    """Train an original (subset `full`) or an oracle (`rateR`) of a family, both by the same code.
+    """Train an original (subset `full`) or an oracle (subset `rateR`) of a family.
 
-    If the training diverges, the job does not fail. The tables then show the reason and the log.
+    If the training diverges, the job does not fail, and the tables show the reason and the log.
 
     Parameters
     ----------
