@@ -214,12 +214,13 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
                 experiments[name] = get_experiment_id(client, name, database)
         by_digest: dict[tuple[str, str], MlflowRun] = {}
         present_by_name: dict[tuple[str, str], MlflowRun] = {}
-        present = []
-        for earlier in _find_finished_runs(client, owner):
-            by_digest[earlier.info.experiment_id, earlier.data.tags[DIGEST]] = earlier
-            if earlier.data.tags.get(PRESENT) == "true":
-                present.append(earlier)
-                present_by_name[earlier.info.experiment_id, earlier.info.run_name] = earlier
+        present_runs = []
+        for earlier_run in _find_finished_runs(client, owner):
+            experiment = earlier_run.info.experiment_id
+            by_digest[experiment, earlier_run.data.tags[DIGEST]] = earlier_run
+            if _is_present(earlier_run):
+                present_runs.append(earlier_run)
+                present_by_name[experiment, earlier_run.info.run_name] = earlier_run
         ids: dict[tuple[str, str], str] = {}
         changes: dict[str, None] = {}  # an ordered set
         added = 0
@@ -228,11 +229,12 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
             tags = {RESULTS: owner, DIGEST: digest, PRESENT: "true"}
             if run.parent:
                 tags[PARENT] = ids[experiment, run.parent]
+            # A run with the same contents is not logged again. If it is no longer present, since an
+            # edit was reverted, it replaces the later run.
             same_run = by_digest.get((experiment, digest))
             replaced_run = present_by_name.get((experiment, run.name))
-            is_present = same_run is not None and same_run.data.tags.get(PRESENT) == "true"
-            # If an edit was reverted, the earlier run replaces the later one.
-            if replaced_run and not is_present:
+            is_same_present = same_run is not None and _is_present(same_run)
+            if replaced_run and not is_same_present:
                 tags[REPLACED] = replaced_run.info.run_id
                 tags[CHANGED] = _describe_changes(replaced_run, run)
                 changes[tags[CHANGED]] = None
@@ -243,9 +245,9 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
                 run_id = _add(client, run, experiment, tags)
                 added += 1
             ids[experiment, run.name] = run_id
-        replaced = [earlier for earlier in present if earlier.info.run_id not in ids.values()]
-        for earlier in replaced:
-            client.set_tag(earlier.info.run_id, PRESENT, "false")
+        replaced_runs = [run for run in present_runs if run.info.run_id not in ids.values()]
+        for old_run in replaced_runs:
+            client.set_tag(old_run.info.run_id, PRESENT, "false")
         site = get_site(uri)
         comparisons = list_comparisons(client, site, owner)
     pages = []
@@ -257,9 +259,14 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
         added=added,
         pages=pages,
         comparisons=comparisons,
-        replaced=len(replaced),
+        replaced=len(replaced_runs),
         changes=list(changes),
     )
+
+
+def _is_present(run: "MlflowRun") -> bool:
+    """Return whether a run has the current results."""
+    return run.data.tags.get(PRESENT) == "true"
 
 
 def get_owner(configuration: str, uri: str) -> str:
@@ -309,12 +316,12 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
     for run in iterate_pages(client.search_runs, list(experiments), condition):
         by_id[run.info.run_id] = run
         tags = run.data.tags
-        if tags.get(PRESENT) == "true":
+        if _is_present(run):
             key = (tags[RESULTS], run.info.experiment_id, tags["rate"])
             groups.setdefault(key, []).append(run)
     addresses = {}
     folders: dict[tuple[str, str], list[str]] = {}
-    together: dict[tuple[str, str], list[MlflowRun]] = {}
+    runs_of_folders: dict[tuple[str, str], list[MlflowRun]] = {}
     for (folder, experiment, rate), runs in sorted(groups.items()):
         name = f"{experiments[experiment]}, {100 * float(rate):g}% forgotten"
         addresses[f"{folder}: {name}"] = _make_comparison_address(site, experiment, runs)
@@ -324,11 +331,11 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
             address = _make_comparison_address(site, experiment, replacing + replaced)
             addresses[f"{folder}: {name}, before and after the last change"] = address
         folders.setdefault((experiment, rate), []).append(folder)
-        together.setdefault((experiment, rate), []).extend(runs)
+        runs_of_folders.setdefault((experiment, rate), []).extend(runs)
     for (experiment, rate), names in folders.items():
         if len(names) > 1:
             name = f"{experiments[experiment]}, {100 * float(rate):g}% forgotten"
-            runs = together[experiment, rate]
+            runs = runs_of_folders[experiment, rate]
             address = _make_comparison_address(site, experiment, runs)
             addresses[f"{', '.join(names)}: {name}"] = address
     return addresses
