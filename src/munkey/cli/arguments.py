@@ -64,8 +64,8 @@ Files = Annotated[
 # The shell expands `--files *` to one value of the option and additional positional arguments.
 MoreFiles = Annotated[Names | None, typer.Argument(metavar="PICTURE", hidden=True)]
 
-# Spreadsheets run a cell as a formula if it starts with =, +, - or @ (ASCII or full-width). A leading
-# apostrophe prevents that, so names that start with an apostrophe must be escaped, too.
+# Spreadsheets run a cell as a formula if it starts with =, +, - or @ (ASCII or full-width). A
+# leading apostrophe prevents that, so names that start with an apostrophe must be escaped, too.
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
 INVISIBLE = re.compile(rf"{UNPRINTABLE.pattern}|[\t\n]")
 WORD = re.compile(r"[^\s,]+")  # words are separated by commas or white space
@@ -351,7 +351,7 @@ def require_explanation_page(directory: Path, file: Path | None) -> None:
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raise ValueError unless each certificate, page and salt can be written to a file of its own."""
+    """Raise ValueError unless each certificate, page and salt can be written to its own file."""
     from munkey.deploy.certificate import get_page_path
 
     for file in salt_files:

@@ -117,7 +117,7 @@ def forget(
     if csv is not None:
         requests = _read_requests_or_exit(csv, as_json)
     else:
-        # One entry for each kind of name, since the request covers all samples that match any entry.
+        # One entry for each kind of name: the request covers all samples that match any entry.
         entries = [{kind: values} for kind, values in names.items() if values]
         requests = {request: entries}
 

@@ -109,8 +109,8 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
 def _read_listed_ids(listed: Path, samples_file: Path, members: Members, rate: float) -> np.ndarray:
     """Return the ids of the samples in a list file.
 
-    Raises ValueError if fewer than two classes would remain, or if the list contradicts the data set
-    or the rate.
+    Raises ValueError if fewer than two classes would remain, or if the list does not match the data
+    set or the rate.
     """
     entries = forget_draws.read_list(listed)
     forget_ids = forget_draws.find_listed_ids(entries, read_csv(samples_file), listed)

@@ -90,7 +90,7 @@ def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix:
 
 
 def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
-    """Return messages about list files of forget sets that cannot be read. Entries are not checked."""
+    """Return messages about list files of forget sets that cannot be read."""
     list_file = forget_draws.get_list_file(forget)
     if list_file is None:
         return []
@@ -115,7 +115,7 @@ def _find_kind(path: str) -> str | None:
 
 
 def check_uri(uri: str) -> None:
-    """Raise ValueError if a tracking URI is not valid, or if its database driver is not installed."""
+    """Raise ValueError if a tracking URI is not valid, or its database driver not installed."""
     scheme = uri.partition(":")[0]
     without_password = re.sub("//.*@", "//", uri)
     where = f"tracking.uri = {without_password!r}"
@@ -155,7 +155,7 @@ def _check_driver(uri: str) -> None:
 
 
 def check_encoder(keys: KeySettings) -> None:
-    """Raise ValueError for an unknown encoder, or for a size or revision that it does not support."""
+    """Raise ValueError if an encoder, its image size or its revision is not supported."""
     try:
         parts = split_parts(keys)
     except KeyError as error:
@@ -173,7 +173,7 @@ def check_encoder(keys: KeySettings) -> None:
 
 
 def _check_part(keys: EncoderSettings) -> None:
-    """Raise ValueError if a single encoder, its size or its revision is not supported."""
+    """Raise ValueError if a single encoder, its image size or its revision is not supported."""
     if keys.encoder.startswith("timm:"):
         _check_timm(keys.encoder.removeprefix("timm:"))
     elif "/" in keys.encoder:
@@ -250,7 +250,7 @@ def _check_folder(
         raise ValueError(
             f"{where}: preprocessor_config.json is missing; save the model's image processor there too"
         )
-    # A vision model of another type may work. It must have pooled features, which only loading shows.
+    # A vision model of another type may work if it has pooled features. Only loading it shows this.
     is_untested_type = bool(types and kind and has_processor)
     is_timm = "architecture" in config
     if kind not in types and not is_untested_type and not is_timm:

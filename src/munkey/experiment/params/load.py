@@ -95,7 +95,7 @@ def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
     """Return `config` with the lists and mappings of `--config` parsed again.
 
-    Snakemake reads the numbers in them as text. Raises ParamsError if an argument is not valid YAML.
+    Snakemake reads the numbers in them as text. Raises ParamsError if an argument is invalid YAML.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def refusals() -> list[str]:
 
 
 def _find_number_faults(config: Values) -> list[str]:
-    """Return messages about integers that exceed 64 bits, even in sections that nothing else checks."""
+    """Return messages about integers that exceed 64 bits, even in sections that are not checked."""
     faults: list[str] = []
     pending: list[tuple[str, object]] = [("", config)]
     visited: set[int] = set()  # an alias (*NAME) may refer to the section that contains it
@@ -166,7 +166,7 @@ def _find_number_faults(config: Values) -> list[str]:
 
 
 def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about the parameters for a data set, its ablations, audit and search."""
+    """Return messages about the faults of a data set's parameters, cases and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
             f"datasets: {dataset!r}: a name may contain only letters, digits, - and _, because it is"
@@ -192,8 +192,17 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
             faults += find_list_faults(resolved.forget, params.seeds, prefix)
     if not faults:
         faults += _find_case_faults(params, dataset)
-    if faults:
-        return faults
+    if not faults:
+        faults += _find_search_faults(params, dataset)
+    return faults
+
+
+def _find_search_faults(params: Params, dataset: str) -> list[str]:
+    """Return messages about the faults of the searches for a data set.
+
+    Each candidate is checked like the section of its method.
+    """
+    faults: list[str] = []
     for method in params.methods:
         count = params.candidate_count(dataset, method)
         if count > MAX_CANDIDATES:
@@ -260,7 +269,7 @@ def _find_folder_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_knob_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about knobs in a data set's ablations and audit that must not be changed there."""
+    """Return messages about knobs that a data set's ablations or audit must not change."""
     family = memory_family()
     sections = ("data", "model", "train", family.name, "inference")
     # Each group of knobs, by its place in params.yaml.

@@ -65,8 +65,8 @@ def list_values_to_try(
 ) -> dict[str, list[object]]:
     """Return the values that a search grid lists for the settings of a method.
 
-    The grid lists them under METHOD.KEY, or else under KEY for all methods. Settings that it does not
-    list are omitted.
+    The grid lists them under METHOD.KEY, or else under KEY for all methods. Settings that it does
+    not list are omitted.
     """
     values_by_key = {}
     for key in settings:
@@ -77,7 +77,7 @@ def list_values_to_try(
 
 
 def merge(base: Values, override: Values) -> dict[str, object]:
-    """Return `base` updated with `override`. Nested mappings are merged; other values are replaced."""
+    """Return `base` with the values of `override`. Nested mappings are merged as well."""
     merged = dict(base)
     for key, value in override.items():
         base_value = merged.get(key)

@@ -84,7 +84,7 @@ class DatasetParams(Section):
     ]
 
     def get_family_section(self, family: Family[Settings]) -> Settings:
-        """Return the section of a family; None if the family has no settings, or the section is missing."""
+        """Return the section of a family; None if it has no settings, or params.yaml no section."""
         section = None
         if family.settings:
             section = getattr(self, family.name)
@@ -150,7 +150,7 @@ class DatasetParams(Section):
         if limit is None:
             return
         rate = max(self.forget.rates)
-        # A stratified draw forgets this many samples of each class; a uniform one may forget any sample.
+        # A stratified draw forgets this many samples of each class; a uniform one may forget any.
         forgotten_counts = {"stratified": math.ceil(rate * limit), "uniform": 1}
         if forgotten_counts.get(self.forget.sampling, 0) >= limit:
             raise ValueError(
@@ -187,7 +187,7 @@ class Params(DatasetParams):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """Raise ValueError for names that are unknown, repeated or not allowed, or lack a section."""
+        """Raise ValueError for names that are unknown, repeated or not allowed here."""
         check_uri(self.tracking.uri)
         if self.forget.names:
             raise ValueError(
@@ -205,6 +205,12 @@ class Params(DatasetParams):
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
         self._check_search_grid()
+        self._check_methods()
+        self._check_family_sections()
+        return self
+
+    def _check_methods(self) -> None:
+        """Raise ValueError for a method that is unknown, does not fit `network`, or lacks a section."""
         for name in self.methods:
             method = require_registered("methods", name, METHODS)
             require_registered(f"the method {name}", method.family, FAMILIES)
@@ -215,6 +221,9 @@ class Params(DatasetParams):
                 )
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+
+    def _check_family_sections(self) -> None:
+        """Raise ValueError if a family that is used has no section."""
         used_families = {self.network}
         for name in self.methods:
             used_families.add(self.method(name).family)
@@ -224,7 +233,6 @@ class Params(DatasetParams):
                 raise ValueError(
                     f"the family {family.name!r} is used but has no section {family.name}"
                 )
-        return self
 
     def _check_search_grid(self) -> None:
         """Raise ValueError for a key of the search grid that no method has."""

@@ -126,7 +126,7 @@ class Exhibits:
 
     @property
     def compared(self) -> dict[str, dict[str, object]]:
-        """The parameters that `munkey.report.tables.setting` compares with the paper's, by data set."""
+        """The parameters that are compared with the paper's (`munkey.report.tables.setting`)."""
         return {dataset: self._get_compared(dataset) for dataset in self.params.datasets}
 
     def _get_compared(self, dataset: str) -> dict[str, object]:

@@ -97,7 +97,7 @@ class Plan(Cases):
         return self.first_alike(case, *names)
 
     def get_forget_set_of_scope(self, dataset: str, scope: str) -> Files:
-        """Return the files of samples that a memory lacks, by the scope in its neighbor file's path."""
+        """Return the files of samples that a memory lacks, given the scope in its neighbors' path."""
         scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
@@ -138,7 +138,7 @@ class Plan(Cases):
         )
 
     def _choose_depth(self, dataset: str, count: int | None) -> int:
-        """Return the smallest of 33, 65, 129, ... that is at least `count`, but at most keys.depth."""
+        """Return the first of 33, 65, 129, ... that is at least `count`, but at most keys.depth."""
         max_depth = self.params.for_case(dataset).keys.depth
         if count is None:
             count = max_depth
@@ -322,7 +322,7 @@ class Plan(Cases):
         return runs
 
     def query_settings(self, dataset: str) -> dict[str, Sections]:
-        """Return the sections `keys` and `inference` by system. Systems without a memory have none."""
+        """Return the sections `keys` and `inference` by system; none for systems without a memory."""
         sections: dict[str, Sections] = {}
         for run in self.list_main_runs(dataset):
             sections[run.method] = {}
@@ -372,7 +372,7 @@ class Plan(Cases):
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def list_selection_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of the ablated family without its oracle for each (p_image, p_token)."""
+        """List the evaluations of the ablated family, but not its oracle, for each case of the selection."""
         systems = [memory_family().original, self.ablated_method.name]
         return self._list_changed_runs(dataset, ("p_drop/",), systems)
 

@@ -228,12 +228,12 @@ def _read_known_hashes() -> dict[str, dict[str, str]]:
         hashes = {}
     before = dict(hashes)
 
-    def write() -> None:
+    def write_new_hashes() -> None:
         if hashes != before and KNOWN.parent.is_dir():
             with suppress(OSError):  # then, the next run computes them again
                 write_json(KNOWN, hashes)
 
-    atexit.register(write)
+    atexit.register(write_new_hashes)
     return hashes
 
 

@@ -149,8 +149,8 @@ def describe_figure_jobs(
     job_count = sum(map(len, jobs.values()))
     message = (
         f"These figures need {job_count} jobs{about}. {training_jobs} of them train a model,"
-        " because some figures show ablations, the selection of p_image and p_token, or the course of"
-        " training."
+        " because some figures show ablations, the selection of p_image and p_token, or the course"
+        " of training."
     )
     if ready:
         message += f' To draw only those whose inputs exist: `make run TARGET="{" ".join(ready)}"`.'
