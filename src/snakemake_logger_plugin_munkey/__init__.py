@@ -1,9 +1,9 @@
 """The terminal output of a run: a line for each finished job, and below them a status line.
 
-Snakemake finds this plug-in by the name of its package (`logger` in profiles/default). Snakemake's own
-log file contains all messages. In a dry run, or with an option such as `--verbose`, the output is
-Snakemake's usual one. Facts for the summary at the end of a run, which Snakemake's hooks do not get,
-are stored in `munkey.experiment.run.outcome.SEEN`.
+Snakemake finds this plug-in by the name of its package (`logger` in profiles/default). Snakemake's
+own log file contains all messages. In a dry run, or with an option such as `--verbose`, the output
+is Snakemake's usual one. Snakemake's hooks do not get all facts that the summary at the end of a run
+needs, so they are stored in `munkey.experiment.run.outcome.SEEN`.
 """
 
 import os
@@ -197,7 +197,7 @@ class LogHandler(LogHandlerBase):
                 self.draw_status()
 
     def print_message(self, record: LogRecord) -> None:
-        """Print a message from Snakemake, unless it is routine or only repeats that a job failed."""
+        """Print a message from Snakemake, unless it is routine or repeats that a job failed."""
         text = self.format(record)
         if record.levelno < WARNING and text.startswith(ROUTINE_MESSAGES):
             return

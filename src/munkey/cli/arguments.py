@@ -188,8 +188,8 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     -------
     requests
         The rows of each request by its number; None is the key if the file has no request column.
-        Each row maps kinds of names (ids, files, labels, units) to names. Empty if the file contains
-        only a header.
+        Each row maps kinds of names (ids, files, labels, units) to names. Empty if the file
+        contains only a header.
     """
     from munkey.data.intake.csv_tables import read_table
 

@@ -1,4 +1,4 @@
-"""Tables of the main run, ablations, scenarios and relearning, and the comparison with the paper."""
+"""Tables of all results except audits, and the comparison with the paper."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -123,7 +123,8 @@ def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> 
     seconds
         The seconds of each kind of work on one GPU.
     """
-    # Each step waits for the previous one, so the run takes at least as long as one job of each step.
+    # Each step waits for the previous one, so the run takes at least as long as the longest job of
+    # each step, added up.
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
         seconds_per_job = []

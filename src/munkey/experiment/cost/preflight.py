@@ -16,8 +16,8 @@ from munkey.report.tables.setting import is_rehearsal
 
 RESULTS = Path("results")
 NO_GPU = (
-    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, but {reason}. Run it on a"
-    " machine with one or on a cluster (docs/cluster.md), or rehearse it here: make reproduce"
+    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, but {reason}. Run it on"
+    " a machine with one or on a cluster (docs/cluster.md), or rehearse it here: make reproduce"
     " REHEARSAL=1"
 )
 
@@ -51,8 +51,8 @@ def find_gpu_obstacles(plan: Plan) -> Iterator[str]:
     """Yield a sentence if jobs cannot use the GPU that the experiment needs."""
     if plan.params.device == "cpu":
         yield (
-            "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in"
-            " params.yaml, or rehearse it here: make reproduce REHEARSAL=1"
+            "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda"
+            " in params.yaml, or rehearse it here: make reproduce REHEARSAL=1"
         )
     elif not has_gpu():
         yield NO_GPU.format(reason="this machine has none")
@@ -97,7 +97,7 @@ def find_disk_obstacles(name: str, needed: float) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     if needed - written > free:
         yield (
-            f"disk: about {format_gigabytes(needed)} are needed, {format_gigabytes(written)} of which"
-            f" are already written, but only {format_gigabytes(free)} are free: make room, or make the"
-            f" folder {RESULTS} a link to a larger disk"
+            f"disk: about {format_gigabytes(needed)} are needed, {format_gigabytes(written)} of"
+            f" which are already written, but only {format_gigabytes(free)} are free: make room, or"
+            f" make the folder {RESULTS} a link to a larger disk"
         )

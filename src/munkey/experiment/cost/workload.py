@@ -329,7 +329,7 @@ class Workload:
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
     def _count_queries(self, run: Evaluation) -> int:
-        """Return how many samples are evaluated: in an audit, no training samples outside the pool."""
+        """Return how many samples are evaluated. Audits omit training samples outside the pool."""
         size = self.sizes[run.dataset]
         if not _is_audit(run):
             return size.images

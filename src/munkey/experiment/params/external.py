@@ -41,8 +41,8 @@ def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> lis
         ]
     if dataset in DATASETS and source.reader not in (None, dataset):
         return [
-            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has its own reader; give"
-            " your files another name, or set the reader in `overrides` only for them"
+            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has its own reader;"
+            " give your files another name, or set the reader in `overrides` only for them"
         ]
     if dataset not in DATASETS and source.reader is None:
         return [
@@ -51,13 +51,13 @@ def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> lis
         ]
     if not dataset[0].isalpha() or dataset.lower() in INVALID_NAMES:
         return [
-            f"datasets: {dataset!r}: a table would not keep this name as text; choose another name, which"
-            " must begin with a letter"
+            f"datasets: {dataset!r}: a table would not keep this name as text; choose another name,"
+            " which must begin with a letter"
         ]
     if source.md5 is not None and find_reader(dataset, source).archive is None:
         return [
-            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set md5"
-            " in `overrides` only for the data set of which you have a copy"
+            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set"
+            " md5 in `overrides` only for the data set of which you have a copy"
         ]
     return []
 
@@ -149,8 +149,8 @@ def _check_driver(uri: str) -> None:
     except (ArgumentError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"tracking.uri: this address or its driver cannot be used ({reason}); correct the address, or"
-            " install the driver"
+            f"tracking.uri: this address or its driver cannot be used ({reason}); correct the"
+            " address, or install the driver"
         ) from None
 
 
@@ -160,13 +160,13 @@ def check_encoder(keys: KeySettings) -> None:
         parts = split_parts(keys)
     except KeyError as error:
         raise ValueError(
-            f"keys.encoder = {keys.encoder!r}: {error.args[0]}. A + separates encoders, so a folder's"
-            " name must not contain one"
+            f"keys.encoder = {keys.encoder!r}: {error.args[0]}. A + separates encoders, so a"
+            " folder's name must not contain one"
         ) from None
     if len(parts) > 1 and keys.revision is not None:
         raise ValueError(
-            f"keys.revision = {keys.revision}: with several encoders it must be null; each encoder from"
-            " the Hugging Face Hub has the commit that docs/encoders.md lists"
+            f"keys.revision = {keys.revision}: with several encoders it must be null; each encoder"
+            " from the Hugging Face Hub has the commit that docs/encoders.md lists"
         )
     for part in parts:
         _check_part(part)

@@ -169,8 +169,8 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
     """Return messages about the faults of a data set's parameters, cases and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
-            f"datasets: {dataset!r}: a name may contain only letters, digits, - and _, because it is"
-            " part of paths"
+            f"datasets: {dataset!r}: a name may contain only letters, digits, - and _, because it"
+            " is part of paths"
         ]
     faults: list[str] = []
     override = params.overrides.get(dataset, {})
@@ -256,14 +256,14 @@ def _find_folder_faults(params: Params, dataset: str) -> list[str]:
             folder = f"{knob}/{make_name(value)}"
             if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", folder):
                 faults.append(
-                    f"ablations: {folder}: this becomes the name of a folder; use only letters, digits,"
-                    " _ and . (the names p_drop, audit and scenario are reserved)"
+                    f"ablations: {folder}: this becomes the name of a folder; use only letters,"
+                    " digits, _ and . (the names p_drop, audit and scenario are reserved)"
                 )
     for name in params.for_case(dataset).scenarios:
         if not re.fullmatch(r"[\w.-]+", name):
             faults.append(
-                f"scenarios: {name!r}: this becomes the name of a folder; use only letters, digits, _, -"
-                " and ."
+                f"scenarios: {name!r}: this becomes the name of a folder; use only letters, digits,"
+                " _, - and ."
             )
     return faults
 
@@ -292,8 +292,8 @@ def _find_knob_faults(params: Params, dataset: str) -> list[str]:
             is_allowed = knob.split(".", maxsplit=1)[0] in allowed
             if not is_allowed or knob in ("keys.depth", f"{family.name}.p_drop"):
                 faults.append(
-                    f"{where}: {knob} is not a knob of {family.title} that can be changed here; allowed"
-                    f" sections: {', '.join(allowed)}"
+                    f"{where}: {knob} is not a knob of {family.title} that can be changed here;"
+                    f" allowed sections: {', '.join(allowed)}"
                 )
     return faults
 
@@ -311,7 +311,7 @@ def _find_class_faults(params: Params, dataset: str) -> list[str]:
         for where, sampling in samplings.items():
             if sampling != "class":
                 faults.append(
-                    f"methods: {name} can only forget whole classes, but {where}.sampling is {sampling};"
-                    f" set it to class, or remove {name}"
+                    f"methods: {name} can only forget whole classes, but {where}.sampling is"
+                    f" {sampling}; set it to class, or remove {name}"
                 )
     return faults

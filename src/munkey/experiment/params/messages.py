@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from munkey.core.registry import Registry, did_you_mean
 
 QUOTES = (
-    "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or !!str"
-    " yes for `dvc exp run -S`, which drops quotes"
+    "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or"
+    " !!str yes for `dvc exp run -S`, which drops quotes"
 )
 EntryT = TypeVar("EntryT")
 BRIEF = reprlib.Repr()

@@ -1,9 +1,9 @@
 """The values of an ablation: the knobs that a value sets, and its name in paths.
 
 Values are listed under a key in params.yaml. If the key is a knob, e.g. inference.k, a value may be
-that of the knob, e.g. 8. If the key is a section, e.g. munkey, a value is a mapping of the section's
-keys, e.g. {p_image: 0.1, p_token: 0.3}. Under any key, a value may be a mapping of knobs from any
-sections, e.g. {inference.k: 8}.
+that of the knob, e.g. 8. If the key is a section, e.g. munkey, a value may be a mapping of the
+section's keys, e.g. {p_image: 0.1, p_token: 0.3}. Under any key, a value may be a mapping of knobs
+from any sections, e.g. {inference.k: 8}.
 """
 
 import re

@@ -154,8 +154,8 @@ class DatasetParams(Section):
         forgotten_counts = {"stratified": math.ceil(rate * limit), "uniform": 1}
         if forgotten_counts.get(self.forget.sampling, 0) >= limit:
             raise ValueError(
-                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave"
-                " a class empty; raise it"
+                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would"
+                " leave a class empty; raise it"
             )
 
 
@@ -210,7 +210,7 @@ class Params(DatasetParams):
         return self
 
     def _check_methods(self) -> None:
-        """Raise ValueError for a method that is unknown, does not fit `network`, or lacks a section."""
+        """Raise ValueError if a method is unknown, does not fit `network`, or has no section."""
         for name in self.methods:
             method = require_registered("methods", name, METHODS)
             require_registered(f"the method {name}", method.family, FAMILIES)

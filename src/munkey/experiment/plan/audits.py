@@ -71,8 +71,8 @@ class AuditPlan:
         if not methods:
             raise ValueError(
                 f"nothing to audit: all methods ({', '.join(self.params.methods)}) can only forget"
-                f" whole classes, but audit.pool_of is {self.settings.pool_of}; set it to class, or add"
-                " other methods to `methods`"
+                f" whole classes, but audit.pool_of is {self.settings.pool_of}; set it to class, or"
+                " add other methods to `methods`"
             )
         methods_by_family: dict[str, list[Method]] = {}
         for method in methods:

@@ -97,7 +97,7 @@ class Plan(Cases):
         return self.first_alike(case, *names)
 
     def get_forget_set_of_scope(self, dataset: str, scope: str) -> Files:
-        """Return the files of samples that a memory lacks, given the scope in its neighbors' path."""
+        """Return the files of samples that a memory lacks, given the scope of its neighbors."""
         scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
@@ -322,7 +322,7 @@ class Plan(Cases):
         return runs
 
     def query_settings(self, dataset: str) -> dict[str, Sections]:
-        """Return the sections `keys` and `inference` by system; none for systems without a memory."""
+        """Return the sections `keys` and `inference` by system; none without a memory."""
         sections: dict[str, Sections] = {}
         for run in self.list_main_runs(dataset):
             sections[run.method] = {}
@@ -372,7 +372,7 @@ class Plan(Cases):
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def list_selection_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of the ablated family, but not its oracle, for each case of the selection."""
+        """List the evaluations of the ablated family for the selection, which needs no oracle."""
         systems = [memory_family().original, self.ablated_method.name]
         return self._list_changed_runs(dataset, ("p_drop/",), systems)
 

@@ -112,9 +112,9 @@ def get_experiment_id(client: "MlflowClient", name: str, database: Path | None) 
     if location and experiment.artifact_location != location:
         raise StoreError(
             f"The MLflow store {database} was moved or copied: its experiment {name} keeps"
-            f" artifacts in {experiment.artifact_location}. All results are on disk; name a new store"
-            " in params.yaml, e.g. tracking.uri: sqlite:///mlflow-2.db, and `munkey mlflow sync` fills"
-            " it"
+            f" artifacts in {experiment.artifact_location}. All results are on disk; name a new"
+            " store in params.yaml, e.g. tracking.uri: sqlite:///mlflow-2.db, and `munkey mlflow"
+            " sync` fills it"
         )
     return experiment.experiment_id
 
