@@ -91,7 +91,7 @@ def get_exit_code(error: BaseException) -> int | None:
         return INTERRUPTED
     if isinstance(error, NotVerifiedError):
         return FAILED
-    # Check these errors before OSError, since some of them are also an OSError.
+    # The order matters, because some of these errors are also OSErrors.
     if isinstance(error, LockedMemoryError):
         return LOCKED
     if isinstance(error, bad_input_errors):

@@ -63,7 +63,7 @@ def predict(
     with open_model(directory) as predictor:
         files = list(iterate_pictures(pictures))
         if html:
-            batch_size = len(files)  # the page is rendered from a single call of `predict`
+            batch_size = len(files)  # the page shows the result of a single call
         else:
             batch_size = BATCH_SIZE
         batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]

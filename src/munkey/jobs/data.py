@@ -21,8 +21,8 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
     images
         The output. The other files of the data set are written to the same folder.
     config
-        All parameters. They are not params of the rule, so the data set is not prepared again if
-        e.g. a depth or a rate changes.
+        All parameters. They are not params of the rule, so the data set is not prepared again when
+        a depth or a rate changes.
     """
     params = load(config).for_case(dataset)
     loaded = find_reader(dataset, source).load(source)

@@ -47,7 +47,7 @@ def relearn(
     around: Surroundings,
     retrieved: Path | None = None,
 ) -> None:
-    """Train a system further on the retain set, and record its accuracy on the forget set by epoch.
+    """Train a system further on the retain set, and record its accuracy along the way.
 
     If the system diverges, or had already diverged, its curve is a single row with the reason.
 

@@ -85,6 +85,7 @@ def find_machine(
         If there is no such file. The message lists the machines that have one.
     """
     if tflops:
+        # The only speed, so the size of its network (1) does not matter.
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)
     if name is None:
         return _find_this_machine(folder)

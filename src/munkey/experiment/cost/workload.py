@@ -67,7 +67,7 @@ class Work:
 
 
 def look_up_size(plan: Plan, dataset: str) -> Size:
-    """Return the published size of a data set, as its settings change it, or the prepared size.
+    """Return the published size of a data set, adjusted to its settings, or the prepared size.
 
     Raises ParamsError if the data set is neither published nor prepared.
     """

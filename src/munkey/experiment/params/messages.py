@@ -33,7 +33,7 @@ def shorten(value: object) -> str:
 
 @contextmanager
 def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
-    """Append a message to `faults` for each validation error of the block, instead of raising them.
+    """Append a message to `faults` for each validation error in the block, and suppress the errors.
 
     Parameters
     ----------

@@ -26,9 +26,9 @@ PATHS = (DEPLOYED, "softmax", "image", "token")  # how a family with pathways is
 
 
 def list_attack_functions(need: Need) -> list[Callable[..., Finding]]:
-    """List the functions of the registered attacks that need `need`.
+    """List the functions of the registered attacks with this need.
 
-    An audit depends on their code.
+    The result of an audit depends on their code.
     """
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 

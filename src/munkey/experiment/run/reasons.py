@@ -21,7 +21,7 @@ KNOBS = {
     "requests": "stream.requests",
     "additions": "stream.additions",
 }
-MAX_LISTED = 4  # changes of a job, or changed files of its code; of the rest, the number is given
+MAX_LISTED = 4  # changes of a job, or changed files of its code; the rest are only counted
 
 
 @dataclass(frozen=True)

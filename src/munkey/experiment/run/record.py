@@ -17,7 +17,7 @@ def write_record(
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, object],
 ) -> None:
-    """Write the record of a job that is about to end as JSON, with resource usage and provenance.
+    """Write the record of a job as JSON, with its resource usage so far and its provenance.
 
     Parameters
     ----------
