@@ -2,8 +2,8 @@
 
 Snakemake finds this plug-in by the name of its package (`logger` in profiles/default). Snakemake's
 own log file contains all messages. In a dry run, or with an option such as `--verbose`, the output
-is Snakemake's usual one. Snakemake's hooks do not get all facts that the summary at the end of a run
-needs, so they are stored in `munkey.experiment.run.outcome.SEEN`.
+is Snakemake's usual one. Snakemake's hooks do not get all facts that the summary at the end of a
+run needs, so they are stored in `munkey.experiment.run.outcome.SEEN`.
 """
 
 import os

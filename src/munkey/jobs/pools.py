@@ -31,7 +31,7 @@ def half(
     pool
         The size of the pool as a share of the training set.
     pool_of
-        "class", "unit" or "cluster" for a pool of whole groups. Otherwise, samples are drawn singly.
+        "class", "unit" or "cluster" for a pool of whole groups; otherwise, of single samples.
     draw
         The number of the pool. Pools other than 0 have no samples in common with pool 0.
     depth

@@ -98,7 +98,7 @@ def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
         yield from plan.list_ablation_runs(dataset)
         yield from plan.list_selection_runs(dataset)
         for run in plan.list_main_runs(dataset):
-            # The figures that follow a training need another run of it.
+            # Figures of the training's progress need another training run.
             if run.method == memory_family().original:
                 trace = fill(plan.layout.trace, case=dataset, seed=run.seed)
                 yield replace(run, record=trace)
@@ -123,8 +123,7 @@ def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> 
     seconds
         The seconds of each kind of work on one GPU.
     """
-    # Each step waits for the previous one, so the run takes at least as long as the longest job of
-    # each step, added up.
+    # Each step waits for the previous one, so the sum of each step's longest job is a lower bound.
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
         seconds_per_job = []

@@ -104,7 +104,7 @@ class AuditPlan:
                 place = {"case": f"{dataset}/{change}", "seed": seed}
                 record = fill(layout.record, **place, subset=subset, system=system["name"])
                 training = record
-                if system["name"] in METHODS:  # its training is that of its original
+                if system["name"] in METHODS:  # the training is that of the original
                     training = fill(layout.record, **place, subset="full", system=family.original)
                 runs.append(
                     Evaluation(
@@ -180,9 +180,9 @@ class AuditPlan:
         if role.startswith("control"):
             pairs = self.settings.control_pairs
             title = family.title
-            names = shorten_knobs(self.settings.control)
+            short_names = shorten_knobs(self.settings.control)
             for knob, value in self.settings.control.items():
-                title += f", {names[knob]} {format_knob_value(value)}"
+                title += f", {short_names[knob]} {format_knob_value(value)}"
         elif role == "oracle":
             pairs = self.settings.oracles
         else:

@@ -9,7 +9,7 @@ from munkey.explore.experiment import make_request_key
 class ExplorePlan:
     """The pages of a plan.
 
-    If `scenarios` is true in its methods, a page also shows the runs of the scenarios.
+    If a method's `scenarios` is true, the page also shows the runs of the scenarios.
     """
 
     def __init__(self, plan: Plan) -> None:

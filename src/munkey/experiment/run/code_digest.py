@@ -96,8 +96,8 @@ class Code:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
             )
-        # A file with a syntax error, e.g. during an edit, only matters to jobs that need it. If there
-        # is one, all files are read one by one below.
+        # A file with a syntax error, e.g. during an edit, only matters to jobs that need it. If
+        # there is one, all files are read one by one below.
         except grimp.exceptions.SourceSyntaxError:
             self._graph = grimp.ImportGraph()
         self._add_unread_modules()
