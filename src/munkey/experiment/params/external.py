@@ -115,7 +115,7 @@ def _find_kind(path: str) -> str | None:
 
 
 def check_uri(uri: str) -> None:
-    """Raise ValueError if a tracking URI is not valid, or its database driver not installed."""
+    """Raise ValueError if a tracking URI is not valid, or if its database driver is missing."""
     scheme = uri.partition(":")[0]
     without_password = re.sub("//.*@", "//", uri)
     where = f"tracking.uri = {without_password!r}"

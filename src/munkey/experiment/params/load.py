@@ -299,7 +299,7 @@ def _find_knob_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_class_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about methods for whole classes whose forget sets are not whole classes."""
+    """Return messages about methods that only forget whole classes but would get other samples."""
     forget = params.for_case(dataset).forget.sampling
     samplings: dict[str, object] = {"forget": forget}
     for name, changes in params.for_case(dataset).scenarios.items():

@@ -84,7 +84,7 @@ class DatasetParams(Section):
     ]
 
     def get_family_section(self, family: Family[Settings]) -> Settings:
-        """Return the section of a family; None if it has no settings, or params.yaml no section."""
+        """Return the section of a family; None if there is no such section."""
         section = None
         if family.settings:
             section = getattr(self, family.name)

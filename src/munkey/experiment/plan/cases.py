@@ -258,7 +258,7 @@ class Cases:
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
     def _get_encoder(self, case: str) -> EncoderSettings:
-        """Return the encoder settings of a case: `keys` without `depth`, which only neighbors use."""
+        """Return a case's encoder settings: `keys` without `depth`, which only neighbors use."""
         keys = self.params.for_case(case).keys
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 

@@ -75,7 +75,7 @@ def list_changed_files(code_digest: str, time: float) -> list[str]:
 
 
 def find_module(root: Root) -> str:
-    """Return the name of the module that defines a root, or the class of an instance."""
+    """Return the name of the module that defines a root or, for an instance, its class."""
     if isinstance(root, str):
         return root
     owner = root
