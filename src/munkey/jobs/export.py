@@ -1,4 +1,4 @@
-"""Exports of MUNKEY's originals as self-contained directories, and the settings for `munkey export`."""
+"""Exports of MUNKEY's originals as self-contained directories, and settings for `munkey export`."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,7 @@
 """Training: originals on all samples, oracles on the retain set.
 
-The training step is in `munkey.training.loop.Fit`. A family without trained weights is fitted to the
-samples' keys instead.
+The training step is in `munkey.training.loop.TrainingLoop`. A family without trained weights is
+fitted to the samples' keys instead.
 """
 
 from pathlib import Path

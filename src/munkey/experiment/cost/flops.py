@@ -1,4 +1,4 @@
-"""The cost of a network per image, counted by torch on its meta device, which computes only shapes."""
+"""The cost of a network per image, counted on torch's meta device, which computes only shapes."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING

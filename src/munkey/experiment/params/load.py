@@ -183,7 +183,7 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
         is_listed = dataset in params.datasets
         sets_reader = isinstance(changes, Mapping) and changes.get("reader") is not None
         source = resolved.source
-        # A data set in `overrides` that is not listed may be misspelled, so it must set its own reader.
+        # A data set that is only in `overrides` may be misspelled, so it must set its own reader.
         if not is_listed and not sets_reader:
             source = resolved.source.model_copy(update={"reader": None})
         faults += find_reader_faults(dataset, source, prefix)

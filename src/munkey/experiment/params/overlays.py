@@ -47,7 +47,7 @@ def make_name(value: object) -> str:
 
 
 def make_name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
-    """Return the name of knobs and their values in paths, e.g. p_image-0.1 for {munkey.p_image: 0.1}.
+    """Return a name of knobs and their values for paths: p_image-0.1 for {munkey.p_image: 0.1}.
 
     Parameters
     ----------

@@ -103,7 +103,7 @@ class DatasetParams(Section):
 
     @property
     def most_samples(self) -> int | None:
-        """The maximum number of training samples that a head can be fitted to; None if unlimited."""
+        """The maximum number of training samples that a head can be fitted to; None for no limit."""
         for family in FAMILIES.values():
             section = self.get_family_section(family)
             if not section:
@@ -145,7 +145,7 @@ class DatasetParams(Section):
         return self
 
     def _check_limit(self) -> None:
-        """Raise ValueError if `source.limit_per_class` is so low that forgetting could empty a class."""
+        """Raise ValueError if forgetting could empty a class because of `source.limit_per_class`."""
         limit = get_class_limit(self.source, "train")
         if limit is None:
             return

@@ -308,7 +308,7 @@ class Plan(Cases):
         return evaluations
 
     def _subset(self, system: str, rate: str) -> str:
-        """Return the subset in the paths of a system's files. Originals are trained on all samples."""
+        """Return the subset in the paths of a system's files: `full` for an original."""
         if system in self.originals:
             return "full"
         return f"rate{rate}"

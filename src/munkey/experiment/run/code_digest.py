@@ -1,9 +1,10 @@
 """Digests of code. If an edit can change a job's results, the digest changes, and the job reruns.
 
-Snakemake compares scripts, but not the modules that they import. Therefore, each rule's params contain
-a digest of all modules of this package and of plug-ins that its job imports, directly or indirectly,
-including imports inside functions. The versions of the plug-ins' distributions stand for their
-other files. Comments, docstrings, formatting and imports for type checkers do not change a digest.
+Snakemake compares scripts, but not the modules that they import. Therefore, each rule's params
+contain a digest of all modules of this package and of plug-ins that its job imports, directly or
+indirectly, including imports inside functions. The versions of the plug-ins' distributions stand for
+their other files. Comments, docstrings, formatting and imports for type checkers do not change a
+digest.
 
 Nothing is imported; grimp reads the imports of this package. Code that a registry finds, or that
 `importlib` imports by name, must be passed as a root. The hashes of files are cached in Snakemake's

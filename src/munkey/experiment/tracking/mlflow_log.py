@@ -180,9 +180,9 @@ def describe_replaced_runs(path: str, since: float) -> str:
     if len(changes) > SHOWN_CHANGES:
         listed += f" and {len(changes) - SHOWN_CHANGES} more"
     message = (
-        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and files on disk are"
-        " the current ones. To keep both on disk: set another `name`, or use `ablations` or `dvc exp run -S`"
-        " (docs/running.md#change-a-knob-compare)"
+        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and"
+        " files on disk are the current ones. To keep both on disk: set another `name`, or use"
+        " `ablations` or `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
     )
     return textwrap.fill(message, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
 
