@@ -269,7 +269,9 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
 
 def test_the_former_name_of_an_option_is_refused_with_the_new_one(munkey, model, tmp_path):
     refused = munkey("add", model, picture_in(tmp_path), "--label", "fish")
-    assert refused.code == 2 and "--label: is now called --class" in " ".join(refused.err.split())
+    assert refused.code == 2 and "--label: this option has been renamed to --class" in " ".join(
+        refused.err.split()
+    )
     assert "--label" not in munkey("add", "--help").out
 
 

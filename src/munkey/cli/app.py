@@ -39,7 +39,7 @@ EXPERIMENT = "Run experiments"
 
 
 class CommandsByGroup(typer.core.TyperGroup):
-    """Group the commands in the help text by the headings they were registered under."""
+    """List the commands in the help text by the headings that they were registered under."""
 
     # Typed as Any because the types come from typer's private copy of click.
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -95,7 +95,7 @@ app.add_typer(mlflow.app, rich_help_panel=EXPERIMENT)
 
 
 def main() -> None:
-    """Run a command. Print errors that the user can fix as a message, and exit with their code."""
+    """Run a command. If the user can fix an error, print a message, and exit with its code."""
     try:
         app()
     except Exception as error:

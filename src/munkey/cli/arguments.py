@@ -64,8 +64,8 @@ Files = Annotated[
 # The shell expands `--files *` to one value of the option and additional positional arguments.
 MoreFiles = Annotated[Names | None, typer.Argument(metavar="PICTURE", hidden=True)]
 
-# Spreadsheets run a cell that starts with one of the first characters (ASCII or full-width) as a
-# formula. An apostrophe in front prevents that, so a leading apostrophe must be escaped, too.
+# Spreadsheets run a cell as a formula if it starts with =, +, - or @ (ASCII or full-width). A
+# leading apostrophe prevents that, so names that start with an apostrophe must be escaped, too.
 FORMULA_STARTS = frozenset("=+-@\uff1d\uff0b\uff0d\uff20'")
 INVISIBLE = re.compile(rf"{UNPRINTABLE.pattern}|[\t\n]")
 WORD = re.compile(r"[^\s,]+")  # words are separated by commas or white space
@@ -99,7 +99,7 @@ def open_model(
 def join_files(files: Names | None, more_files: Names | None) -> list[str]:
     """Return all files that the user listed after `--files`.
 
-    Raises ValueError if there are positional arguments but no `--files`.
+    Raises ValueError if there are additional positional arguments, but no `--files`.
     """
     if more_files and not files:
         raise ValueError(
@@ -118,7 +118,10 @@ def parse_ids(source: str, text: str) -> list[int]:
 
 
 def read_ids(file: Path) -> list[int]:
-    """Read the ids in a text or CSV file. A line may contain several."""
+    """Read the ids in a text or CSV file. A line may contain several ids.
+
+    Raises ValueError if the file is invalid or contains no ids.
+    """
     words = []
     for line in read_list(file, "ids"):
         words += WORD.findall(line)
@@ -161,7 +164,7 @@ def read_list(file: Path, kind: str) -> list[str]:
 
 
 def _parse_header(file: Path, line: str) -> list[str]:
-    """Return the kinds of the columns in a file's first line, or an empty list if it is no CSV."""
+    """Return the kinds of the columns that a file's first line lists, or [] if it is not CSV."""
     from munkey.data.intake.csv_tables import TableError, parse_table
 
     try:
@@ -184,8 +187,8 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
     Returns
     -------
     requests
-        The rows of each request by request number, or by None if the file has no request column.
-        Each row maps kinds of names (ids, files, labels, units) to the names. Empty if the file
+        The rows of each request by its number; None is the key if the file has no request column.
+        Each row maps kinds of names (ids, files, labels, units) to names. Empty if the file
         contains only a header.
     """
     from munkey.data.intake.csv_tables import read_table
@@ -213,7 +216,10 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
 def _parse_row(
     source: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
-    """Return the request number of a CSV row (None if it has none), and its names by kind."""
+    """Return the request number of a CSV row (None if it has none), and its names by kind.
+
+    Raises ValueError, whose message starts with `source`, if an id or a unit is not valid.
+    """
     request = None
     names: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
@@ -288,7 +294,10 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def read_salt(salt: str | None, file: Path | None) -> bytes:
-    """Return the salt from a hexadecimal string or a file, or no bytes if neither is given."""
+    """Return the salt from a hexadecimal string or a file, or no bytes if neither is given.
+
+    Raises ValueError if the text is not at least 32 hexadecimal digits.
+    """
     from munkey.core.files import read_user_text
 
     if file:
@@ -306,7 +315,7 @@ def read_salt(salt: str | None, file: Path | None) -> bytes:
 
 
 def require_outside_model(directory: Path, file: Path) -> None:
-    """Raise ValueError if the file is a folder or is inside the model's directory."""
+    """Raise ValueError if `file` is a folder or is inside the model's directory."""
     if file.is_dir():
         raise ValueError(
             f"{file}: is a folder; give the name of a file in it, outside the model's directory"
@@ -321,7 +330,10 @@ def require_outside_model(directory: Path, file: Path) -> None:
 
 
 def require_explanation_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError if the file exists but was not written by `predict` or `find`."""
+    """Raise ValueError if the page cannot be written to `file`.
+
+    That is the case if it is inside the model's directory, or exists but is not such a page.
+    """
     from munkey.deploy.model.explain import is_explanation_page
 
     if file is None:
@@ -339,7 +351,7 @@ def require_explanation_page(directory: Path, file: Path | None) -> None:
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raise ValueError if any certificate, page or salt cannot be written to its own file."""
+    """Raise ValueError unless each certificate, page and salt can be written to its own file."""
     from munkey.deploy.certificate import get_page_path
 
     for file in salt_files:

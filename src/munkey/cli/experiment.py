@@ -61,7 +61,7 @@ def plan(
         str,
         typer.Option(
             metavar="1,8,64",
-            help="Number of GPUs, or of machines without a GPU. Several numbers: one estimate each.",
+            help="Number of GPUs, or of machines without a GPU. Several: one estimate for each.",
         ),
     ] = "1",
     as_json: Annotated[
@@ -104,7 +104,7 @@ def _parse_gpu_counts(gpus: str) -> list[int]:
 
 
 def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
-    """Return the estimate as JSON.
+    """Return the estimate as a dictionary for JSON.
 
     `seconds` is the total time of all jobs of a kind, run one after another; `disk` is in bytes.
     """
@@ -243,8 +243,8 @@ def search_summary(
     drop: Annotated[
         float,
         typer.Option(
-            help="Largest acceptable loss of validation accuracy, in percentage points; like `search_drop` in"
-            " params.yaml."
+            help="Largest acceptable loss of validation accuracy, in percentage points; like"
+            " `search_drop` in params.yaml."
         ),
     ] = 5.0,
     by_audit: Annotated[

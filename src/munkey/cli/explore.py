@@ -89,7 +89,10 @@ def explore(
 
 
 def require_explore_page(directory: Path, file: Path) -> None:
-    """Raise ValueError if the file exists but was not written by `munkey explore`."""
+    """Raise ValueError if the page cannot be written to `file`.
+
+    That is the case if it is inside the model's directory, or exists but is not such a page.
+    """
     require_outside_model(directory, file)
     if not file.exists():
         return
@@ -105,7 +108,7 @@ def require_explore_page(directory: Path, file: Path) -> None:
 
 
 def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
-    """Read the pictures of samples by id. Warns about pictures that cannot be read."""
+    """Read the source pictures of samples, by id. Warns about pictures that cannot be read."""
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.images import read_picture
 

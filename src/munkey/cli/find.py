@@ -77,7 +77,7 @@ def find(
     parts = []
     row_number_in_file: Counter[str | None] = Counter()
     for file, samples in zip(nearest.files, nearest.samples, strict=True):
-        name = f"{file}"
+        name = str(file)
         if nearest.pictures is None:  # queries are rows of numbers, and a file may contain several
             row_number_in_file[file] += 1
             name += f", row {row_number_in_file[file]}"

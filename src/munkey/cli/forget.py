@@ -118,7 +118,8 @@ def forget(
         requests = _read_requests_or_exit(csv, as_json)
     else:
         # One entry for each kind of name: the request covers all samples that match any entry.
-        requests = {request: [{kind: values} for kind, values in names.items() if values]}
+        entries = [{kind: values} for kind, values in names.items() if values]
+        requests = {request: entries}
 
     from munkey.deploy.deletions import DeletionRequest
 
@@ -174,7 +175,7 @@ def forget(
 
 
 def _join_outcomes(outcomes: list[dict[str, Any]], *, is_list: bool) -> dict[str, Any]:
-    """Return the command's result as JSON: the only outcome, or all requests of a CSV file."""
+    """Return the command's result as JSON: the only outcome, or those of a CSV file's requests."""
     if is_list:
         return {"requests": outcomes, "left": outcomes[-1]["left"]}
     return outcomes[0]
@@ -235,7 +236,7 @@ def _list_new_requests(plan: "DeletionPlan") -> list[str | None]:
 def _read_requests_or_exit(
     file: Path, as_json: bool
 ) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """Read requests from a CSV file. If there are none, as on some days, exit successfully."""
+    """Read requests from a CSV file. If it has none, print a message and exit with code 0."""
     requests = arguments.read_requests(file)
     if not requests:
         print_result(f"{file}: no requests, so nothing was changed", {"requests": []}, as_json)
@@ -244,12 +245,12 @@ def _read_requests_or_exit(
 
 
 def _fill_file_names(file: Path | None, numbers: Iterable[str | None]) -> dict[str | None, Path]:
-    """Return each request's file by request number, which replaces {request} in the file name."""
+    """Return each request's file by request number. The number replaces {request} in the name."""
     files: dict[str | None, Path] = {}
     if file is None:
         return files
     for number in numbers:
-        # A slash would name a folder, and control characters are confusing in file names.
+        # A slash would mean a folder, and control characters are confusing in file names.
         safe_number = re.sub(r"[/\x00-\x1f]", "-", number or "")
         files[number] = Path(str(file).replace("{request}", safe_number))
     return files
@@ -261,10 +262,10 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
 ) -> "CertificateOrder":
-    """Return the order that makes the deletion write certificates.
+    """Write the salt files, and return the order that makes the deletion write certificates.
 
-    The salt files are written here, before the deletion. Otherwise, a crash in between could leave
-    a certificate whose salt is lost.
+    If the salt files were written after the deletion, a crash in between could leave a certificate
+    whose salt is lost.
     """
     from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
@@ -317,7 +318,7 @@ def _warn_if_not_purged(outcomes: list[dict[str, Any]]) -> None:
 
 
 def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Return a line that recommends a purge if one is needed to erase all names.
+    """Return a line that recommends a purge if one is needed to erase all names, or no line.
 
     If a purge was tried and failed, the warning already says so.
     """
@@ -335,7 +336,7 @@ def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str
 
 
 def _describe_missing(plan: "DeletionPlan") -> list[str]:
-    """Return lines that list the names without a sample, and similar names."""
+    """Return lines that list the names that match no sample, and suggest similar names."""
     from munkey.deploy.errors import MEMORY_SCOPE, format_first_ten
 
     lines = []
@@ -387,7 +388,7 @@ def _describe_repeated(outcome: dict[str, Any], prefix: str) -> str:
 
 
 def _describe_dry_run(outcome: dict[str, Any], prefix: str) -> list[str]:
-    """Return lines on the samples that a request would forget: their number by class, and ids."""
+    """Return lines on the samples that a request would forget: how many by class, and ids."""
     from munkey.deploy.errors import format_first_ten
 
     text = f"{prefix}would forget {pluralize(len(outcome['would_delete']), 'sample')}"

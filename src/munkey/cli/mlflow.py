@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     name="mlflow",
-    help="Log results to MLflow again, or compare methods there.",
+    help="Log results to MLflow again, or compare methods in MLflow.",
     no_args_is_help=True,
 )
 
@@ -47,8 +47,8 @@ def sync(overlays: Overlays = None) -> None:
             f"{error.filename} is missing; to create it, run `make run`"
         ) from error
     uri = plan.params.tracking.uri
-    run_count = log(uri, plan.params.name, runs)
-    print(f"MLflow at {hide_credentials(uri)}, runs: {run_count}")
+    summary = log(uri, plan.params.name, runs)
+    print(f"MLflow at {hide_credentials(uri)}, runs: {summary}")
 
 
 @app.command()

@@ -43,7 +43,7 @@ class AfterDeletionError(Exception):
 
 
 def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
-    """Print the text, or the value if `as_json`.
+    """Print the text, or if `as_json`, the value as JSON.
 
     Characters that the encoding of standard output does not support are escaped.
     """
@@ -86,19 +86,18 @@ def get_exit_code(error: BaseException) -> int | None:
         FileNotFoundError,
         FileExistsError,
     )
-    if isinstance(error, AfterDeletionError) and isinstance(error.__cause__, KeyboardInterrupt):
+    cause = error.__cause__ if isinstance(error, AfterDeletionError) else error
+    if isinstance(cause, KeyboardInterrupt):
         return INTERRUPTED
-    # The first match counts, so the order matters: a LockedMemoryError is also an OSError.
-    code_of_errors: dict[tuple[type[BaseException], ...], int] = {
-        (KeyboardInterrupt,): INTERRUPTED,
-        (NotVerifiedError,): FAILED,
-        (LockedMemoryError,): LOCKED,
-        bad_input_errors: BAD_INPUT,
-        (OSError, ClosedMemoryError, AfterDeletionError): SYSTEM_ERROR,
-    }
-    for errors, code in code_of_errors.items():
-        if isinstance(error, errors):
-            return code
+    if isinstance(error, NotVerifiedError):
+        return FAILED
+    # The order matters, because some of these errors are also OSErrors.
+    if isinstance(error, LockedMemoryError):
+        return LOCKED
+    if isinstance(error, bad_input_errors):
+        return BAD_INPUT
+    if isinstance(error, (OSError, ClosedMemoryError, AfterDeletionError)):
+        return SYSTEM_ERROR
     return None
 
 
@@ -114,7 +113,7 @@ def print_error(error: BaseException, *, as_json: bool) -> None:
 
 
 def show_spinner(message: str) -> AbstractContextManager[object]:
-    """Return a context manager that shows a spinner if standard error is a terminal."""
+    """Return a context manager that shows a spinner on standard error if that is a terminal."""
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console

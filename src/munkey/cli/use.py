@@ -63,7 +63,7 @@ def predict(
     with open_model(directory) as predictor:
         files = list(iterate_pictures(pictures))
         if html:
-            batch_size = len(files)  # the page shows a single prediction
+            batch_size = len(files)  # the page shows the result of a single call
         else:
             batch_size = BATCH_SIZE
         batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
@@ -114,11 +114,9 @@ def _describe_prediction(record: dict[str, Any]) -> list[str]:
 
 
 def _refuse_label(value: str | None) -> None:
-    """Raise an error that tells the user the new name of the option --label."""
+    """Raise BadParameter if the user passes --label, which has been renamed to --class."""
     if value is not None:
-        raise typer.BadParameter(
-            "is now called --class, as in `munkey list` and `munkey forget`", param_hint="--label"
-        )
+        raise typer.BadParameter("this option has been renamed to --class", param_hint="--label")
 
 
 RenamedLabel = Annotated[

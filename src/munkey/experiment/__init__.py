@@ -1,1 +1,1 @@
-"""The experiment around the results: params, plan, run, cost, tracking; each builds on those before it."""
+"""The experiment: params, plan, run, cost, tracking. Each package builds on those before it."""

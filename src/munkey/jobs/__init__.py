@@ -1,1 +1,4 @@
-"""The jobs of the workflow: one typed function a rule, named like it. A notebook, a test or a debugger can call it."""
+"""The jobs of the workflow: one typed function per rule.
+
+Notebooks, tests and debuggers can call the functions, too.
+"""

@@ -41,20 +41,27 @@ def audit(
     strata_svg: Path,
     dataset: str,
 ) -> None:
-    """Audit how much each system remembers, and write the verdicts and controls, a table and a forest plot.
+    """Audit how much each system remembers, and write verdicts, controls, tables and figures.
 
     Parameters
     ----------
+    halves
+        The half of the pool that each seed's model is trained on and then forgets.
+    table
+        The output: the verdicts, as CSV.
+    controls
+        The output: sentences on the controls, by family.
     strata, strata_svg
-        The outputs for shares by how much a sample was memorized, as a table and as a figure.
+        The outputs: shares by how strongly samples were memorized, as a table and as a figure.
     """
     stage = Stage(dataset, "audit", "intervals")
     audits = list(progress(read_audits(systems, halves, stage), "family", "families"))
     rows: list[dict[str, object]] = []
     control_texts: dict[str, list[str]] = {}
-    for audit in audits:
-        rows.extend(audit.make_rows())
-        control_texts[audit.family] = [control.sentence for control in audit.controls]
+    for family_audit in audits:
+        rows.extend(family_audit.make_rows())
+        sentences = [control.sentence for control in family_audit.controls]
+        control_texts[family_audit.family] = sentences
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     write_json(controls, control_texts)
     verdicts = read_table(table)
@@ -74,7 +81,7 @@ def audit_grid(
     svg: Path,
     dataset: str,
 ) -> None:
-    """Audit the weights: residual shares over a grid of knobs, in a table and a figure.
+    """Audit how much the weights remember, for each setting of a grid, in a table and a figure.
 
     Parameters
     ----------
@@ -83,9 +90,9 @@ def audit_grid(
     """
     units = forget_sets.read_units(halves[:2])
     forgotten = [forget_sets.read(half) for half in halves]
-    lines = make_grid_rows(settings, paths, forgotten, units)
+    rows_by_setting = make_grid_rows(settings, paths, forgotten, units)
     rows: list[dict[str, object]] = []
-    for setting_rows in progress(lines, "setting", "settings"):
+    for setting_rows in progress(rows_by_setting, "setting", "settings"):
         rows.extend(setting_rows)
     write_text(table, pd.DataFrame(rows).to_csv(index=False))
     grid = read_table(table)
@@ -96,18 +103,21 @@ def audit_grid(
 def attacks(
     runs: list[Evaluation], rows: list[Row], metrics: Path, table: Path, markdown: Path
 ) -> None:
-    """Attack each system of the main run with its own logits, and show the results next to the paper's MIA."""
-    lines: list[dict[str, object]] = []
+    """Attack each system of the main run, and show the results next to the paper's MIA.
+
+    The attacks need only the system's own logits.
+    """
+    attack_rows: list[dict[str, object]] = []
     for run in progress(runs, "system", "systems"):
-        lines.extend(make_attack_rows(run))
-    results = pd.DataFrame(lines)
+        attack_rows.extend(make_attack_rows(run))
+    results = pd.DataFrame(attack_rows)
     write_text(table, results.to_csv(index=False))
     attack_tables = tables.make_attack_tables(results, read_metrics([metrics]), rows)
     write_text(markdown, render_or_note(attack_tables, "markdown"))
 
 
 def storage(systems: list[MemoryFiles], table: Path, markdown: Path) -> None:
-    """Search for traces of deleted samples in the files of unlearned systems and of their originals."""
+    """Search the files of unlearned systems and their originals for traces of deleted samples."""
     rows: list[dict[str, object]] = []
     for files in progress(systems, "system", "systems"):
         rows.extend(make_storage_rows(files))
@@ -126,14 +136,17 @@ def differencing(
     settings: dict[str, Sections],
     device: str,
 ) -> None:
-    """Delete samples, singly and in batches, and attack as someone who has both versions of a model.
+    """Delete samples singly and in batches, and attack with both the old and the new model.
 
     Parameters
     ----------
+    originals
+        The system that each method starts from.
     settings
-        The sections of each method, in the order of `originals`.
+        The sections of each method by name, in the order of `originals`.
     """
-    from munkey.audits.two_versions import Attacker  # imports torch, which no other audit needs
+    # These modules import torch, which no other audit needs.
+    from munkey.audits.two_versions import Attacker
     from munkey.models import system as systems
 
     data = prepared.load(images.parent)
@@ -150,7 +163,7 @@ def differencing(
             system = systems.load(original, device=device)
             rows += list(attacker.make_rows(method, system, settings[name]))
         except DivergedError as error:
-            warn(f"{method.title} is left out, since it or its original diverged: {error}")
+            warn(f"{method.title} is left out because it or its original diverged: {error}")
     precisions = pd.DataFrame(rows)
     write_text(table, precisions.to_csv(index=False))
     precision_tables = tables.make_differencing_tables(precisions, dataset)

@@ -1,4 +1,4 @@
-"""Data sets: decoded once, into arrays that all later jobs map into memory."""
+"""Data sets, decoded once into arrays that all later jobs map into memory."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,9 +18,11 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
 
     Parameters
     ----------
+    images
+        The output. The other files of the data set are written to the same folder.
     config
-        All parameters. They are not params of the rule, so that a changed depth or rate does not
-        prepare the data set again.
+        All parameters. They are not params of the rule, so the data set is not prepared again when
+        a depth or a rate changes.
     """
     params = load(config).for_case(dataset)
     loaded = find_reader(dataset, source).load(source)

@@ -28,16 +28,17 @@ def evaluate(
     around: Surroundings,
     pool: list[Path] | None = None,
 ) -> None:
-    """Write the logits of a system on all splits; if it has pathways, also with either of them cut.
+    """Write the logits of a system on all splits; if it has pathways, also with each of them cut.
 
     If the system diverged, all logits are NaN, and the reason is written with them.
 
     Parameters
     ----------
     settings
-        The sections `data` and `inference`, and `audit` for an audit with a second way to query.
+        The sections `data` and `inference`. In an audit of a system with pathways, `audit` contains
+        the inference settings for a second set of logits.
     pool
-        The two halves of an audit's pool. Then, only these training samples are evaluated.
+        The two halves of an audit's pool. If given, other training samples are not evaluated.
     """
     try:
         loaded = systems.load(system, device=around.device)
@@ -59,9 +60,9 @@ def unlearn_audited(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """Apply a method in an audit, and write the logits of the unlearned system instead of the system.
+    """Apply a method in an audit, and write the logits of the unlearned system, but not the system.
 
-    Only the training samples in the pool, `forget` and `absent`, are evaluated.
+    Of the training samples, only those in the pool (`forget` and `absent`) are evaluated.
     """
     assert files.forget and files.absent, (
         "a model of an audit forgets one half of a pool and never sees the other"
@@ -110,7 +111,7 @@ def _write_logits(
 
 
 def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
-    """Return the sorted ids of all samples; with a pool, those of val, test and the pool."""
+    """Return the sorted ids of all samples, or, if there is a pool, of val, test and the pool."""
     if not pool:
         return dataset.ids
     held_out_ids = dataset.ids[dataset.splits != "train"]
@@ -119,7 +120,7 @@ def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
 
 
 def _write_nan_logits(images: Path, logits: Path, pool: list[Path], why: str) -> None:
-    """Write NaN for all logits of a system that diverged."""
+    """Write NaN for all logits of a system that diverged, and the reason."""
     dataset = prepared.load(images.parent)
     ids = _select_ids(dataset, pool)
     rows = dataset.rows(ids)

@@ -1,4 +1,4 @@
-"""Exports of MUNKEY's originals as self-contained directories, and the settings for `munkey export`."""
+"""Exports of MUNKEY's originals as self-contained directories, and settings for `munkey export`."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +19,8 @@ def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> 
 
     Parameters
     ----------
+    manifest
+        The output: the manifest of the exported model, in the folder of its other files.
     exported
         The output: the settings, written when the export is complete.
     sections

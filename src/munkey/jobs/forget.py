@@ -20,7 +20,13 @@ CLUSTER_SIZE = 20  # approximate number of samples in a cluster
 def group_training_samples(
     prepared: Dataset, sampling: str, stage: Stage, keyfile: Path | None
 ) -> Groups:
-    """Group the training samples by class, unit, or cluster of their keys."""
+    """Group the training samples by class, by cluster of their keys, or else by unit.
+
+    Parameters
+    ----------
+    keyfile
+        The key file, for clusters.
+    """
     if sampling == "class":
         return forget_draws.group_samples(prepared, "class")
     if sampling != "cluster":
@@ -39,8 +45,8 @@ class Sampling:
     keyfile
         The key file, for the sampling `cluster`.
     neighbors
-        The neighbor file, for samplings by the votes of `depth` - 1 neighbors, and for `relied-on`,
-        which forgets the `k` nearest neighbors of all test samples of the units in `names`.
+        The neighbor file, for samplings by the votes of `depth` - 1 neighbors, and for the sampling
+        `relied-on`, which selects the `k` nearest neighbors of all test samples of the named units.
     listed
         The list file, for the sampling `listed`.
     """
@@ -70,16 +76,10 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
     stage = Stage(seed, dataset, "forget", rate)
     generator = stage.numpy_generator()
     if draw.listed:
-        listed = draw.listed
-        entries = forget_draws.read_list(listed)
-        samples = read_csv(images.parent / "samples.csv")
-        forget_ids = forget_draws.find_listed_ids(entries, samples, listed)
-        forget_draws.require_listed_share(listed, len(forget_ids), len(members), float(rate))
-        retained_labels = labels[~np.isin(members, forget_ids)]
-        if len(np.unique(retained_labels)) < 2:
-            raise ValueError(
-                f"{listed}: without the listed samples, fewer than two classes remain; list fewer samples"
-            )
+        samples_file = images.parent / "samples.csv"
+        forget_ids = _read_listed_ids(
+            draw.listed, samples_file, Members(members, labels), float(rate)
+        )
     elif sampling in ("class", "unit", "one-of-unit", "cluster"):
         groups = group_training_samples(prepared, sampling, stage / "clusters", draw.keyfile)
         forget_ids = forget_draws.draw_groups(groups, labels, float(rate), draw.names, generator)
@@ -104,3 +104,21 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         forget_ids = forget_draws.draw(members, labels, float(rate), sampling, generator)
     forget_sets.write(forget, forget_ids)
     print(f"{len(forget_ids)} of {len(members)} training samples to forget, {sampling}")
+
+
+def _read_listed_ids(listed: Path, samples_file: Path, members: Members, rate: float) -> np.ndarray:
+    """Return the ids of the samples in a list file.
+
+    Raises ValueError if fewer than two classes would remain, or if the list does not match the data
+    set or the rate.
+    """
+    entries = forget_draws.read_list(listed)
+    forget_ids = forget_draws.find_listed_ids(entries, read_csv(samples_file), listed)
+    forget_draws.require_listed_share(listed, len(forget_ids), len(members.ids), rate)
+    retained_labels = members.labels[~np.isin(members.ids, forget_ids)]
+    if len(np.unique(retained_labels)) < 2:
+        raise ValueError(
+            f"{listed}: without the listed samples, fewer than two classes remain; list fewer"
+            " samples"
+        )
+    return forget_ids

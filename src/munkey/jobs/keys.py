@@ -3,7 +3,6 @@
 import hashlib
 import shutil
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import partial
 from importlib.metadata import distributions
 from pathlib import Path
@@ -41,10 +40,10 @@ def keys(
     ----------
     code, weights
         Fingerprints of the code and of the encoder's weights. Keys that another configuration
-        extracted with the same code, weights and data are copied. If `weights` is None, they may
-        have changed unnoticed, so nothing is copied.
+        extracted with the same code, weights and data are copied. If `weights` is None, the weights
+        may have changed unnoticed, so nothing is copied.
     parts
-        The key files of several encoders. If there are any, they are joined, and nothing is
+        The key files of several encoders. If there are any, their keys are joined, and nothing is
         extracted.
     """
     dataset = prepared.load(images.parent)
@@ -55,12 +54,10 @@ def keys(
     size = settings.batch_size
     origin = _describe_origin(images, dataset.ids, settings, device)
     origin |= {"code": code, "weights": weights}
-    same_keys = None
+    is_copied = False
     if weights is not None:
-        same_keys = _find_equal_keys(keyfile, origin)
-    if same_keys:
-        write(keyfile, *same_keys)
-    else:
+        is_copied = _copy_equal_keys(keyfile, origin)
+    if not is_copied:
         encode = build(settings, device)
         show_progress = partial(progress, what="batch", unit="images", units_per_item=size)
         name = hashlib.sha256(f"{origin} {keyfile}".encode()).hexdigest()[:16]
@@ -76,7 +73,7 @@ def _describe_origin(
 ) -> dict[str, Any]:
     """Describe the origin of keys, except for code and weights.
 
-    It includes libraries and processor, on which the last bits of keys depend.
+    The description includes libraries and processor, which affect the last bits of keys.
     """
     import torch
 
@@ -93,18 +90,21 @@ def _describe_origin(
     }
 
 
-def _find_equal_keys(keyfile: Path, origin: dict[str, Any]) -> Keys | None:
-    """Find keys of any configuration and data set with the same origin; None if there are none."""
-    results = keyfile.parents[4]
-    for file in sorted(results.glob(f"*/keys/*/*/{ORIGIN}")):
-        other = file.with_name(keyfile.name)
-        # Skip files that are being rewritten, and damaged ones.
-        with suppress(OSError, DamagedFileError):
-            if read_json(file) == origin | {"keys": _read_sha256(other)}:
-                keys = read(other)
-                print(f"copied from {other}, which has the same origin")
-                return keys
-    return None
+def _copy_equal_keys(keyfile: Path, origin: dict[str, Any]) -> bool:
+    """Copy keys with the same origin from any configuration. Returns whether any exist."""
+    results = keyfile.parents[4]  # the key file is results/NAME/keys/DATASET/ENCODER/keys.npz
+    for origin_file in sorted(results.glob(f"*/keys/*/*/{ORIGIN}")):
+        other_keyfile = origin_file.with_name(keyfile.name)
+        try:
+            if read_json(origin_file) != origin | {"keys": _read_sha256(other_keyfile)}:
+                continue
+            equal_keys = read(other_keyfile)
+        except (OSError, DamagedFileError):  # the files are damaged or being rewritten
+            continue
+        write(keyfile, *equal_keys)
+        print(f"copied from {other_keyfile}, which has the same origin")
+        return True
+    return False
 
 
 def _read_sha256(file: Path) -> str:
@@ -120,7 +120,10 @@ def neighbors(
     forget: Path | None = None,
     absent: Path | None = None,
 ) -> None:
-    """Find the nearest neighbors of every sample in a memory: the training set, or the retain set."""
+    """Find the nearest neighbors of every sample in a memory.
+
+    The memory contains all training samples except those in `forget` and `absent`.
+    """
     members = forget_sets.split(prepared.load(images.parent), forget, absent).retain
     if len(members) < depth:
         raise SourceError(

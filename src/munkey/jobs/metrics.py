@@ -28,7 +28,7 @@ def metrics(runs: list[Evaluation], metrics: Path, differences: Path | None = No
         if run.record != run.training:
             original = logits_by_record.get((run.case, run.training))
         rows += make_metric_rows(run, original)
-    if any("why" in row for row in rows):  # else, there is no such column
+    if any("why" in row for row in rows):  # otherwise, the table has no such column
         for row in rows:
             row.setdefault("why", "")
     write_csv(metrics, rows)

@@ -1,4 +1,4 @@
-"""The pools of audits (docs/audits.md): draws of their halves, and of wrong labels."""
+"""The pools of audits (docs/audits.md): their halves, and wrong labels for their samples."""
 
 from pathlib import Path
 
@@ -30,8 +30,10 @@ def half(
     ----------
     pool
         The size of the pool as a share of the training set.
+    pool_of
+        "class", "unit" or "cluster" for a pool of whole groups; otherwise, of single samples.
     draw
-        The number of the pool. Only pool 0 contains samples of pool 0.
+        The number of the pool. Pools other than 0 have no samples in common with pool 0.
     depth
         The number of neighbors that must remain without the pool.
     keyfile
@@ -67,9 +69,10 @@ def half(
 def hardest_half(
     images: Path, neighbors: Path, half: Path, dataset: str, seed: int, pool: float, depth: int
 ) -> None:
-    """Draw a half like `half`, from the samples whose neighbors vote least for their label.
+    """Draw a half of a pool of the hardest samples, whose neighbors vote least for their label.
 
-    The `depth` - 1 nearest neighbors of a sample vote, not the sample itself.
+    The `depth` - 1 nearest neighbors of a sample vote, excluding the sample itself. Parameters are
+    as for `half`.
     """
     prepared = load(images.parent)
     stage = Stage(dataset, "audit")
@@ -88,10 +91,10 @@ def hardest_half(
 def mislabel(
     source: Path, pool: list[Path], images: Path, samples: Path, classes: Path, dataset: str
 ) -> None:
-    """Write a copy of a prepared data set for an audit, in which all samples of the pool are mislabeled.
+    """Write a copy of a prepared data set for an audit, with wrong labels for the whole pool.
 
-    Test samples are mislabeled, too, because margins are ranked among theirs, and the margins of
-    correct labels would all be larger.
+    Test samples are mislabeled, too. Their margins are compared with those of the pool, and with
+    correct labels they would all be larger.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Relearning after deletion, traces of the training of originals, and streams of requests."""
+"""Relearning after deletion, traces of originals' training, and streams of requests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -47,16 +47,16 @@ def relearn(
     around: Surroundings,
     retrieved: Path | None = None,
 ) -> None:
-    """Train a system further on the retain set, and record its accuracy on the forget set meanwhile.
+    """Train a system further on the retain set, and record its accuracy along the way.
 
-    If the system diverged, now or before, its curve is a single row with the reason.
+    If the system diverges, or had already diverged, its curve is a single row with the reason.
 
     Parameters
     ----------
     files
-        The files of the samples. `neighbors` are those in a memory of the retain set, for training.
+        The files of the samples. `neighbors` is for training, with a memory of the retain set.
     retrieved
-        The neighbors in the system's own memory, for predictions.
+        The neighbor file for predictions, with the system's own memory.
     """
     data = prepared.load(files.images.parent)
     device = around.device
@@ -107,7 +107,10 @@ def trace(
     settings: Sections,
     around: Surroundings,
 ) -> None:
-    """Train an original again, and record P_s by epoch, and tokens and [CLS] features at three moments."""
+    """Train an original again, and record what happens during training.
+
+    The output has P_s by epoch, and tokens and [CLS] features at three moments.
+    """
     data = prepared.load(files.images.parent)
     model_family = FAMILIES[family]
     device = around.device
@@ -138,14 +141,14 @@ def trace(
 
 @dataclass(frozen=True)
 class RequestSeries:
-    """The settings of a stream of requests, with additions in between.
+    """The settings of a stream of requests, with additions between requests.
 
     Attributes
     ----------
     requests
-        The number of requests.
+        How many requests there are.
     additions
-        The numbers of the requests after which labeled samples of the validation set are added.
+        The numbers of the requests after which labeled validation samples are added.
     depth
         How many neighbors of each sample are looked up.
     """
@@ -169,15 +172,15 @@ def stream(
 ) -> None:
     """Forget one half of an audit's pool in several requests, and evaluate the model after each.
 
-    If a model diverges, both outputs contain only the reason.
+    If a model diverges, the outputs have the reason instead of results.
 
     Parameters
     ----------
     logits
-        The output: the logits of test samples and of the pool after each request, and `request`,
-        the number of the request that forgets a sample (0 if none does).
+        The output: the logits of test samples and of the pool after each evaluated request, and
+        `request`, the number of the request that forgets a sample (0 if none does).
     record
-        The output: seconds, RA and TA after each request.
+        The output: seconds, RA and TA after each evaluated request.
     method
         An unlearning method, which starts from `original`, or an oracle, which is retrained after
         the first, the middle and the last request.
@@ -211,22 +214,27 @@ def stream(
         write_record(record, settings, device, start_time, [], {DIVERGED: why})
         return
     pool = np.concatenate([*order.requests, forget_sets.read(files.absent)])
+    write_npz(logits, _make_logits_arrays(data, order, pool, predictions))
+    facts = {"moments": [_measure_moment(data, order, moment) for moment in predictions]}
+    write_record(record, settings, device, start_time, [], facts)
+
+
+def _make_logits_arrays(
+    data: prepared.Dataset, order: Stream, pool: np.ndarray, predictions: list[StreamEvaluation]
+) -> dict[str, np.ndarray]:
+    """Make the arrays of the output `logits`, for test samples and the pool's samples."""
     is_query = np.isin(data.ids, pool) | (data.splits == "test")
     request_numbers = np.zeros(len(data.ids), dtype=np.int64)
     for number, ids in enumerate(order.requests, 1):
         request_numbers[np.isin(data.ids, ids)] = number
-    arrays = {
-        "ids": data.ids,
-        "labels": data.labels,
-        "splits": data.splits,
-        "request": request_numbers,
+    return {
+        "ids": data.ids[is_query],
+        "labels": data.labels[is_query],
+        "splits": data.splits[is_query],
+        "request": request_numbers[is_query],
+        "done": np.array([moment.done for moment in predictions]),
+        "logits": np.stack([moment.logits[is_query] for moment in predictions]),
     }
-    query_arrays = {name: values[is_query] for name, values in arrays.items()}
-    query_arrays["done"] = np.array([moment.done for moment in predictions])
-    query_arrays["logits"] = np.stack([moment.logits[is_query] for moment in predictions])
-    write_npz(logits, query_arrays)
-    facts = {"moments": [_measure_moment(data, order, moment) for moment in predictions]}
-    write_record(record, settings, device, start_time, [], facts)
 
 
 def _unlearn_stream(
@@ -238,7 +246,7 @@ def _unlearn_stream(
     seed: int,
     resident_share: float,
 ) -> list[StreamEvaluation]:
-    """Apply a method to one request after another. Returns the predictions after each."""
+    """Apply a method to one request after another. Returns an evaluation after each."""
     settings = evaluator.settings
     device = evaluator.device
     recipe = prepare.make_recipe(applied, settings, seed, dataset)
@@ -269,7 +277,7 @@ def _unlearn_stream(
 def _retrain_stream(
     order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
 ) -> Iterator[StreamEvaluation]:
-    """Retrain an oracle after the first, the middle and the last request. Yields its predictions."""
+    """Retrain an oracle after the first, middle and last request, and yield its evaluations."""
     family = next(family for family in FAMILIES.values() if family.oracle == oracle)
     last = len(order.requests)
     for done in sorted({1, (last + 1) // 2, last}):
@@ -277,7 +285,8 @@ def _retrain_stream(
         stage = family.make_stage(seed, dataset, f"stream{done}")
         with Stopwatch(evaluator.device) as watch:
             trained = _train(family, ids, evaluator, stage)
-        logits = evaluator.predict_logits(trained, ids[:0])  # nothing to add: trained on additions
+        # The oracle was trained on the additions, so none are added to its memory here.
+        logits = evaluator.predict_logits(trained, ids[:0])
         yield StreamEvaluation(done, watch.seconds, logits)
 
 
@@ -310,7 +319,7 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
 def _measure_moment(
     data: prepared.Dataset, order: Stream, moment: StreamEvaluation
 ) -> dict[str, float]:
-    """Compute RA, the accuracy on the remaining training samples, and TA."""
+    """Compute RA and TA, the accuracies on the remaining training samples and the test samples."""
     is_retained = np.isin(data.ids, order.get_members(moment.done))
     is_test = data.splits == "test"
     return {

@@ -28,12 +28,14 @@ from munkey.settings import ExploreSettings
 
 
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
-    """Draw one chart.
+    """Draw a chart.
 
     Parameters
     ----------
     chart
         The name of the chart, KIND or KIND-DATASET.
+    threshold
+        The setting `selection.threshold`.
     inputs
         The files by their names in CHARTS; `traces` is a list with one file for each seed.
     """
@@ -51,7 +53,7 @@ def frontier(
     markdown: Path,
     svg: Path,
 ) -> None:
-    """Compare the designs by residual share, accuracy and time, in sentences, a table and a figure."""
+    """Compare designs by residual share, accuracy and time, in sentences, a table and a figure."""
     main = read_main(main_table)
     points = frontiers.collect_points(
         main[main["dataset"] == dataset], read_table(audit_table), designs
@@ -72,9 +74,11 @@ class PageFiles:
     metrics
         The metrics of the main run, whose MIA is shown next to the attacks.
     ablations, comparison, ranks
-        The table of each, if it exists; else an empty list.
+        Lists with one table, or empty lists if there is none.
     scenarios, selections, audits
         A table for each data set that has one, in a folder with the name of the data set.
+    records
+        The records of jobs, for the origin of the results.
     explored
         The pages that show single samples, one for each data set.
     """
@@ -173,7 +177,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         explored=[path.stem for path in files.explored],
         figures=[pages.make_figure(path, main) for path in files.figures],
         origin=pages.describe_origin(list(map(read_json, files.records)), now()),
-        runs=[run for run in tracked_runs if run["page"]],  # without pages if tracking failed
+        runs=[run for run in tracked_runs if run["page"]],  # empty if tracking failed
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)

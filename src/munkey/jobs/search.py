@@ -41,17 +41,16 @@ def search(
     drop: float | None,
     device: str,
 ) -> None:
-    """Choose among the candidates of a method.
+    """Choose the best candidate of a method, and write its `system` and `record` as the result.
 
-    The best one becomes the method's result, `system` and `record`. Candidates that diverged are
-    not chosen, unless all did; then the first one is the result.
+    Candidates that diverged are not chosen, unless all of them did; then the first one is chosen.
 
     Parameters
     ----------
     found
         The output: the scores of all candidates.
     drop
-        How many points of validation accuracy a candidate may lose; None for any number.
+        How many percentage points of validation accuracy a candidate may lose; None for no limit.
     """
     candidate_records = list(map(read_json, candidates.records))
     finite_numbers = []
@@ -94,7 +93,7 @@ def select(
     pairs
         The grid of p_image and p_token, by case.
     required
-        Whether models will be trained with the chosen pair, so that there must be one.
+        Whether there must be a chosen pair, because models will be trained with it.
     """
     tidy = read_table(metrics)
     measured_pairs = selection.collect_pairs(tidy, pairs, systems)

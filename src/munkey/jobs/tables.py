@@ -1,4 +1,4 @@
-"""Tables of the main run, of ablations, scenarios and relearning, and the comparison with the paper."""
+"""Tables of all results except audits, and the comparison with the paper."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,8 +17,7 @@ from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main, paper, scenarios, streams
 from munkey.report.tables import relearning as relearning_curves
 from munkey.report.tables.audits import collect_residue
-from munkey.report.tables.markup import format_seed_count as seeds_in_words
-from munkey.report.tables.markup import get_markup, render, render_or_note
+from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.streams import StreamedSystem
 from munkey.report.tables.summary import Row, read_main, read_metrics
@@ -35,7 +34,7 @@ def tables(
     Parameters
     ----------
     dataset_differences
-        The differences between systems, a file for each data set.
+        The differences between systems, in one file for each data set.
     outputs
         The files of the tables, by their names in `main.render_all_tables`.
     """
@@ -93,7 +92,7 @@ def scenario_tables(
     Parameters
     ----------
     requests
-        A label of each case's request.
+        A label for the request of each case.
     """
     numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
     write_text(csv, numbers.to_csv(index=False))
@@ -128,12 +127,12 @@ def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
         The table of decisions that `select` wrote.
     """
     grid = read_table(table)
-    title = f"{dataset}: means over {seeds_in_words(int(grid['n'].iloc[0]))}"
+    title = f"{dataset}: means over {format_seed_count(int(grid['n'].iloc[0]))}"
     write_text(markdown, render([main.make_selection_table(grid, title)], "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
-    """Rank the methods by the gaps of all seeds, in a table and a diagram of critical differences."""
+    """Rank the methods by the gaps of all seeds, in a table and a critical-difference diagram."""
     method_ranks = rank_by_title(read_table(metrics), rows)
     write_text(csv, method_ranks.to_csv())
     write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
@@ -172,7 +171,7 @@ def compare(
     seeds: int,
     outputs: Mapping[str, Path],
 ) -> None:
-    """Compare our numbers with the paper's, and state whether they may be compared.
+    """Compare our numbers with the paper's, and state whether the settings allow a comparison.
 
     Parameters
     ----------

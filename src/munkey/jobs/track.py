@@ -1,4 +1,4 @@
-"""Tracking: logs all results in MLflow."""
+"""Tracking: logs all results to MLflow."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +20,14 @@ def track(
     titles: Mapping[str, str],
     inference: Mapping[str, Mapping[str, Sections]],
 ) -> None:
-    """Log the results of the configuration `name` at `uri`.
+    """Log the results of the configuration `name` to the MLflow store at `uri`.
 
     Parameters
     ----------
     attempt
-        The number of the attempt. It increases after a failed one, so that this job runs again.
+        The number of the attempt. It increases after a failed attempt, so this job runs again.
+    titles
+        The title of each system.
     inference
         The sections that predictions depend on, by data set and system.
     """

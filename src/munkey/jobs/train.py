@@ -1,7 +1,7 @@
 """Training: originals on all samples, oracles on the retain set.
 
-The training step is in `munkey.training.loop.Fit`. A family without trained weights is fitted to the
-samples' keys instead.
+The training step is in `munkey.training.loop.TrainingLoop`. A family without trained weights is
+fitted to the samples' keys instead.
 """
 
 from pathlib import Path
@@ -34,9 +34,9 @@ def train(
     around: Surroundings,
     code: str = "",
 ) -> None:
-    """Train an original (subset `full`) or an oracle (`rateR`) of a family, both by the same code.
+    """Train an original (subset `full`) or an oracle (subset `rateR`) of a family.
 
-    If the training diverges, the job does not fail. The tables then show the reason and the log.
+    If the training diverges, the job does not fail, and the tables show the reason and the log.
 
     Parameters
     ----------

@@ -31,15 +31,15 @@ def unlearn(
 ) -> System | None:
     """Apply a method to an original. Returns the unlearned system.
 
-    Returns None if the method or its original diverged. The tables then show the reason, and the
-    log of the job that diverged first.
+    Returns None if the method or its original diverged. In this case, the tables show the reason,
+    and the log of the job that diverged first.
 
     Parameters
     ----------
     original
         The file of the trained system.
     record, system
-        The outputs.
+        The outputs. If `system` is None, the unlearned system is not saved.
     settings
         The sections of the original's training and of fine-tuning, and `method`, the method's own.
     """

@@ -170,7 +170,7 @@ def test_an_encoder_of_unknown_speed_is_named_and_nothing_is_refused():
     costs = estimate.estimate(plan, "run", epyc())
     assert not costs.uncounted and not [each for each in costs.work if each.step == "keys"]
     last = list(estimate.format_lines(costs, epyc(), "default"))[-1]
-    assert last == "NOT COUNTED: the keys of digits by timm:resnet18: its operations are not known"
+    assert last == "NOT COUNTED: the keys of digits by timm:resnet18: number of operations unknown"
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -115,7 +115,7 @@ def test_a_section_that_a_rule_hands_over_itself_is_refused():
     """Snakemake notices no change of an object: such a job would never run again."""
     with pytest.raises(
         TypeError,
-        match=r"passes EncoderSettings as an object.*: write dump_settings\(…\) around it",
+        match=r"passes EncoderSettings as an object.*: wrap it in dump_settings\(\.\.\.\)",
     ):
         call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
 

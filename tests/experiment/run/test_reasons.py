@@ -54,7 +54,8 @@ def test_code_is_named_by_function_and_by_the_files_that_are_newer_than_the_resu
     later = 1e12
     (line,) = said(planned("measure", job.changed, ["metrics.metrics 0123"], made_at=later))
     assert (
-        line == "measure: the code of metrics.metrics: another version than that behind the results"
+        line
+        == "measure: the code of metrics.metrics: a different version from the one behind the results"
     )
 
 

@@ -52,7 +52,7 @@ def test_a_refused_connection_is_named_with_what_to_do_and_without_the_password(
     monkeypatch.chdir(tmp_path)
     assert refusal("http://me:secret@127.0.0.1:9") == (
         "The MLflow store at tracking.uri = http://127.0.0.1:9 cannot be used: [Errno 111] Connection refused. All"
-        " results are on disk; once the store works, the next run or `munkey mlflow sync` shows them there"
+        " results are on disk; once the store works, the next run or `munkey mlflow sync` logs them there"
     )
 
 

@@ -1,7 +1,7 @@
 """The estimated cost of a configuration: training runs, steps, operations, hours and disk space.
 
-`munkey plan` prints it. It is based on torch's count of the networks' operations, and on a machine's
-benchmark file.
+`munkey plan` prints it. It is computed from torch's count of the networks' operations and from a
+machine's benchmark file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,16 +29,18 @@ class CostEstimate(NamedTuple):
 
     Attributes
     ----------
+    work
+        The work of each kind of job.
     seconds
-        The seconds of each kind of work; empty if the machine's speed is unknown.
+        The total seconds of each entry of `work`; empty if the machine's speed is unknown.
     disk
-        The bytes of all files.
+        The size of all files in bytes.
     hours
-        The hours by number of GPUs (or machines); empty if `seconds` is.
+        The minimum hours, by number of GPUs (or machines); empty if the machine's speed is unknown.
     uncounted
-        The reasons why data sets of unknown size are left out.
+        For each data set of unknown size, the reason why it is not counted.
     uncounted_keys
-        Sentences on encoders that are left out.
+        A sentence for each encoder whose number of operations is unknown, so it is not counted.
     """
 
     work: list[Work]
@@ -52,7 +54,15 @@ class CostEstimate(NamedTuple):
 def estimate(
     plan: Plan, target: Target, machine: Machine, gpus: Sequence[int] = (1,)
 ) -> CostEstimate:
-    """Estimate the cost of a target. Raises ParamsError if the size of no data set is known yet."""
+    """Estimate the cost of a target.
+
+    Raises ParamsError if no data set's size is known yet.
+
+    Parameters
+    ----------
+    gpus
+        The numbers of GPUs (or machines) for which to estimate the hours.
+    """
     sizes: dict[str, Size] = {}
     uncounted = []
     for dataset in plan.params.datasets:
@@ -74,7 +84,7 @@ def estimate(
 
 
 def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
-    """Yield the evaluations of a target, which include those of `make run`."""
+    """Yield the evaluations that a target needs. All targets include those of `make run`."""
     yield from plan.main
     audits = AuditPlan(plan)
     for dataset in plan.params.datasets:
@@ -88,7 +98,7 @@ def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
         yield from plan.list_ablation_runs(dataset)
         yield from plan.list_selection_runs(dataset)
         for run in plan.list_main_runs(dataset):
-            # The figures of training over epochs need another training run.
+            # Figures of the training's progress need another training run.
             if run.method == memory_family().original:
                 trace = fill(plan.layout.trace, case=dataset, seed=run.seed)
                 yield replace(run, record=trace)
@@ -97,7 +107,7 @@ def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
 
 
 def estimate_seconds(work: Work, machine: Machine) -> float:
-    """Estimate the seconds of all jobs of a kind in sequence on one machine or GPU."""
+    """Estimate the seconds that the jobs take one after another on one machine or GPU."""
     if work.network is None:
         return 0.0
     if work.step == "keys" and not machine.gpu:
@@ -106,9 +116,14 @@ def estimate_seconds(work: Work, machine: Machine) -> float:
 
 
 def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> float:
-    """Compute a lower bound of the seconds that the work takes on this many GPUs."""
-    # Jobs of one step wait for those of the previous step, so the longest jobs of all steps form a
-    # chain.
+    """Compute a lower bound on the seconds that the work takes on this many GPUs.
+
+    Parameters
+    ----------
+    seconds
+        The seconds of each kind of work on one GPU.
+    """
+    # Each step waits for the previous one, so the sum of each step's longest job is a lower bound.
     longest_chain = 0.0
     for step in ("keys", "train", "unlearn", "evaluate"):
         seconds_per_job = []
@@ -119,12 +134,18 @@ def bound_seconds(work: Sequence[Work], seconds: Sequence[float], gpus: int) -> 
     return max(sum(seconds) / gpus, longest_chain)
 
 
-def format_gigabytes(count: float) -> str:
-    return f"{count / 1e9:,.1f} GB"
+def format_gigabytes(byte_count: float) -> str:
+    return f"{byte_count / 1e9:,.1f} GB"
 
 
 def format_lines(costs: CostEstimate, machine: Machine, name: str) -> Iterator[str]:
-    """Yield the costs as a table, and a summary."""
+    """Yield the lines of a table of costs, and of a summary.
+
+    Parameters
+    ----------
+    name
+        The name of the configuration.
+    """
     yield format_heading(machine, name)
     width = max(15, *(len(kind.what) + 1 for kind in costs.work))
     columns = f"{'step':9}{'what':{width}}{'data set':14}{'jobs':>6}{'steps':>12}{'PFLOP':>11}"

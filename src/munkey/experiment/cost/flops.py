@@ -1,4 +1,4 @@
-"""The cost of a network per image, counted by torch on its meta device, which computes only shapes."""
+"""The cost of a network per image, counted on torch's meta device, which computes only shapes."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ class NetworkCost:
     forward
         The floating-point operations of a forward pass on one image; a multiply-add counts as two.
     step
-        Those of a forward and a backward pass.
+        The floating-point operations of a forward and a backward pass on one image.
     """
 
     weights: int
@@ -31,12 +31,14 @@ class NetworkCost:
 def count_operations(
     network: "nn.Module", image_size: int, token_dim: int | None = None
 ) -> NetworkCost:
-    """Count the operations and weights of a network that is on the meta device.
+    """Count the operations per image and the weights of a network on the meta device.
 
     Parameters
     ----------
+    image_size
+        The height and width of an image in pixels.
     token_dim
-        The length of the exemplar token, for a network that reads one in addition to an image.
+        The length of the exemplar token; None for a network that reads only images.
     """
     import torch
     from torch.utils.flop_counter import FlopCounterMode

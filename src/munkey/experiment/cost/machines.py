@@ -74,17 +74,18 @@ def find_machine(
     Parameters
     ----------
     name : str, optional
-        The name of a benchmark file `speed-NAME.json`. Default: this machine. If it was not
-        benchmarked, a CPU has the speeds of the first CPU that was, and a GPU has none.
+        The name of a benchmark file `speed-NAME.json`. Default: this machine. Without a benchmark
+        of it, a CPU gets the speeds of the first benchmarked CPU, and a GPU's speed is unknown.
     tflops : float, optional
         The sustained speed in 10^12 operations per second, instead of a benchmark.
 
     Raises
     ------
     ValueError
-        If the file does not exist. The message lists those that do.
+        If there is no such file. The message lists the machines that have one.
     """
     if tflops:
+        # The only speed, so the size of its network (1) does not matter.
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)
     if name is None:
         return _find_this_machine(folder)
@@ -92,13 +93,13 @@ def find_machine(
     if not file.exists():
         names = [path.stem.removeprefix("speed-") for path in sorted(folder.glob("speed-*.json"))]
         raise ValueError(
-            f"no benchmarks of {name}: `make bench` measures a machine; there are {', '.join(names)}"
+            f"no benchmarks of {name}: run `make bench` on it, or choose one of {', '.join(names)}"
         )
     return _read(file)
 
 
 def _find_this_machine(folder: Path) -> Machine:
-    """Return this machine. If it is a CPU without a benchmark, it has the speeds of another one."""
+    """Return this machine. A CPU without a benchmark gets the speeds of another CPU, if any."""
     gpu = has_gpu()
     device = provenance({}, "cuda" if gpu else "cpu")["device"]
     file = folder / f"speed-{make_slug(device)}.json"
@@ -114,7 +115,7 @@ def _find_this_machine(folder: Path) -> Machine:
 
 
 def make_slug(device: str) -> str:
-    """Return the part of a benchmark file's name that stands for a device."""
+    """Return a device's name as it is written in the names of benchmark files."""
     return re.sub(r"\W+", "-", device).strip("-").lower()
 
 

@@ -1,4 +1,4 @@
-"""The check of whether this machine can run the paper's experiment: GPU, downloads and disk space."""
+"""The check that this machine can run the paper's experiment: GPU, downloads and disk space."""
 
 import shutil
 from collections.abc import Iterator
@@ -16,8 +16,9 @@ from munkey.report.tables.setting import is_rehearsal
 
 RESULTS = Path("results")
 NO_GPU = (
-    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, but {reason}. Run it on a machine with"
-    " one or on a cluster (docs/cluster.md), or rehearse it here: make reproduce REHEARSAL=1"
+    "no GPU: the paper's experiment needs an NVIDIA GPU that torch can use, but {reason}. Run it on"
+    " a machine with one or on a cluster (docs/cluster.md), or rehearse it here: make reproduce"
+    " REHEARSAL=1"
 )
 
 
@@ -50,8 +51,8 @@ def find_gpu_obstacles(plan: Plan) -> Iterator[str]:
     """Yield a sentence if jobs cannot use the GPU that the experiment needs."""
     if plan.params.device == "cpu":
         yield (
-            "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda in params.yaml, or"
-            " rehearse it here: make reproduce REHEARSAL=1"
+            "device = 'cpu', but the paper's experiment needs an NVIDIA GPU: set it to auto or cuda"
+            " in params.yaml, or rehearse it here: make reproduce REHEARSAL=1"
         )
     elif not has_gpu():
         yield NO_GPU.format(reason="this machine has none")
@@ -63,7 +64,7 @@ def find_gpu_obstacles(plan: Plan) -> Iterator[str]:
 
 
 def find_encoder_obstacles(plan: Plan) -> Iterator[str]:
-    """Yield a sentence for each encoder that is missing and cannot be downloaded."""
+    """Yield a sentence for each encoder that is missing here and cannot be downloaded."""
     encoders = set()
     for cases in plan.cases.values():
         for case in cases:
@@ -84,8 +85,10 @@ def find_disk_obstacles(name: str, needed: float) -> Iterator[str]:
 
     Parameters
     ----------
+    name
+        The name of the configuration, and of its folder of results.
     needed
-        The bytes of all results, including those that earlier runs have written.
+        The size of downloads and all results in bytes, including results of earlier runs.
     """
     written = sum(path.lstat().st_size for path in (RESULTS / name).rglob("*"))
     folder = Path()
@@ -94,7 +97,7 @@ def find_disk_obstacles(name: str, needed: float) -> Iterator[str]:
     free = shutil.disk_usage(folder).free
     if needed - written > free:
         yield (
-            f"disk: about {format_gigabytes(needed)} are needed, {format_gigabytes(written)} of that is already"
-            f" written, and {format_gigabytes(free)} are free: make room,"
-            f" or make the folder {RESULTS} a link to a larger disk"
+            f"disk: about {format_gigabytes(needed)} are needed, {format_gigabytes(written)} of"
+            f" which are already written, but only {format_gigabytes(free)} are free: make room, or"
+            f" make the folder {RESULTS} a link to a larger disk"
         )

@@ -1,4 +1,4 @@
-"""The work of a configuration's jobs: images, steps, operations, and the bytes that they store."""
+"""The work of a configuration's jobs: training steps, operations, and bytes on disk."""
 
 import contextlib
 import math
@@ -25,7 +25,7 @@ from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS, Images
 
 FLOAT_BYTES = 4
-KEY_LENGTH = 768  # of most encoders
+KEY_LENGTH = 768  # assumed for all encoders, since most have it
 NEIGHBOR_BYTES = 12  # an id and a cosine
 
 
@@ -35,6 +35,8 @@ class Work:
 
     Attributes
     ----------
+    step
+        "keys", "train", "unlearn" or "evaluate".
     what
         What the jobs work on, e.g. the name of a system or an encoder.
     steps, operations
@@ -52,7 +54,7 @@ class Work:
     network: NetworkCost | None
 
     def merge(self, other: "Work") -> "Work":
-        """Add the work of other jobs. Of the two networks, the larger one is kept."""
+        """Return the work of these and other jobs together, with the larger of the two networks."""
         networks = [work.network for work in (self, other) if work.network]
         network = max(networks, key=lambda cost: cost.forward, default=None)
         return replace(
@@ -65,9 +67,9 @@ class Work:
 
 
 def look_up_size(plan: Plan, dataset: str) -> Size:
-    """Look up the size of a data set, as published or as prepared.
+    """Return the published size of a data set, adjusted to its settings, or the prepared size.
 
-    Raises ParamsError if it is neither published nor prepared.
+    Raises ParamsError if the data set is neither published nor prepared.
     """
     source = plan.params.for_case(dataset).source
     published = SIZES.get(source.reader or dataset)
@@ -110,9 +112,9 @@ def _read_size(dataset: str, files: Mapping[str, str]) -> Size:
 
 
 def estimate_size(plan: Plan, dataset: str) -> Size:
-    """Return the size of a data set, also before it is prepared.
+    """Return the size of a data set, even if it is neither published nor prepared.
 
-    In this case, its reader counts the samples, and decodes a first block of pictures. Raises
+    In that case, its reader counts the samples and decodes the first block of images. Raises
     ParamsError with the reason if the size cannot be known yet.
     """
     try:
@@ -136,7 +138,7 @@ _NETWORK_COSTS: dict[tuple[Family, str, int], NetworkCost] = {}
 
 
 def get_network_cost(family: Family, architecture: Architecture, image_size: int) -> NetworkCost:
-    """Return the cost per image of a family's network, which is counted only once in a process."""
+    """Return the cost per image of a family's network. Costs are cached."""
     import torch
 
     key = (family, str(architecture), image_size)
@@ -155,6 +157,8 @@ class RunSetting(NamedTuple):
     ----------
     network
         The cost of the network; None for a family whose weights are not trained in epochs.
+    token_dim
+        The length of an exemplar token; 0 for a network that reads none.
     models
         The number of networks in an ensemble, each trained on its share of the samples (SISA's
         shards).
@@ -169,7 +173,7 @@ class RunSetting(NamedTuple):
 
 
 class Workload:
-    """The work behind evaluations, in which each system is trained, unlearned and evaluated once.
+    """The work that evaluations require. Each system is trained, unlearned and evaluated only once.
 
     Parameters
     ----------
@@ -182,6 +186,7 @@ class Workload:
     def __init__(self, plan: Plan, runs: Iterable[Evaluation], sizes: Mapping[str, Size]) -> None:
         self.plan = plan
         self.sizes = sizes
+        # Several evaluations may share a system and its record, or even its logits.
         by_record = {}
         by_logits = {}
         for run in runs:
@@ -228,12 +233,12 @@ class Workload:
 
     @property
     def uncounted_keys(self) -> list[str]:
-        """A sentence on each of the other parts."""
+        """A sentence for each part whose number of operations is unknown."""
         sentences = []
         for dataset, part in self.parts:
             if not find(part.encoder).operations:
                 sentences.append(
-                    f"the keys of {dataset} by {part.encoder}: its operations are not known"
+                    f"the keys of {dataset} by {part.encoder}: number of operations unknown"
                 )
         return sentences
 
@@ -255,7 +260,7 @@ class Workload:
         )
 
     def get_setting(self, run: Evaluation) -> RunSetting:
-        """Return the setting of a system, which is only created once."""
+        """Return the setting of a system. Settings are cached."""
         family = self.plan.find_family(run.method)
         key = (run.dataset, run.case, family.name)
         if key not in self.settings:
@@ -324,7 +329,7 @@ class Workload:
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
     def _count_queries(self, run: Evaluation) -> int:
-        """Return how many samples are evaluated: all; in an audit, only the pool of the training set."""
+        """Return how many samples are evaluated. Audits omit training samples outside the pool."""
         size = self.sizes[run.dataset]
         if not _is_audit(run):
             return size.images
@@ -334,27 +339,27 @@ class Workload:
 
     @property
     def disk(self) -> float:
-        """The bytes that are stored: pictures, keys, neighbors, systems, candidates and logits."""
-        numbers = 0.0
+        """The bytes that are stored: images, keys, neighbors, systems, candidates and logits."""
+        float_count = 0.0
         for run in self.systems:
             if _is_audit(run) and run.method in METHODS and run.method not in self.plan.searched:
                 continue  # evaluated in the job that unlearns it, and not stored
             _, family, size, network, token_dim, _ = self.get_setting(run)
-            stored = network.weights if network else 0
+            system_floats = network.weights if network else 0
             if family.has_memory:
-                stored += size.train * (KEY_LENGTH + token_dim + 2)
-            numbers += stored * (1 + self.count_candidates(run))
+                system_floats += size.train * (KEY_LENGTH + token_dim + 2)
+            float_count += system_floats * (1 + self.count_candidates(run))
         for run in self.evaluated:
             size = self.sizes[run.dataset]
             predictions = self._count_queries(run)
             if self.plan.find_family(run.method).has_pathways:
-                predictions += 3 * size.train
-            numbers += size.classes * predictions
+                predictions += 3 * size.train  # for P_s: image, token and both
+            float_count += size.classes * predictions
         shared = sum(self._shared_bytes(dataset, size) for dataset, size in self.sizes.items())
-        return FLOAT_BYTES * numbers + shared
+        return FLOAT_BYTES * float_count + shared
 
     def _shared_bytes(self, dataset: str, size: Size) -> float:
-        """Return the bytes of a data set's pictures, and of all encoders' keys and neighbors."""
+        """Return the bytes of a data set's images, and of all encoders' keys and neighbors."""
         plan = self.plan
         encoders = set(map(plan.get_encoder_name, plan.cases[dataset]))
         key_files = 0

@@ -1,1 +1,1 @@
-"""The parameters: their typed form, their check, overlays, and the files and packages that they name."""
+"""The parameters: their schema, their checks, overlays, and the files that they refer to."""

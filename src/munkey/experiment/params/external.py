@@ -19,12 +19,18 @@ from munkey.encoders.registry import ENCODERS, find
 from munkey.experiment.params.messages import require_registered
 from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, SourceSettings
 
-# Invalid names of data sets: in a table, pandas reads them as numbers or missing values.
+# Names that a data set cannot have, since pandas would not read them as text from a table.
 INVALID_NAMES = {"na", "null", "none", "nan", "inf", "infinity", "true", "false"}
 
 
 def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> list[str]:
-    """Find the faults in a data set's name and reader."""
+    """Return messages about the faults in a data set's name and reader.
+
+    Parameters
+    ----------
+    prefix
+        The start of each message: `overrides.DATASET.`, or empty if the data set has no overrides.
+    """
     readers = [entry.name for entry in DATASETS.values() if entry.needs_path]
     listed = ", ".join(readers)
     if source.reader not in (None, *readers):
@@ -35,8 +41,8 @@ def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> lis
         ]
     if dataset in DATASETS and source.reader not in (None, dataset):
         return [
-            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has its own reader; give your"
-            " files another name, or set the reader in `overrides` only for them"
+            f"{prefix}source.reader = {source.reader!r}: the data set {dataset} has its own reader;"
+            " give your files another name, or set the reader in `overrides` only for them"
         ]
     if dataset not in DATASETS and source.reader is None:
         return [
@@ -45,23 +51,26 @@ def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> lis
         ]
     if not dataset[0].isalpha() or dataset.lower() in INVALID_NAMES:
         return [
-            f"datasets: {dataset!r}: tables would read it as a number or as missing; begin with a letter"
+            f"datasets: {dataset!r}: a table would not keep this name as text; choose another name,"
+            " which must begin with a letter"
         ]
     if source.md5 is not None and find_reader(dataset, source).archive is None:
         return [
-            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set it in"
-            " `overrides` for the data set that you have a copy of"
+            f"{prefix}source.md5 = {source.md5!r}: {dataset} is not read from a published file; set"
+            " md5 in `overrides` only for the data set of which you have a copy"
         ]
     return []
 
 
 def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
-    """Find the faults in a data set's files and size.
+    """Return messages about the faults in a data set's files and size.
 
     Parameters
     ----------
     least
-        The number of training samples that the experiment needs.
+        The minimum number of training samples.
+    prefix
+        As for `find_reader_faults`.
     """
     reader = find_reader(dataset, source)
     if reader.train is not None and reader.train < least:
@@ -81,7 +90,7 @@ def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix:
 
 
 def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) -> list[str]:
-    """Find the faults in the files of a listed forget set. They are not compared with the samples yet."""
+    """Return messages about list files of forget sets that cannot be read."""
     list_file = forget_draws.get_list_file(forget)
     if list_file is None:
         return []
@@ -96,7 +105,7 @@ def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) 
 
 
 def _find_kind(path: str) -> str | None:
-    """Return "folder" or "file", or None if the path is neither, or cannot be accessed."""
+    """Return "folder" or "file", or None if the path does not exist or cannot be accessed."""
     with suppress(OSError):  # e.g. a name is too long, or permission is denied
         if Path(path).is_dir():
             return "folder"
@@ -106,7 +115,7 @@ def _find_kind(path: str) -> str | None:
 
 
 def check_uri(uri: str) -> None:
-    """Raise ValueError if a tracking URI is not valid, or if its database driver is not installed."""
+    """Raise ValueError if a tracking URI is not valid, or if its database driver is missing."""
     scheme = uri.partition(":")[0]
     without_password = re.sub("//.*@", "//", uri)
     where = f"tracking.uri = {without_password!r}"
@@ -123,7 +132,7 @@ def check_uri(uri: str) -> None:
 
 
 def _parse_host(uri: str) -> str | None:
-    """Return the host of a URI, or None without a valid host and port."""
+    """Return the host of a URI, or None if the host or the port is not valid."""
     with suppress(ValueError):
         parts = urlsplit(uri)
         if parts.port != 0:
@@ -140,31 +149,31 @@ def _check_driver(uri: str) -> None:
     except (ArgumentError, ValueError, ImportError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(
-            f"tracking.uri: this address or its driver cannot be used ({reason}); correct the address, or install"
-            " the driver"
+            f"tracking.uri: this address or its driver cannot be used ({reason}); correct the"
+            " address, or install the driver"
         ) from None
 
 
 def check_encoder(keys: KeySettings) -> None:
-    """Raise ValueError for an unknown encoder, or for a size or revision that it does not support."""
+    """Raise ValueError if an encoder, its image size or its revision is not supported."""
     try:
         parts = split_parts(keys)
     except KeyError as error:
         raise ValueError(
-            f"keys.encoder = {keys.encoder!r}: {error.args[0]}. A + separates encoders; a folder's"
-            " name must have none"
+            f"keys.encoder = {keys.encoder!r}: {error.args[0]}. A + separates encoders, so a"
+            " folder's name must not contain one"
         ) from None
     if len(parts) > 1 and keys.revision is not None:
         raise ValueError(
-            f"keys.revision = {keys.revision}: with several encoders it must be null; each part from"
-            " a hub has the commit that docs/encoders.md lists"
+            f"keys.revision = {keys.revision}: with several encoders it must be null; each encoder"
+            " from the Hugging Face Hub has the commit that docs/encoders.md lists"
         )
     for part in parts:
         _check_part(part)
 
 
 def _check_part(keys: EncoderSettings) -> None:
-    """Check a single encoder, as in `check_encoder`."""
+    """Raise ValueError if a single encoder, its image size or its revision is not supported."""
     if keys.encoder.startswith("timm:"):
         _check_timm(keys.encoder.removeprefix("timm:"))
     elif "/" in keys.encoder:
@@ -200,7 +209,7 @@ def _check_part(keys: EncoderSettings) -> None:
 
 
 def check_pretrained(model: str) -> None:
-    """Raise ValueError if timm has no such model, or if a folder does not contain a timm model."""
+    """Raise ValueError if `model` is neither a model of timm nor a folder with one."""
     if re.fullmatch("timm:[^:]*", model):
         _check_timm(model.removeprefix("timm:"), "pretrained.model")
     elif "/" in model and not model.startswith("timm:"):
@@ -214,12 +223,14 @@ def check_pretrained(model: str) -> None:
 def _check_folder(
     folder: str, setting: str = "keys.encoder", types: Mapping[str, object] = MODEL_TYPES
 ) -> None:
-    """Raise ValueError for a folder without a saved model that can be loaded.
+    """Raise ValueError if a folder does not contain a model that can be loaded.
 
     Parameters
     ----------
+    setting
+        The setting that names the folder, for the message.
     types
-        The supported types of transformers models.
+        The supported types of transformers models; empty if only timm models are supported.
     """
     path = Path(folder)
     where = f"{setting} = {folder!r}"
@@ -239,16 +250,16 @@ def _check_folder(
         raise ValueError(
             f"{where}: preprocessor_config.json is missing; save the model's image processor there too"
         )
-    # Whether a vision model of another type has pooled features is only known after loading it.
-    is_other = bool(types and kind and has_processor)
+    # A vision model of another type may work if it has pooled features. Only loading it shows this.
+    is_untested_type = bool(types and kind and has_processor)
     is_timm = "architecture" in config
-    if kind not in types and not is_other and not is_timm:
+    if kind not in types and not is_untested_type and not is_timm:
         supported = SUPPORTED if types else "the folder must contain a model saved by timm"
         raise ValueError(f"{where}: config.json is not that of a supported model; {supported}")
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:
-    """Raise ValueError for a model that timm does not have.
+    """Raise ValueError if timm is installed and has no such model.
 
     Names with a colon, such as hf-hub:NAME, refer to other sources and are not checked.
     """

@@ -1,4 +1,4 @@
-"""Reading and checking `params.yaml` and overlays before any job starts. All faults are listed."""
+"""Reading and checking `params.yaml` and overlays before any job starts. Errors list all faults."""
 
 import re
 from collections.abc import Hashable, Iterable, Mapping, Sequence
@@ -38,9 +38,9 @@ MAX_INTEGER = 2**63 - 1
 
 
 class StrictLoader(yaml.SafeLoader):  # the C loader crashes on deeply nested lists
-    """A YAML loader that refuses duplicate keys in a mapping.
+    """A YAML loader that rejects duplicate keys in a mapping.
 
-    Other loaders silently take the last value.
+    Other loaders silently keep the last value.
     """
 
     def construct_mapping(
@@ -59,7 +59,7 @@ class StrictLoader(yaml.SafeLoader):  # the C loader crashes on deeply nested li
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """Read a parameter file. Raises ParamsError with the fault and its place."""
+    """Read a parameter file. Raises ParamsError if it cannot be read or is invalid."""
     try:
         content = yaml.load(path.read_text(encoding="utf-8"), StrictLoader)
     except OSError as error:
@@ -83,7 +83,7 @@ def read_file(path: Path) -> dict[str, object]:
 def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
     """Read `params.yaml` and overlays, and merge them as Snakemake does.
 
-    Raises ParamsError if a file cannot be read, or is invalid.
+    Raises ParamsError if a file cannot be read or is invalid.
     """
     config: Values = {}
     for path in (params_path, *overlays):
@@ -93,9 +93,9 @@ def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
 
 
 def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
-    """Parse lists and mappings in the arguments of `--config` again, since Snakemake reads their numbers as text.
+    """Return `config` with the lists and mappings of `--config` parsed again.
 
-    Raises ParamsError if an argument is not valid YAML.
+    Snakemake reads the numbers in them as text. Raises ParamsError if an argument is invalid YAML.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
 
 
 def load(config: Values) -> Params:
-    """Check a configuration that was read from YAML.
+    """Validate a configuration that was read from YAML, and return it.
 
     Raises ParamsError with a list of all faults: each key, its value, and the allowed values.
     """
@@ -143,7 +143,7 @@ def refusals() -> list[str]:
 
 
 def _find_number_faults(config: Values) -> list[str]:
-    """Find integers that exceed 64 bits, also in sections that are not checked."""
+    """Return messages about integers that exceed 64 bits, even in sections that are not checked."""
     faults: list[str] = []
     pending: list[tuple[str, object]] = [("", config)]
     visited: set[int] = set()  # an alias (*NAME) may refer to the section that contains it
@@ -166,10 +166,11 @@ def _find_number_faults(config: Values) -> list[str]:
 
 
 def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
-    """Find the faults of the parameters for a data set, its ablations, audit and search."""
+    """Return messages about the faults of a data set's parameters, cases and search."""
     if not re.fullmatch(r"[\w-]{1,100}", dataset):
         return [
-            f"datasets: {dataset!r}: a name may only have letters, digits, - and _, as it is part of paths"
+            f"datasets: {dataset!r}: a name may contain only letters, digits, - and _, because it"
+            " is part of paths"
         ]
     faults: list[str] = []
     override = params.overrides.get(dataset, {})
@@ -178,21 +179,30 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
         prefix = f"overrides.{dataset}."
     with collect_faults(faults, get_models().dataset, prefix):
         resolved = params.for_case(dataset)
-        source = override.get("source")
+        changes = override.get("source")
         is_listed = dataset in params.datasets
-        names_reader = isinstance(source, Mapping) and source.get("reader") is not None
-        reader = resolved.source
-        # A data set in `overrides` that is not listed may be misspelled, so it must set its own reader.
-        if not is_listed and not names_reader:
-            reader = resolved.source.model_copy(update={"reader": None})
-        faults += find_reader_faults(dataset, reader, prefix)
+        sets_reader = isinstance(changes, Mapping) and changes.get("reader") is not None
+        source = resolved.source
+        # A data set that is only in `overrides` may be misspelled, so it must set its own reader.
+        if not is_listed and not sets_reader:
+            source = resolved.source.model_copy(update={"reader": None})
+        faults += find_reader_faults(dataset, source, prefix)
         if is_listed and not faults:
             faults += find_source_faults(dataset, resolved.source, resolved.least_samples, prefix)
             faults += find_list_faults(resolved.forget, params.seeds, prefix)
     if not faults:
         faults += _find_case_faults(params, dataset)
-    if faults:
-        return faults
+    if not faults:
+        faults += _find_search_faults(params, dataset)
+    return faults
+
+
+def _find_search_faults(params: Params, dataset: str) -> list[str]:
+    """Return messages about the faults of the searches for a data set.
+
+    Each candidate is checked like the section of its method.
+    """
+    faults: list[str] = []
     for method in params.methods:
         count = params.candidate_count(dataset, method)
         if count > MAX_CANDIDATES:
@@ -212,7 +222,7 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_case_faults(params: Params, dataset: str) -> list[str]:
-    """Find the faults of a data set's ablations, audit and scenarios.
+    """Return messages about the faults of a data set's ablations, audit and scenarios.
 
     Each value is checked like a value of its section.
     """
@@ -221,44 +231,45 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
         faults += _find_class_faults(params, dataset)
     if faults:
         return faults
-    for place in params.get_changes(dataset):
-        kind, _, name = place.partition("/")
-        if place == "audit/control":
+    for change in params.get_changes(dataset):
+        kind, _, name = change.partition("/")
+        if change == "audit/control":
             where = "audit.control"
         elif kind == "audit":
             where = "audit.grid"
         elif kind == "scenario":
             where = f"scenarios.{name}"
         else:
-            where = f"ablations: {place}"
+            where = f"ablations: {change}"
         with collect_faults(faults, get_models().dataset, f"{where}: "):
-            forget = params.for_case(f"{dataset}/{place}").forget
+            forget = params.for_case(f"{dataset}/{change}").forget
             if kind == "scenario":
                 faults += find_list_faults(forget, params.seeds, f"{where}: ")
     return faults
 
 
 def _find_folder_faults(params: Params, dataset: str) -> list[str]:
-    """Find the ablations and scenarios of a data set whose names are not valid as folder names."""
+    """Return messages about ablations and scenarios whose names are not valid as folder names."""
     faults = []
     for knob, values in params.for_case(dataset).ablations.items():
         for value in values:
-            place = f"{knob}/{make_name(value)}"
-            if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", place):
+            folder = f"{knob}/{make_name(value)}"
+            if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", folder):
                 faults.append(
-                    f"ablations: {place}: this becomes the name of a folder; use only letters, digits, _ and ., and not"
-                    " p_drop, audit or scenario"
+                    f"ablations: {folder}: this becomes the name of a folder; use only letters,"
+                    " digits, _ and . (the names p_drop, audit and scenario are reserved)"
                 )
     for name in params.for_case(dataset).scenarios:
         if not re.fullmatch(r"[\w.-]+", name):
             faults.append(
-                f"scenarios: {name!r}: this becomes the name of a folder; use only letters, digits, _, - and ."
+                f"scenarios: {name!r}: this becomes the name of a folder; use only letters, digits,"
+                " _, - and ."
             )
     return faults
 
 
 def _find_knob_faults(params: Params, dataset: str) -> list[str]:
-    """Find the knobs in a data set's ablations and audit that must not be changed there."""
+    """Return messages about knobs that a data set's ablations or audit must not change."""
     family = memory_family()
     sections = ("data", "model", "train", family.name, "inference")
     # Each group of knobs, by its place in params.yaml.
@@ -281,14 +292,14 @@ def _find_knob_faults(params: Params, dataset: str) -> list[str]:
             is_allowed = knob.split(".", maxsplit=1)[0] in allowed
             if not is_allowed or knob in ("keys.depth", f"{family.name}.p_drop"):
                 faults.append(
-                    f"{where}: {knob} is not a knob of {family.title} that can be changed here; allowed sections:"
-                    f" {', '.join(allowed)}"
+                    f"{where}: {knob} is not a knob of {family.title} that can be changed here;"
+                    f" allowed sections: {', '.join(allowed)}"
                 )
     return faults
 
 
 def _find_class_faults(params: Params, dataset: str) -> list[str]:
-    """Find the methods that can only forget whole classes, but are used with another sampling."""
+    """Return messages about methods that only forget whole classes but would get other samples."""
     forget = params.for_case(dataset).forget.sampling
     samplings: dict[str, object] = {"forget": forget}
     for name, changes in params.for_case(dataset).scenarios.items():
@@ -300,7 +311,7 @@ def _find_class_faults(params: Params, dataset: str) -> list[str]:
         for where, sampling in samplings.items():
             if sampling != "class":
                 faults.append(
-                    f"methods: {name} can only forget whole classes, but {where}.sampling is {sampling}; set it"
-                    f" to class, or remove {name}"
+                    f"methods: {name} can only forget whole classes, but {where}.sampling is"
+                    f" {sampling}; set it to class, or remove {name}"
                 )
     return faults

@@ -10,8 +10,8 @@ from pydantic import BaseModel, ValidationError
 from munkey.core.registry import Registry, did_you_mean
 
 QUOTES = (
-    "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or !!str yes, which"
-    " `dvc exp run -S` keeps, while it drops quotes"
+    "YAML reads yes, no, on and off without quotes as True and False: write 'yes' in quotes, or"
+    " !!str yes for `dvc exp run -S`, which drops quotes"
 )
 EntryT = TypeVar("EntryT")
 BRIEF = reprlib.Repr()
@@ -33,12 +33,14 @@ def shorten(value: object) -> str:
 
 @contextmanager
 def collect_faults(faults: list[str], model: type[BaseModel], prefix: str = "") -> Iterator[None]:
-    """Add messages to `faults` for errors of a model, instead of raising ValidationError.
+    """Append a message to `faults` for each validation error in the block, and suppress the errors.
 
     Parameters
     ----------
+    model
+        The model that the block validates.
     prefix
-        The place of the model in the parameters, to which its keys are appended.
+        The place of the model in the parameters. Messages begin with it.
     """
     try:
         yield
@@ -60,7 +62,7 @@ def _explain(  # noqa: PLR0911  # a return for each kind of error
         allowed_keys = _get_keys_at(model, loc[:-1])
         return unknown_key_message(where, value, str(loc[-1]), allowed_keys)
     if kind == "missing":
-        return f"{where}: missing; params.yaml of the project shows it with its unit and reason"
+        return f"{where}: missing; the project's params.yaml shows it with its unit and reason"
     message = str(fault["msg"]).removeprefix("Value error, ").replace("Input should", "must")
     if kind == "value_error":
         if not loc:  # an error of the whole model, whose message contains the keys
@@ -92,7 +94,7 @@ def _get_keys_at(model: object, loc: Sequence[object]) -> Mapping[str, object]:
 
 
 def unknown_key_message(where: str, value: object, name: str, allowed: Collection[str]) -> str:
-    """Write the message on an unknown key."""
+    """Return a message about an unknown key, with the allowed keys."""
     listed = ", ".join(allowed) or "nothing"
     return f"{where} = {shorten(value)}: unknown key{did_you_mean(name, allowed)} Allowed: {listed}"
 
@@ -100,7 +102,7 @@ def unknown_key_message(where: str, value: object, name: str, allowed: Collectio
 def require_registered(key: str, name: str, registry: Registry[EntryT]) -> EntryT:
     """Return a registered entry.
 
-    Raises ValueError if the name is unknown, or if the file of the entry was refused.
+    Raises ValueError if the name is unknown, or if the entry's file cannot be imported.
     """
     if name in registry.refusals:
         raise ValueError(

@@ -1,9 +1,9 @@
 """The values of an ablation: the knobs that a value sets, and its name in paths.
 
-A value is listed under a key in params.yaml. If the key is a knob, e.g. inference.k, the value may be
-the knob's, e.g. 8. If the key is a section, e.g. munkey, it is a mapping of the section's keys, e.g.
-{p_image: 0.1, p_token: 0.3}. Under any key, it may be a mapping of knobs of any sections, e.g.
-{inference.k: 8}.
+Values are listed under a key in params.yaml. If the key is a knob, e.g. inference.k, a value may be
+that of the knob, e.g. 8. If the key is a section, e.g. munkey, a value may be a mapping of the
+section's keys, e.g. {p_image: 0.1, p_token: 0.3}. Under any key, a value may be a mapping of knobs
+from any sections, e.g. {inference.k: 8}.
 """
 
 import re
@@ -47,7 +47,7 @@ def make_name(value: object) -> str:
 
 
 def make_name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
-    """Return the name of knobs and their values in paths, e.g. p_image-0.1 for {munkey.p_image: 0.1}.
+    """Return a name of knobs and their values for paths: p_image-0.1 for {munkey.p_image: 0.1}.
 
     Parameters
     ----------
@@ -63,9 +63,10 @@ def make_name_of_knobs(knobs: Values, names: Mapping[str, str]) -> str:
 def list_values_to_try(
     settings: Values, grid: Mapping[str, list[object]], method: str
 ) -> dict[str, list[object]]:
-    """List the values that a search grid has for each setting of a method.
+    """Return the values that a search grid lists for the settings of a method.
 
-    The grid lists them under METHOD.KEY, or else under KEY for all methods.
+    The grid lists them under METHOD.KEY, or else under KEY for all methods. Settings that it does
+    not list are omitted.
     """
     values_by_key = {}
     for key in settings:
@@ -76,7 +77,7 @@ def list_values_to_try(
 
 
 def merge(base: Values, override: Values) -> dict[str, object]:
-    """Merge `override` into `base`. Nested mappings are merged, all other values are replaced."""
+    """Return `base` with the values of `override`. Nested mappings are merged as well."""
     merged = dict(base)
     for key, value in override.items():
         base_value = merged.get(key)
@@ -88,7 +89,7 @@ def merge(base: Values, override: Values) -> dict[str, object]:
 
 
 def _names_knobs(value: object) -> bool:
-    """Return whether a value is a mapping of knobs, e.g. inference.k, not of a single section's keys."""
+    """Return whether a value is a mapping of knobs, e.g. inference.k, not of one section's keys."""
     return isinstance(value, Mapping) and all("." in str(key) for key in value)
 
 

@@ -1,4 +1,4 @@
-"""The schema of `params.yaml`. Unknown keys and invalid values are refused before any job starts.
+"""The schema of `params.yaml`. Unknown keys and invalid values are rejected before any job starts.
 
 No setting has a default: its value is in `params.yaml` or in an overlay given with `--configfile`.
 Families with settings add a section with their name; unlearning methods have theirs in `unlearn`.
@@ -84,7 +84,7 @@ class DatasetParams(Section):
     ]
 
     def get_family_section(self, family: Family[Settings]) -> Settings:
-        """Return the section of a family; None for a family without settings."""
+        """Return the section of a family; None if there is no such section."""
         section = None
         if family.settings:
             section = getattr(self, family.name)
@@ -103,7 +103,7 @@ class DatasetParams(Section):
 
     @property
     def most_samples(self) -> int | None:
-        """The maximum number of training samples that a head can be fitted to; None if unlimited."""
+        """The maximum number of training samples that a head can be fitted to; None for no limit."""
         for family in FAMILIES.values():
             section = self.get_family_section(family)
             if not section:
@@ -145,17 +145,17 @@ class DatasetParams(Section):
         return self
 
     def _check_limit(self) -> None:
-        """Raise ValueError if `source.limit_per_class` is so low that forgetting could empty a class."""
+        """Raise ValueError if forgetting could empty a class because of `source.limit_per_class`."""
         limit = get_class_limit(self.source, "train")
         if limit is None:
             return
         rate = max(self.forget.rates)
-        # How many samples of a class are forgotten in any draw (stratified), or may be (uniform).
+        # A stratified draw forgets this many samples of each class; a uniform one may forget any.
         forgotten_counts = {"stratified": math.ceil(rate * limit), "uniform": 1}
         if forgotten_counts.get(self.forget.sampling, 0) >= limit:
             raise ValueError(
-                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would leave a class"
-                " empty; raise it"
+                f"source.limit_per_class = {limit}: forgetting {rate} of the training samples would"
+                " leave a class empty; raise it"
             )
 
 
@@ -187,7 +187,7 @@ class Params(DatasetParams):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        """Raise ValueError for names that are unknown, listed twice, or not possible here."""
+        """Raise ValueError for names that are unknown, repeated or not allowed here."""
         check_uri(self.tracking.uri)
         if self.forget.names:
             raise ValueError(
@@ -205,6 +205,12 @@ class Params(DatasetParams):
         for key in ("datasets", "seeds", "methods"):
             require_unique(key, getattr(self, key))
         self._check_search_grid()
+        self._check_methods()
+        self._check_family_sections()
+        return self
+
+    def _check_methods(self) -> None:
+        """Raise ValueError if a method is unknown, does not fit `network`, or has no section."""
         for name in self.methods:
             method = require_registered("methods", name, METHODS)
             require_registered(f"the method {name}", method.family, FAMILIES)
@@ -215,6 +221,9 @@ class Params(DatasetParams):
                 )
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+
+    def _check_family_sections(self) -> None:
+        """Raise ValueError if a family that is used has no section."""
         used_families = {self.network}
         for name in self.methods:
             used_families.add(self.method(name).family)
@@ -224,11 +233,10 @@ class Params(DatasetParams):
                 raise ValueError(
                     f"the family {family.name!r} is used but has no section {family.name}"
                 )
-        return self
 
     def _check_search_grid(self) -> None:
         """Raise ValueError for a key of the search grid that no method has."""
-        known_keys = set[str]()
+        known_keys: set[str] = set()
         for method in METHODS.values():
             known_keys.update(f"{method.name}.{key}" for key in method.settings.model_fields)
         unknown_keys = sorted(self.search_grid.keys() - known_keys - {"lr_factor"})
@@ -248,7 +256,7 @@ class Params(DatasetParams):
         return find_reader(dataset, self.for_case(dataset).source)
 
     def candidate_count(self, dataset: str, method: str) -> int:
-        """Count the settings that the search tries for a method, without creating them."""
+        """Count the candidates that the search tries for a method, without creating them."""
         settings = dict(self.for_case(dataset).unlearn[method])
         values_by_key = list_values_to_try(settings, self.search_grid, method)
         return math.prod(len(values) for values in values_by_key.values())
@@ -266,7 +274,7 @@ class Params(DatasetParams):
         return candidates
 
     def candidates(self, dataset: str, method: str) -> list[Section]:
-        """List the settings that the search tries for a method."""
+        """List the candidates that the search tries for a method, as validated settings."""
         settings_class = METHODS[method].settings
         candidates = self.candidate_values(dataset, method)
         return [settings_class.model_validate(values) for values in candidates]
@@ -279,7 +287,7 @@ class Params(DatasetParams):
         ValidationError
             If values contradict each other.
         KeyError
-            If the case is unknown.
+            If the data set has no such case.
         """
         if case not in self._cases:
             dataset, _, change = case.partition("/")
@@ -296,9 +304,9 @@ class Params(DatasetParams):
         return self._cases[case]
 
     def get_changes(self, dataset: str) -> dict[str, dict[str, object]]:
-        """Return the changes of all cases of a data set, by the rest of the case's name, e.g. KNOB/VALUE.
+        """Return what each case of a data set changes, by the case's name without the data set.
 
-        Cases are those of ablations, scenarios, the selection and audits.
+        The cases are those of ablations, scenarios, the selection and audits.
         """
         if dataset not in self._changes:
             params = self.for_case(dataset)
@@ -313,7 +321,7 @@ class Params(DatasetParams):
 
     @cached_property
     def pairs(self) -> dict[str, dict[str, object]]:
-        """The changes of the selection's cases, by the rest of the case's name: p_drop/PAIR."""
+        """What each case of the selection changes, by p_drop/PAIR."""
         name = memory_family().name
         changes: dict[str, dict[str, object]] = {}
         for pair in self.grid:
@@ -322,7 +330,7 @@ class Params(DatasetParams):
 
     @cached_property
     def audited(self) -> dict[str, dict[str, object]]:
-        """The changes of an audit's cases, by the rest of the case's name: audit/NAME."""
+        """What each case of an audit changes, by audit/NAME."""
         fixed = {memory_family().name: {"p_drop": "fixed"}}
         changes: dict[str, dict[str, object]] = {"audit/pool": {}}
         for name, knobs in {"control": self.audit.control, **self.audit_grid}.items():
@@ -331,7 +339,7 @@ class Params(DatasetParams):
 
     @cached_property
     def audit_grid(self) -> dict[str, dict[str, object]]:
-        """The knobs that the cases of the audit's grid set, by name. Equal combinations occur once."""
+        """The knobs that each case of the audit's grid sets, by name. Duplicates are dropped."""
         knobs: list[str] = []
         for block in self.audit.grid:
             knobs += block
@@ -354,11 +362,15 @@ class Params(DatasetParams):
 
 
 def memory_family() -> Family:
-    """Return the family with pathways, which the ablations and the selection change."""
+    """Return the family with pathways, which the ablations and the selection change.
+
+    Raises ParamsError if there is none.
+    """
     families = [family for family in FAMILIES.values() if family.has_pathways]
     if not families:
         raise ParamsError(
-            f"no family of models can be ablated; refused: {'; '.join(FAMILIES.refusals.values())}"
+            "no family of models can be ablated; cannot be imported:"
+            f" {'; '.join(FAMILIES.refusals.values())}"
         )
     return families[0]
 
@@ -373,8 +385,8 @@ class Models(NamedTuple):
 def get_models() -> Models:
     """Return the models that check parameters, with the sections of all families and methods.
 
-    The section of a plug-in is optional, as it may not be used. The section of a refused file is
-    not checked.
+    The section of a plug-in is optional, because the plug-in need not be used. Sections of families
+    and methods whose files cannot be imported are not checked.
     """
     families = []
     for family in FAMILIES.values():
@@ -422,5 +434,5 @@ def _make_models(
 
 
 def rate_name(rate: float) -> str:
-    """Return the rate as it is written in paths, e.g. 0.1 for 0.10. Different rates have different names."""
+    """Return the rate as it is written in paths, e.g. 0.1 for 0.10. Names of rates are unique."""
     return repr(rate)

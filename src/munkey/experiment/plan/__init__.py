@@ -1,1 +1,1 @@
-"""The plan of a configuration, computed from its parameters: cases, input files, audits, tables and figures."""
+"""The plan of a configuration, computed from its parameters: cases, files, audits, exhibits."""

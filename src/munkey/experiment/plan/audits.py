@@ -1,7 +1,7 @@
 """The systems that an audit trains, unlearns and queries, in pairs that swap a pool's halves.
 
-Seeds 2p and 2p + 1 are pair p: each is trained on the half of the pool that the other never sees,
-and then forgets it (docs/audits.md).
+Seeds 2p and 2p + 1 are pair p. Each of its two models is trained on the half of the pool that the
+other never sees, and then forgets it (docs/audits.md).
 """
 
 from collections.abc import Callable
@@ -26,7 +26,10 @@ PATHS = (DEPLOYED, "softmax", "image", "token")  # how a family with pathways is
 
 
 def list_attack_functions(need: Need) -> list[Callable[..., Finding]]:
-    """List the functions of the registered attacks, whose code the result of an audit depends on."""
+    """List the functions of the registered attacks with this need.
+
+    The result of an audit depends on their code.
+    """
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
@@ -52,23 +55,24 @@ class AuditPlan:
 
     @property
     def _auditable_methods(self) -> list[Method]:
-        """The methods that can forget one half of the pool."""
+        """The methods that can forget half of the pool."""
         methods = list(map(self.params.method, self.params.methods))
         if self.settings.pool_of == "class":
             return methods
         return [method for method in methods if not method.whole_classes]
 
     def list_systems(self, dataset: str) -> list[PlannedSystem]:
-        """List all systems of an audit, with the ablated family's controls if it is audited.
+        """List all systems of an audit.
 
+        They include controls if the ablated family is audited and `audit.control_pairs` is not 0.
         Raises ValueError if no method can be audited.
         """
         methods = self._auditable_methods
         if not methods:
             raise ValueError(
-                f"nothing to audit: all methods ({', '.join(self.params.methods)}) can only forget whole"
-                f" classes, but audit.pool_of is {self.settings.pool_of}; set it to class, or add other"
-                " methods to `methods`"
+                f"nothing to audit: all methods ({', '.join(self.params.methods)}) can only forget"
+                f" whole classes, but audit.pool_of is {self.settings.pool_of}; set it to class, or"
+                " add other methods to `methods`"
             )
         methods_by_family: dict[str, list[Method]] = {}
         for method in methods:
@@ -88,7 +92,7 @@ class AuditPlan:
         return systems
 
     def list_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of an audit: each model of each pair, before and after forgetting."""
+        """List the evaluations of an audit: one for each system and seed."""
         layout = self.plan.layout
         rate = rate_name(self.settings.pool / 2)
         runs = []
@@ -100,7 +104,7 @@ class AuditPlan:
                 place = {"case": f"{dataset}/{change}", "seed": seed}
                 record = fill(layout.record, **place, subset=subset, system=system["name"])
                 training = record
-                if system["name"] in METHODS:
+                if system["name"] in METHODS:  # the training is that of the original
                     training = fill(layout.record, **place, subset="full", system=family.original)
                 runs.append(
                     Evaluation(
@@ -130,8 +134,8 @@ class AuditPlan:
             case = f"{dataset}/{AUDIT}{name}"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
-            # The family may add the logits of a head, which is another family. That head is also
-            # queried on its own.
+            # The family may add the logits of a head, which is another family. This head is also
+            # audited on its own.
             section = self.params.for_case(case).get_family_section(ablated)
             heads = ablated.list_borrowed_sections(section)
             head_logits: list[str] = []
@@ -150,7 +154,7 @@ class AuditPlan:
         return settings
 
     def _get_knobs(self, case: str) -> dict[str, object]:
-        """Return a case's values of all knobs that the grid changes in any of its settings."""
+        """Return the values that a case has for all knobs of the grid."""
         sections = self.params.for_case(case).model_dump()
         values: dict[str, object] = {}
         for point in self.params.audit_grid.values():
@@ -160,7 +164,7 @@ class AuditPlan:
         return values
 
     def _list_logits(self, case: str, system: str, pairs: int) -> list[str]:
-        """List a system's logits files, for both models of each pair."""
+        """List the logits files of a system, one for each model of each pair."""
         subset = self._get_subset(system)
         pattern = fill(self.plan.layout.logits, case=case, subset=subset, system=system)
         return [fill(pattern, seed=seed) for seed in range(2 * pairs)]
@@ -171,14 +175,14 @@ class AuditPlan:
         return self.subset
 
     def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
-        """Describe a system of an audit: its title, its role, its paths and its logits files."""
+        """Describe a system of an audit: its name, title, role, family, paths and logits files."""
         title = get_title(family, name)
         if role.startswith("control"):
             pairs = self.settings.control_pairs
             title = family.title
-            names = shorten_knobs(self.settings.control)
+            short_names = shorten_knobs(self.settings.control)
             for knob, value in self.settings.control.items():
-                title += f", {names[knob]} {format_knob_value(value)}"
+                title += f", {short_names[knob]} {format_knob_value(value)}"
         elif role == "oracle":
             pairs = self.settings.oracles
         else:
@@ -225,16 +229,16 @@ class AuditPlan:
         return sorted(paths)
 
     def list_deleting_methods(self) -> list[str]:
-        """List the methods that need no data, since they only drop rows or parts of a system."""
+        """List the methods that need no data, because they only drop rows or parts of a system."""
         return [name for name in self.params.methods if not METHODS[name].needs]
 
     def list_halves(self, dataset: str) -> list[str]:
-        """List the half of the pool that each seed's model is trained on and then forgets."""
+        """List the files of the halves that the seeds' models are trained on and then forget."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
         return self._list_halves(dataset, pairs)
 
     def list_grid_halves(self, dataset: str) -> list[str]:
-        """List the half that each seed's model in the grid is trained on and then forgets."""
+        """List the files of the halves for the seeds of the grid."""
         return self._list_halves(dataset, self.settings.grid_pairs)
 
     def _list_halves(self, dataset: str, pairs: int) -> list[str]:

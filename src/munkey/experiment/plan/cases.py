@@ -1,7 +1,8 @@
 """The cases of the experiment, with the families and the parameters of each.
 
-A case is a data set, or DATASET/KNOB/VALUE, the same experiment with one change, for an ablation or
-for the selection of p_image and p_token.
+A case is DATASET, or DATASET/CHANGE for the same experiment with one change: KNOB/VALUE in an
+ablation, p_drop/PAIR in the selection of p_image and p_token, scenario/NAME with other forget sets,
+audit/NAME in an audit.
 """
 
 from functools import cache, cached_property
@@ -28,23 +29,23 @@ from munkey.settings import (
 
 AUDIT = "audit/"  # prefix of an audit's cases, and of its neighbor files
 SCENARIO = "scenario/"  # prefix of cases with another forget set
-AS_NAMED = 0.0  # the rate of a forget set of named classes or units, of any size
+AS_NAMED = 0.0  # stands for the rate of a forget set of named classes or units, whatever its size
 
 
 def forget_rates(forget: ForgetSettings) -> list[float]:
-    """Return the rates at which forget sets are drawn."""
+    """Return the rates at which forget sets are drawn; only AS_NAMED if names determine the set."""
     if forget.names and forget.sampling != "known":
         return [AS_NAMED]
     return forget.rates
 
 
 def is_scenario(case: str) -> bool:
-    """Return whether a case is an experiment with other forget sets."""
+    """Return whether a case is a scenario, an experiment with other forget sets."""
     return case.partition("/")[2].startswith(SCENARIO)
 
 
 def is_audit(case: str) -> bool:
-    """Return whether a case belongs to an audit, in which pairs of seeds swap the halves of a pool."""
+    """Return whether a case belongs to an audit."""
     return case.partition("/")[2].startswith(AUDIT)
 
 
@@ -68,13 +69,13 @@ class Cases:
             for change in params.get_changes(dataset):
                 if not change.startswith((AUDIT, SCENARIO)):
                     self.cases[dataset].append(f"{dataset}/{change}")
-        # Snakemake requests the same sections many times.
+        # Snakemake requests the same sections many times, so results are cached.
         self.sections = cache(self._select_sections)
         self.first_alike = cache(self._find_first_alike)
 
     @cached_property
     def families(self) -> list[Family]:
-        """The families that are trained: some in every run, others only for methods that need them."""
+        """The families that are trained, in every run or for the methods that need them."""
         used = {self.params.network}
         for name in self.params.methods:
             used.add(self.params.method(name).family)
@@ -96,7 +97,7 @@ class Cases:
 
     @cached_property
     def searched(self) -> list[str]:
-        """The methods whose settings are searched. The others use those in their section."""
+        """The methods whose settings are searched. The others use the settings in their section."""
         params = self.params
         if not params.search:
             return []
@@ -115,7 +116,10 @@ class Cases:
         return next(family for family in self.families if family.letter == letter)
 
     def _select_sections(self, case: str, *names: str) -> Sections:
-        """Select sections of a case, which a rule passes to its job, and on whose change it reruns."""
+        """Return the named sections of a case, and those that the named families borrow.
+
+        A rule passes the sections to its job, and reruns the job if they change.
+        """
         params = self.params.for_case(case)
         section_names = set(names)
         for family in FAMILIES.values():
@@ -130,9 +134,9 @@ class Cases:
         return sections
 
     def _find_first_alike(self, case: str, *names: str) -> str:
-        """Find the first case of the data set with equal sections, whose results are shared.
+        """Return the first case of the data set in which the named sections are the same.
 
-        A case of an audit shares no results.
+        All such cases share its results. A case of an audit shares none and is returned itself.
         """
         if is_audit(case):
             return case
@@ -144,12 +148,20 @@ class Cases:
     def training_sections(self) -> list[str]:
         """The sections that the training of an ablated model depends on.
 
-        Cases in which they are equal share a model.
+        Cases with equal sections share a model.
         """
         return ["source", "keys", *memory_family().sections]
 
     def train_settings(self, case: str, letter: str) -> Sections:
-        """Return the sections that training depends on, with a fingerprint of its initial weights."""
+        """Return the sections that a family's training depends on.
+
+        If training starts from existing weights, `weights` is their fingerprint.
+
+        Parameters
+        ----------
+        letter
+            The letter of the family in the paths of its systems.
+        """
         family = self.find_family_by_letter(letter)
         weights = self.backbone_weights(case, family)
         sections = dict(self.sections(case, *family.sections))
@@ -164,8 +176,13 @@ class Cases:
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """Return the sections that unlearning depends on.
 
-        These are the method's section, or a candidate of its search, and the sections of the
-        original's training and of fine-tuning.
+        These are the sections of the original's training and of fine-tuning, `network` if the
+        original is a network, and `method`: the method's section, or a candidate of its search.
+
+        Parameters
+        ----------
+        candidate
+            The number of the candidate; None if the settings are not searched.
         """
         method = self.params.method(name)
         names = list(method.original.sections)
@@ -181,7 +198,7 @@ class Cases:
         return sections
 
     def list_tried_values(self, dataset: str) -> dict[str, dict[str, list[object]]]:
-        """List the values that are tried for each setting of each method, several if it is searched."""
+        """List the values that are tried for each setting of each method."""
         values_by_method: dict[str, dict[str, list[object]]] = {}
         for name in self.params.methods:
             candidates = [self.params.for_case(dataset).unlearn[name]]
@@ -197,7 +214,7 @@ class Cases:
         return values_by_method
 
     def half(self, dataset: str, seed: int) -> str:
-        """Return the file of the pool's half that a seed's models are trained on and then forget."""
+        """Return the file of the half of the pool that a seed's model is trained on and forgets."""
         path = self.layout.half
         if self.params.audit.pool_of == "hardest":
             path = self.layout.hardest_half
@@ -206,7 +223,8 @@ class Cases:
     def evaluate_settings(self, case: str, system: str) -> Sections:
         """Return the sections that a system's predictions depend on.
 
-        `inference` is empty if the family does not use it.
+        `inference` is empty if the family does not use it. `audit` is only there for an audit of a
+        family with pathways.
         """
         params = self.params.for_case(case)
         family = self.find_family(system)
@@ -223,7 +241,15 @@ class Cases:
         return self.sections(case, *self.training_sections, "inference")
 
     def encoder_settings(self, dataset: str, encoder: str) -> EncoderSettings:
-        """Return the settings of the encoder (or the joined encoders) that a folder of keys is named for."""
+        """Return the settings of the encoder, or the joined encoders, of a folder of keys.
+
+        Raises KeyError if no case uses this encoder.
+
+        Parameters
+        ----------
+        encoder
+            The name of the folder.
+        """
         for case in self.cases[dataset]:
             settings = self._get_encoder(case)
             for candidate in (settings, *split_parts(settings)):
@@ -232,12 +258,12 @@ class Cases:
         raise KeyError(f"no case of {dataset} has keys of {encoder}")
 
     def _get_encoder(self, case: str) -> EncoderSettings:
-        """Return the encoder settings of a case: `keys` without the depth, which only neighbors use."""
+        """Return a case's encoder settings: `keys` without `depth`, which only neighbors use."""
         keys = self.params.for_case(case).keys
         return EncoderSettings(**keys.model_dump(exclude={"depth"}))
 
     def key_parts(self, dataset: str, encoder: str) -> list[str]:
-        """Return the key files of the single encoders that keys are joined from; empty for one encoder."""
+        """Return the key files of joined encoders; empty if there is only one encoder."""
         parts = split_parts(self.encoder_settings(dataset, encoder))
         if len(parts) == 1:
             return []
@@ -249,11 +275,11 @@ class Cases:
         return [entry.build for entry in find_part_entries(self.encoder_settings(dataset, encoder))]
 
     def encoder_weights(self, dataset: str, encoder: str) -> str | None:
-        """Return a fingerprint of these encoders' weights."""
+        """Return a fingerprint of the weights of a folder's encoders."""
         return fingerprint_weights(self.encoder_settings(dataset, encoder))
 
     def method_code(self, name: str) -> list[object]:
-        """Return the code that unlearning finds through registries: that of the method and its family."""
+        """Return the code that unlearning finds through registries: the method and its family."""
         method = self.params.method(name)
         return [method.run, method.settings, method.original]
 

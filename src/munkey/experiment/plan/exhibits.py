@@ -31,7 +31,7 @@ class Exhibits:
 
     @cached_property
     def rows(self) -> list[TableRow]:
-        """The rows of the tables: originals for comparison, oracles, then methods in the order of `methods`."""
+        """The rows of the tables: originals (for comparison), oracles, and methods."""
         rows = list(map(_make_original_row, self.plan.families))
         rows += map(_make_oracle_row, self.plan.families)
         for name in self.params.methods:
@@ -40,9 +40,9 @@ class Exhibits:
 
     @cached_property
     def designs(self) -> list[TableRow]:
-        """The designs, and oracles for reference, as fields of munkey.report.tables.frontier.Design.
+        """The fields of `munkey.report.tables.frontier.Design` for each oracle and each method.
 
-        An exact system equals its oracle after deletion, so that oracle is left out.
+        After deletion, an exact system equals its oracle, so that oracle is left out.
         """
         designs = []
         for family in self.plan.families:
@@ -80,7 +80,7 @@ class Exhibits:
 
     @cached_property
     def charts(self) -> list[str]:
-        """The figures that are drawn from tables or traces: KIND, or KIND-DATASET for each data set."""
+        """The names of figures drawn from tables or traces: KIND, or KIND-DATASET by data set."""
         charts: list[str] = []
         for kind, chart in CHARTS.items():
             if kind == "neighbors" and not self._varies_neighbors:
@@ -120,19 +120,19 @@ class Exhibits:
             files = [fill(path, dataset=dataset, seed=seed) for seed in self.params.seeds]
             if role == "traces":
                 inputs[role] = files
-            else:
+            else:  # one file for all seeds
                 inputs[role] = files[0]
         return inputs
 
     @property
     def compared(self) -> dict[str, dict[str, object]]:
-        """The parameters by data set that are compared with the paper's (`munkey.report.tables.setting`)."""
+        """The parameters that are compared with the paper's (`munkey.report.tables.setting`)."""
         return {dataset: self._get_compared(dataset) for dataset in self.params.datasets}
 
     def _get_compared(self, dataset: str) -> dict[str, object]:
-        """Return the parameters of a data set, in which `unlearn` lists all values that are tried.
+        """Return the compared parameters of a data set. `unlearn` lists all values that are tried.
 
-        An encoder in a folder gets the name of the published model that it is a copy of.
+        If the encoder is a copy of a published model, its name is that of the model.
         """
         names = ("source", "forget", "inference", "finetune", *memory_family().sections)
         keys = self.params.for_case(dataset).keys
@@ -147,9 +147,9 @@ class Exhibits:
 
     @property
     def scenario_rows(self) -> list[TableRow]:
-        """The rows of the scenarios' tables: those of the main tables, and variants with an output off.
+        """The rows of the scenarios' tables: those of the main tables, and variants "output off".
 
-        The variants are those of methods that delete from a trained system without data.
+        There is a variant of each method that deletes from a trained system without data.
         """
         rows = list(self.rows)
         for method in map(self.params.method, self.params.methods):
@@ -161,7 +161,10 @@ class Exhibits:
         return rows
 
     def requests(self, dataset: str) -> dict[str, str]:
-        """Return the request of each scenario of a data set, by case: its sampling, and names or a file."""
+        """Describe the requests of a data set's scenarios, by case.
+
+        A description is the sampling, followed by the names or the list file, if any.
+        """
         requests = {}
         for name in self.params.for_case(dataset).scenarios:
             forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget

@@ -1,4 +1,4 @@
-"""The inputs of the pages on which a reader looks at single samples, one page per data set."""
+"""The inputs of the pages that show single samples, one page per data set."""
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.plan.plan import Plan
@@ -7,7 +7,10 @@ from munkey.explore.experiment import make_request_key
 
 
 class ExplorePlan:
-    """The pages of a plan. If `scenarios` is true, a page also shows the runs of the scenarios."""
+    """The pages of a plan.
+
+    If a method's `scenarios` is true, the page also shows the runs of the scenarios.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan

@@ -1,4 +1,4 @@
-"""The inputs of all jobs, and the evaluations, computed from only the parameters."""
+"""The inputs of all jobs, and the evaluations, computed from the parameters alone."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ from munkey.settings import AuditInference, InferenceSettings, Sections
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
-# Neighbors (including the sample itself) that are looked up for jobs that need no more.
+# The number of neighbors (including the sample itself) that is looked up unless a job needs more.
 MIN_DEPTH = 33
 BY_NEIGHBORS = ("hard", "medium", "easy", "relied-on")
 
@@ -33,7 +33,7 @@ class Plan(Cases):
     """The inputs of jobs, and the evaluations behind the tables."""
 
     def prepared(self, case: str) -> Files:
-        """Return the files of a prepared data set. An audit with wrong labels has its own copy."""
+        """Return the files of a prepared data set. An audit of wrong labels has its own copy."""
         dataset = get_dataset(case)
         if is_audit(case) and self.params.audit.pool_of == "mislabeled":
             folder = fill(self.layout.mislabeled, dataset=dataset)
@@ -54,14 +54,14 @@ class Plan(Cases):
         )
 
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
-        """Return the forget set that a model or a memory must not contain; none for `full`.
+        """Return the files of the samples that a model or a memory must not contain.
 
-        In an audit, it is one half of the pool, and `absent` is the other half, which the seed's
-        models never see.
+        `forget` is the forget set, or in an audit one half of the pool; the subset `full` has none.
+        In an audit, `absent` is the other half of the pool, which the seed's models never see.
         """
         if is_audit(case):
             dataset = get_dataset(case)
-            partner = int(seed) ^ 1  # seeds 0 and 1 are partners, 2 and 3, …
+            partner = int(seed) ^ 1  # the other seed of the pair (0, 1), (2, 3), ...
             other_half = self.half(dataset, partner)
             if subset == "full":
                 return {"absent": other_half}
@@ -75,7 +75,7 @@ class Plan(Cases):
         return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
 
     def forget_set_sources(self, case: str, seed: int) -> Files:
-        """Return the files besides the data set that a forget set is drawn from."""
+        """Return the files, other than the data set, that a forget set is drawn from."""
         forget = self.params.for_case(case).forget
         sampling = forget.sampling
         list_file = forget_draws.get_list_file(forget)
@@ -97,7 +97,7 @@ class Plan(Cases):
         return self.first_alike(case, *names)
 
     def get_forget_set_of_scope(self, dataset: str, scope: str) -> Files:
-        """Return the forget set that a memory does not contain, by the scope in its neighbor file's path."""
+        """Return the files of samples that a memory lacks, given the scope of its neighbors."""
         scope = re.sub(r"^depth\d+/", "", scope)
         if scope.startswith(AUDIT):
             _, seed, subset = scope.split("/")
@@ -110,7 +110,7 @@ class Plan(Cases):
         return self.forget_set(case, seed, subset or "full")
 
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
-        """Return the file of all samples' neighbors in the memory of a model of this subset.
+        """Return the file with all samples' neighbors in the memory of a model.
 
         Jobs that need more than MIN_DEPTH neighbors have another file, so that a larger keys.depth
         does not rerun the other jobs.
@@ -138,13 +138,13 @@ class Plan(Cases):
         )
 
     def _choose_depth(self, dataset: str, count: int | None) -> int:
-        """Return the smallest depth among 33, 65, 129, … with `count` neighbors, at most keys.depth."""
+        """Return the first of 33, 65, 129, ... that is at least `count`, but at most keys.depth."""
         max_depth = self.params.for_case(dataset).keys.depth
         if count is None:
             count = max_depth
         depth = MIN_DEPTH
         while depth < count:
-            depth = 2 * (depth - 1) + 1  # the sample itself is one of them
+            depth = 2 * (depth - 1) + 1  # double the neighbors, and add the sample itself
         return min(depth, max_depth)
 
     def get_depth(self, dataset: str, scope: str) -> int:
@@ -155,7 +155,7 @@ class Plan(Cases):
         return self._choose_depth(dataset, 0)
 
     def _count_neighbors(self, case: str, family: Family) -> int | None:
-        """Return how many neighbors a family needs, including the sample itself; None if it needs none."""
+        """Return how many neighbors a family needs, including the sample itself; None for none."""
         section = self.params.for_case(case).get_family_section(family)
         if not section:
             return None
@@ -172,7 +172,7 @@ class Plan(Cases):
         return {"selected": fill(self.layout.selection_chosen, dataset=get_dataset(case))}
 
     def train_input(self, case: str, seed: str, subset: str, letter: str) -> Files:
-        """Return the files besides the data set that a training job reads."""
+        """Return the files, other than the data set, that a training job reads."""
         family = self.find_family_by_letter(letter)
         files = self.forget_set(case, seed, subset)
         if family.has_pathways:
@@ -197,7 +197,7 @@ class Plan(Cases):
         return self.prepared(case) | self.original(case, seed, method) | forget
 
     def candidates(self, case: str, seed: str, rate: str, method: str) -> dict[str, list[str]]:
-        """Return the systems and records of all candidates in a method's search, in the grid's order."""
+        """Return the systems and records of a method's candidates, in the order of the grid."""
         place: dict[str, object] = {"case": case, "seed": seed, "rate": rate, "method": method}
         systems = []
         records = []
@@ -232,17 +232,17 @@ class Plan(Cases):
         return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """Return the two halves of an audit's pool, whose samples its models are evaluated on."""
+        """Return the two halves of the pool for a case of an audit; empty for other cases."""
         if not is_audit(case):
             return {}
         dataset = get_dataset(case)
-        partner = int(seed) ^ 1
+        partner = int(seed) ^ 1  # the other seed of the pair
         return {"pool": [self.half(dataset, int(seed)), self.half(dataset, partner)]}
 
     def disk_state(self, dataset: str) -> str | None:
         """Return a fingerprint of a data set's files that have no published checksum.
 
-        If it changes, the data set is prepared again.
+        If it changes, the data set is prepared again. Returns None if there are no such files.
         """
         files = self.params.reader(dataset).files(self.params.for_case(dataset).source)
         if not files:
@@ -308,7 +308,7 @@ class Plan(Cases):
         return evaluations
 
     def _subset(self, system: str, rate: str) -> str:
-        """Return the subset in the paths of a system's files. Originals are trained on all samples."""
+        """Return the subset in the paths of a system's files: `full` for an original."""
         if system in self.originals:
             return "full"
         return f"rate{rate}"
@@ -322,7 +322,7 @@ class Plan(Cases):
         return runs
 
     def query_settings(self, dataset: str) -> dict[str, Sections]:
-        """Return the sections `keys` and `inference` by system; no sections without a memory."""
+        """Return the sections `keys` and `inference` by system; none without a memory."""
         sections: dict[str, Sections] = {}
         for run in self.list_main_runs(dataset):
             sections[run.method] = {}
@@ -351,11 +351,11 @@ class Plan(Cases):
         return runs
 
     def list_ablation_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of the ablated family and its oracle, for all values of all ablations."""
+        """List the evaluations of the ablated family and its oracle for all ablations."""
         family = memory_family()
         systems = [family.original, family.oracle, self.ablated_method.name]
-        places = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
-        return self._list_changed_runs(dataset, places, systems)
+        prefixes = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
+        return self._list_changed_runs(dataset, prefixes, systems)
 
     @property
     def ablated_datasets(self) -> list[str]:
@@ -372,24 +372,24 @@ class Plan(Cases):
         return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
 
     def list_selection_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of the ablated family for each (p_image, p_token), without oracles."""
+        """List the evaluations of the ablated family for the selection, which needs no oracle."""
         systems = [memory_family().original, self.ablated_method.name]
         return self._list_changed_runs(dataset, ("p_drop/",), systems)
 
     def _list_changed_runs(
-        self, dataset: str, places: tuple[str, ...], systems: list[str]
+        self, dataset: str, prefixes: tuple[str, ...], systems: list[str]
     ) -> list[Evaluation]:
-        """List the evaluations of the cases that begin with one of `places`, at the largest rate."""
+        """List the evaluations at the largest rate for the changes that start with a prefix."""
         rate = self.largest_rate(dataset)
         runs: list[Evaluation] = []
         for change in self.params.get_changes(dataset):
-            if change.startswith(places):
+            if change.startswith(prefixes):
                 runs += self.evaluations(f"{dataset}/{change}", systems, [rate])
         return runs
 
     @cached_property
     def ablated_method(self) -> Method:
-        """The method for the ablated family: the one with the family's name, else the first one."""
+        """The ablated family's method: the one with the family's name, or else its first one."""
         name = memory_family().name
         if name in METHODS:
             return METHODS[name]
@@ -417,5 +417,5 @@ def list_files(runs: Iterable[Evaluation]) -> list[str]:
 
 
 def wildcard_pattern(names: Iterable[str]) -> str:
-    """Return a pattern that matches only these names; nothing if there are none."""
+    """Return a regular expression that matches only these names, or nothing if there are none."""
     return "|".join(names) or r"(?!)"

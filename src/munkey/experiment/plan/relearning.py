@@ -32,7 +32,7 @@ class RelearnPlan:
             all_names = ", ".join(self.params.methods)
             raise ValueError(
                 f"nothing to relearn: none of the methods ({all_names}) trains weights; add one that"
-                " does to `methods`, e.g. munkey"
+                " does, e.g. munkey, to `methods`"
             )
         systems = []
         for family_name, method_names in method_names_by_family.items():
@@ -50,11 +50,11 @@ class RelearnPlan:
         return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}
 
     def get_subset(self, dataset: str) -> str:
-        """Return the subset with the largest forget set, as it is named in paths."""
+        """Return the subset of the largest forget rate, as it is named in paths."""
         return f"rate{self.plan.largest_rate(dataset)}"
 
     def list_input_files(self, dataset: str, seed: str, system: str) -> Files:
-        """List the files that a relearning job reads, to train on the retain set and to evaluate."""
+        """List the files that a relearning job reads for training and for evaluation."""
         family = self.plan.find_family(system)
         retrained_subset = self.get_subset(dataset)
         evaluated_subset = retrained_subset
@@ -68,7 +68,7 @@ class RelearnPlan:
         return training_files | evaluation_files
 
     def get_settings(self, dataset: str, system: str) -> Sections:
-        """Return the sections for a family's training and evaluation, and for its further training."""
+        """Return the sections for a system's training, evaluation and relearning."""
         train_sections = self.plan.train_settings(dataset, self.plan.find_family(system).letter)
         evaluate_sections = self.plan.evaluate_settings(dataset, system)
         return {**train_sections, **evaluate_sections, "relearn": self.params.audit.relearn}

@@ -1,6 +1,6 @@
 """Streams of requests (docs/scenarios.md): the systems, and the inputs and settings of each job.
 
-They use the pool of an audit: each model forgets its half of it, in several requests.
+They use the pool of an audit. Each model forgets its half of the pool in several requests.
 """
 
 from munkey.core.paths import fill
@@ -60,7 +60,7 @@ class StreamPlan:
         }
 
     def list_input_files(self, dataset: str, seed: str, system: str) -> Files:
-        """List the files that a stream reads besides the data set.
+        """List the files, other than the data set, that a stream reads.
 
         These are the halves of the pool, a method's original, and the keys if there is a memory.
         """

@@ -1,13 +1,14 @@
-"""Digests of the code that a result depends on, so that an edit reruns the jobs whose results it can change.
+"""Digests of code. If an edit can change a job's results, the digest changes, and the job reruns.
 
-Snakemake compares scripts, but not the modules that they import. Therefore, each rule's params contain
-a digest of all modules of this package and of plug-ins that its job imports, directly or indirectly,
-also inside functions. The versions of the plug-ins' distributions stand for their other files.
-Comments, docstrings, formatting and imports for type checkers do not change a digest.
+Snakemake compares scripts, but not the modules that they import. Therefore, each rule's params
+contain a digest of all modules of this package and of plug-ins that its job imports, directly or
+indirectly, including imports inside functions. The versions of the plug-ins' distributions stand for
+their other files. Comments, docstrings, formatting and imports for type checkers do not change a
+digest.
 
 Nothing is imported; grimp reads the imports of this package. Code that a registry finds, or that
 `importlib` imports by name, must be passed as a root. The hashes of files are cached in Snakemake's
-folder, since parsing all files takes longer than everything else.
+folder, because parsing all files is the slowest part.
 """
 
 import ast
@@ -75,7 +76,7 @@ def list_changed_files(code_digest: str, time: float) -> list[str]:
 
 
 def find_module(root: Root) -> str:
-    """Return the name of the module that defines a root, or the class of a root that is an instance."""
+    """Return the name of the module that defines a root or, for an instance, its class."""
     if isinstance(root, str):
         return root
     owner = root
@@ -96,8 +97,8 @@ class Code:
             self._graph = grimp.build_graph(
                 "munkey", exclude_type_checking_imports=True, cache_dir=None
             )
-        # A file may be incomplete because it is being written, but no job may need it. In this case,
-        # all files are read one by one below.
+        # A file with a syntax error, e.g. during an edit, only matters to jobs that need it. If
+        # there is one, all files are read one by one below.
         except grimp.exceptions.SourceSyntaxError:
             self._graph = grimp.ImportGraph()
         self._add_unread_modules()
@@ -111,7 +112,7 @@ class Code:
                 self._graph.remove_import(importer=importer, imported=module)
 
     def _add_unread_modules(self) -> None:
-        """Add plug-ins, since grimp cannot read single files and packages without an __init__.py."""
+        """Add plug-ins: grimp cannot read single files, or packages without an __init__.py."""
         unread_modules = [module for module in self.files if module not in self._graph.modules]
         for module in unread_modules:
             self._graph.add_module(module)
@@ -121,9 +122,9 @@ class Code:
                     self._graph.add_import(importer=module, imported=imported)
 
     def find_closure(self, roots: Iterable[str]) -> list[str]:
-        """Find all modules that some modules import, including themselves, except for NO_INFLUENCE.
+        """Find these modules and all that they import, directly or indirectly.
 
-        Raises LookupError for an unknown module.
+        Imports of modules in NO_INFLUENCE are ignored. Raises LookupError for an unknown module.
         """
         modules: set[str] = set()
         for root in roots:
@@ -161,7 +162,7 @@ def _compute_digest(modules: tuple[str, ...]) -> str:
 
 
 def _find_module_files(name: str, place: Path) -> dict[str, Path]:
-    """Find the files of a package's modules, by the modules' names."""
+    """Find the files of a package's modules, by module name."""
     if place.suffix == ".py":
         return {name: place}
     files = {}
@@ -228,12 +229,12 @@ def _read_known_hashes() -> dict[str, dict[str, str]]:
         hashes = {}
     before = dict(hashes)
 
-    def write() -> None:
+    def write_new_hashes() -> None:
         if hashes != before and KNOWN.parent.is_dir():
             with suppress(OSError):  # then, the next run computes them again
                 write_json(KNOWN, hashes)
 
-    atexit.register(write)
+    atexit.register(write_new_hashes)
     return hashes
 
 

@@ -1,4 +1,7 @@
-"""Calling the function in munkey.jobs that a rule names. `workflow/scripts/job.py` calls `run` for every rule."""
+"""Calling the function in munkey.jobs that a rule names.
+
+`workflow/scripts/job.py` calls `run` for every rule.
+"""
 
 import dataclasses
 import importlib
@@ -19,7 +22,7 @@ CLASS = "@class"  # the key of a dumped section's class; no setting or case can 
 
 
 def dump_settings(value: object) -> object:
-    """Convert all sections of the parameters within a value to plain values and the names of their classes.
+    """Convert all sections within a value to mappings that contain the names of their classes.
 
     Snakemake compares a rule's params as text to detect changes, so it would miss changes within
     objects.
@@ -44,7 +47,7 @@ def restore(value: object) -> object:
     if isinstance(value, Section):
         raise TypeError(
             f"the rule passes {type(value).__name__} as an object, whose changes Snakemake would not"
-            " detect: write dump_settings(…) around it"
+            " detect: wrap it in dump_settings(...)"
         )
     if not isinstance(value, Mapping):
         return value
@@ -89,8 +92,8 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
         else:
             outputs += paths
     with job(log, threads, outputs):
-        path, _, _ = str(task.params["code"]).partition(" ")  # a digest of the code follows
-        module, _, name = path.partition(".")
+        function_path, _, _ = str(task.params["code"]).partition(" ")  # MODULE.FUNCTION DIGEST
+        module, _, name = function_path.partition(".")
         function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
         surroundings = {
             "device": select_device(gpus),
@@ -98,7 +101,7 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
             "log": log,
             "inputs": task.inputs,
             "outputs": task.outputs,
-            # These two change no result.
+            # These two do not change any result.
             "resident_share": config["resident_share"],
             "checkpoint_s": config["checkpoint_s"],
         }
@@ -106,12 +109,12 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:
-    """Call a job's function with the rule's values that have the names of the function's parameters.
+    """Call a job's function. Each parameter gets the rule's value with the same name.
 
-    Values are converted to the types of the parameters, and sections that the rule dumped by
+    Values are converted to the types of the parameters, and sections that the rule converted by
     `dump_settings` are restored. A parameter that is a dataclass gets the values with the names of
-    its fields. Values without a parameter are ignored. If a wildcard has the same name as a file or
-    a param, the latter takes precedence.
+    its fields. Values without a parameter are ignored. A file or a param takes precedence over a
+    wildcard with the same name.
 
     Parameters
     ----------
@@ -121,7 +124,7 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     Raises
     ------
     TypeError
-        If a value is missing, or if the rule has several with the same name.
+        If a value is missing, or if inputs, outputs and params share a name.
     ValidationError
         If a value cannot be converted to its parameter's type.
     """
@@ -131,11 +134,11 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
     ambiguous_names = sorted(name for name, count in counts.items() if count > 1)
     if ambiguous_names:
         raise TypeError(
-            f"rule {task.rule}: {', '.join(ambiguous_names)} is the name of more than one of its inputs, outputs"
-            " and params"
+            f"rule {task.rule}: {', '.join(ambiguous_names)} is the name of more than one of its"
+            " inputs, outputs and params"
         )
     params = {name: restore(value) for name, value in task.params.items()}
-    # If two values have the same name, the later one counts.
+    # If two values have the same name, the later one takes precedence.
     values = {**surroundings, **task.wildcards, **task.inputs, **task.outputs, **params}
     arguments, missing_names = _select_arguments(function, values)
     if missing_names:

@@ -1,12 +1,12 @@
-"""A server that starts short jobs fast, by forking from a process that has imported the slow libraries.
+"""A server that starts short jobs fast: it forks from a process that has imported slow libraries.
 
-A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of them.
-Snakemake launches one server per run. It imports libraries but nothing of this package, so that
-edited code always takes effect. Each job requests a fork of the server, which takes over the job's
-arguments, environment, folder and output, and runs the job's script. However, variables that are read
-while libraries are loaded, e.g. LD_LIBRARY_PATH, are those of the run. Without a server, or if it
-ends before the job has begun, the job runs in its own process. MUNKEY_FORK_SERVER=0 turns the server
-off. On a cluster there is none.
+A grid has hundreds of jobs that take seconds, and importing torch takes as long as many of these
+jobs. Snakemake launches one server per run. It imports libraries but nothing from this package, so
+edited code always takes effect. Each job requests a fork of the server. The fork takes over the
+job's arguments, environment, folder and output, and runs the job's script. However, variables that
+are read while libraries are loaded, e.g. LD_LIBRARY_PATH, have the values of the run. Without a
+server, or if the server ends before the job has begun, the job runs in its own process.
+MUNKEY_FORK_SERVER=0 turns the server off. On a cluster, there is no server.
 
 All jobs of a run, forked or not, end when Snakemake does, even if it is killed. Otherwise, a second
 run would write the same files as the remaining jobs of the first run.
@@ -35,6 +35,7 @@ LIBRARIES = (
     "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic.main", "pydantic.types",
     "pydantic.plugin._loader", "faiss", "pandas", "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
 )  # fmt: skip
+# Environment variables
 SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # the folder of a local run, which Snakemake keeps locked; set for its jobs
 FORKED = "MUNKEY_FORKED"  # set in a fork
@@ -57,15 +58,15 @@ def get_socket_path(folder: Path) -> Path:
 
 
 def open_run() -> None:
-    """Launch the server of a run, and let its jobs detect when Snakemake ends.
+    """Launch the server of a run, and let the run's jobs detect when Snakemake ends.
 
-    This must be called before the first job.
+    This must be called before the first job starts.
     """
     with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
         import fcntl
 
         folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
-        # The descriptor is never closed, so that this process has the lock until it ends.
+        # The descriptor is never closed, so this process holds the lock until it ends.
         fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
         # If Snakemake is killed, the server removes the folder.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
@@ -76,7 +77,7 @@ def open_run() -> None:
 
 def _launch(path: Path) -> None:
     """Launch the server in its own session. Jobs can connect immediately."""
-    # The writing end is never closed here, so it closes when this process ends. Then the server ends.
+    # The writing end is never closed here. It closes when this process ends, which ends the server.
     reading_end, _ = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
@@ -99,8 +100,8 @@ def _launch(path: Path) -> None:
 def start() -> None:
     """Run the current script in a fork of the server, and exit with the fork's status.
 
-    The fork runs the script from its beginning, and so calls this function again, which returns
-    there. It also returns if the server cannot be used; then the script continues in this process.
+    The fork runs the script from its beginning, so it calls this function again, which returns
+    there. It also returns if the server cannot be used; the script then continues in this process.
     """
     if not os.environ.get(RUN) or FORKED in os.environ:
         return
@@ -125,7 +126,7 @@ def _die_with_run(folder: Path) -> None:
         sys.exit("the run that started this job has ended")
 
     def wait() -> None:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # waits for Snakemake's process, which has the lock
+        fcntl.flock(lock, fcntl.LOCK_SH)  # waits for Snakemake's process, which holds the lock
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
@@ -134,22 +135,22 @@ def _die_with_run(folder: Path) -> None:
 def _connect_to_fork(path: Path) -> socket.socket:
     """Return a connection to a fork that has begun to run this job.
 
-    Raises OSError if there is no fork. Then none begins later, either.
+    Raises OSError if no fork has begun. In this case, none begins later, either.
     """
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(str(path))
     socket.send_fds(connection, [b"0"], [0, 1, 2])
     process_state = [sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]
     connection.sendall(json.dumps(process_state).encode() + b"\n")
-    # The fork sends a byte when it has taken over. There is no timeout, since on a busy machine, the
-    # server may need minutes to import its libraries.
+    # The fork sends a byte when it has taken over. There is no timeout, because the server may need
+    # minutes to import its libraries on a busy machine.
     if not connection.recv(1):
         raise ConnectionResetError
     return connection
 
 
 def _exit_like(fork: socket.socket) -> NoReturn:
-    """Forward signals to the fork, wait for it, and exit with its status, or with 1 if it sent none."""
+    """Forward signals to the fork, wait for it, and exit with its status, or 1 if it sent none."""
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(signal_number, lambda number, _: fork.sendall(bytes([number])))
     status = b""
@@ -165,7 +166,7 @@ def _exit_like(fork: socket.socket) -> NoReturn:
 
 
 def serve(path: Path, listener: socket.socket) -> None:
-    """Import the libraries, then fork a job for every connection, until standard input ends."""
+    """Import the libraries, then fork a job for every connection until standard input closes."""
     for library in LIBRARIES:
         with contextlib.suppress(ImportError):
             importlib.import_module(library)
@@ -188,7 +189,10 @@ def serve(path: Path, listener: socket.socket) -> None:
 
 
 def _run(connection: socket.socket) -> NoReturn:
-    """Run the job's script, send its exit status and exit; on an earlier error, exit without running it."""
+    """Run the job's script, send its exit status, and exit with this status.
+
+    If the client cannot be taken over, exit with status 1 without running the script.
+    """
     try:
         _take_over(connection)
         connection.sendall(b"b")  # any byte; it signals that the job begins
@@ -204,7 +208,7 @@ def _run(connection: socket.socket) -> NoReturn:
 
 
 def _take_over(connection: socket.socket) -> None:
-    """Take over the client's standard input, output and error, arguments, folder and environment."""
+    """Take over the client's standard streams, arguments, folder and environment."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
     for standard_descriptor, descriptor in enumerate(descriptors):
@@ -218,9 +222,9 @@ def _take_over(connection: socket.socket) -> None:
 
 
 def _forward_signals(connection: socket.socket) -> None:
-    """Raise the signals that the client forwards, and kill this process when the client ends."""
-    # A client that is interrupted just as the job begins ends without reading the byte that says so.
-    # That resets the connection.
+    """Send this process the signals that the client forwards, and kill it when the client ends."""
+    # If the client is interrupted just as the job begins, it ends without reading the byte that
+    # signals the beginning, which resets the connection.
     with contextlib.suppress(ConnectionResetError):
         for number in iter(lambda: connection.recv(1), b""):
             os.kill(os.getpid(), number[0])
@@ -228,7 +232,7 @@ def _forward_signals(connection: socket.socket) -> None:
 
 
 def _run_script() -> int:
-    """Run the job's script. Returns the exit status, and prints errors, as Python would."""
+    """Run the job's script, and print errors as Python would. Returns the exit status."""
     try:
         runpy.run_path(sys.argv[0], run_name="__main__")
     except SystemExit as error:

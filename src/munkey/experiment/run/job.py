@@ -1,4 +1,4 @@
-"""The environment of a job: its log, its threads, its resource usage. Nothing here changes a result."""
+"""The environment of a job: its log, threads and resource usage. Nothing here changes a result."""
 
 import bdb
 import contextlib
@@ -47,14 +47,14 @@ class Surroundings:
 
 @contextlib.contextmanager
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
-    """Limit the block to a number of CPU threads, and write everything that it prints to a log file.
+    """Limit the block to a number of CPU threads, and write everything that it prints to a log.
 
-    An exception ends the process with status 1. The log ends with its traceback and the reason,
-    which the run's summary also shows (`describe_failures`). If the job succeeds, the last line of
-    the log has its wall time (`read_seconds`).
+    An exception ends the process with status 1. In this case, the log ends with the traceback and
+    the reason, which the run's summary also shows (`describe_failures`). If the job succeeds, the
+    last line of the log contains its wall time (`read_seconds`).
 
-    For `munkey job`, the block runs in the terminal instead, where a debugger works. In all other
-    jobs, a breakpoint raises an error, since there is no terminal.
+    For `munkey job`, the output stays in the terminal instead, where a debugger works. In all other
+    jobs, a breakpoint raises an error, because there is no terminal.
 
     Parameters
     ----------
@@ -88,7 +88,8 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
     def refuse_breakpoint(*_: object, **__: object) -> None:
         raise RuntimeError(
-            f"a breakpoint, but there is no terminal here: `munkey job {''.join(outputs[:1])}` stops at it"
+            "a breakpoint, but there is no terminal here:"
+            f" `munkey job {''.join(outputs[:1])}` stops at it"
         )
 
     with (
@@ -98,7 +99,7 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         contextlib.redirect_stderr(file),
     ):
         sys.breakpointhook = refuse_breakpoint
-        sys.stdin = no_input  # makes pdb.set_trace() fail, which does not call the hook
+        sys.stdin = no_input  # pdb.set_trace() does not call the hook; without input, it fails
         try:
             yield
         except Exception as error:
@@ -112,7 +113,10 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stay_in_terminal() -> Iterator[None]:
-    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set."""
+    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set.
+
+    Exceptions end the process, as in `_redirect_to_log`.
+    """
     try:
         yield
     except bdb.BdbQuit:
@@ -125,7 +129,7 @@ def _stay_in_terminal() -> Iterator[None]:
 
 
 def read_seconds(log: Path) -> float | None:
-    """Read the wall seconds of a job from its log; None if it did not succeed."""
+    """Read the wall time of a job in seconds from its log; None if it did not succeed."""
     last_line = log.read_text().rstrip().rpartition("\n")[2]
     if not last_line.startswith(TOOK):
         return None
@@ -140,7 +144,7 @@ def describe_failures(failed: Mapping[str, str], stopped: bool = False) -> str:
     failed
         The messages of the failed jobs, by the paths of their logs.
     stopped
-        Whether the user stopped the run. Then, jobs without a reason in their logs did not fail.
+        Whether the user stopped the run. If so, jobs without a reason in their logs did not fail.
     """
     advice = "run the same command again; finished work is kept."
     reasons: dict[str, str] = {}
@@ -168,7 +172,7 @@ def describe_failures(failed: Mapping[str, str], stopped: bool = False) -> str:
 
 
 def _read_reason(log: Path) -> str:
-    """Read from its log why a job failed; empty if the log has no reason."""
+    """Read the reason why a job failed from its log; empty if the log gives none."""
     if not log.exists():
         return ""
     return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
@@ -177,8 +181,8 @@ def _read_reason(log: Path) -> str:
 def keep_freed_memory() -> None:
     """Let the C library keep freed memory for the next tensor (glibc only).
 
-    By default, it returns large blocks to the kernel immediately, which would then have to clear
-    their pages again in every training step.
+    By default, it returns large blocks to the kernel immediately, and the kernel would have to
+    clear their pages in every training step.
     """
     trim_threshold = -1  # M_TRIM_THRESHOLD of <malloc.h>
     mmap_max = -4  # M_MMAP_MAX
@@ -188,15 +192,15 @@ def keep_freed_memory() -> None:
 
 
 def now() -> str:
-    """Return the current time in UTC as ISO 8601, in milliseconds."""
+    """Return the current UTC time as ISO 8601, with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def measure_usage() -> dict[str, float]:
-    """Measure the peak resident memory [MiB] of this process, and its CPU time with ended children [s].
+    """Measure the peak resident memory (MiB) of this process, and its CPU time (s).
 
-    The memory of a fork includes the libraries that it shares with its server, but its CPU time does
-    not include their import.
+    The CPU time includes that of ended child processes. The memory of a fork includes the libraries
+    that it shares with its server, but its CPU time does not include their import.
     """
     import resource
 
@@ -205,8 +209,8 @@ def measure_usage() -> dict[str, float]:
     units_per_mib = 2**20 if sys.platform == "darwin" else 2**10
     status = Path("/proc/self/status")
     if status.exists():
-        # ru_maxrss includes the time before `exec`, when the process was a copy of Snakemake. VmHWM,
-        # the "high water mark", does not.
+        # ru_maxrss includes the time before `exec`, when the process was a copy of Snakemake. VmHWM
+        # ("high water mark") does not.
         match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
         if match:
             peak = int(match[1])

@@ -1,4 +1,4 @@
-"""The summary at the end of a run: requested files, lost files and advice."""
+"""Messages at the start and the end of a run: a summary, lost files, figures and advice."""
 
 import os
 import signal
@@ -38,7 +38,7 @@ class FailedJob(NamedTuple):
 
 @dataclass
 class Observations:
-    """What the logger plug-in observes about the run of this process.
+    """Facts about the run of this process that the logger plug-in observes.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Observations:
     has_jobs
         Whether any jobs will run, or would run in a dry run.
     has_nothing_to_do
-        Whether a run that is not dry found all results up to date.
+        Whether all results were up to date, unless the run is dry.
     """
 
     failed: dict[int, FailedJob] = field(default_factory=dict)
@@ -60,7 +60,7 @@ SEEN = Observations()
 
 
 def notice_ctrl_c() -> None:
-    """Let Ctrl-C set STOPPED before the previous handler runs. Call this in the main thread."""
+    """Let Ctrl-C set STOPPED, then run the earlier handler. Call this in the main thread."""
     earlier_handler = signal.getsignal(signal.SIGINT)
     if not callable(earlier_handler):  # a run in the background may ignore Ctrl-C
         return
@@ -73,7 +73,7 @@ def notice_ctrl_c() -> None:
 
 
 def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
-    """Find the files that an earlier run wrote, but that no longer exist.
+    """Find the files that an earlier run wrote but that no longer exist.
 
     Parameters
     ----------
@@ -92,25 +92,22 @@ def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list
 
 
 def describe_lost_files(files: Sequence[str], again: bool) -> str:
-    """Write a message on files that an earlier run wrote, but that no longer exist.
+    """Return a message about files that an earlier run wrote but that no longer exist.
 
     Parameters
     ----------
     again
-        Whether this run creates them again.
+        Whether this run will create them again.
     """
     first = files[0]
     if len(files) > 1:
         subject = f"{len(files)} files, e.g. {first}, are"
-        pronoun = "they are"
+        promise = "they are created again, with everything that depends on them"
     else:
         subject = f"{first} is"
-        pronoun = "it is"
+        promise = "it is created again, with everything that depends on it"
     if again:
-        consequence = (
-            f"{pronoun} created again, with everything that depends on it. To create only {first},"
-            " stop this run and use"
-        )
+        consequence = f"{promise}. To create only {first}, stop this run and use"
     else:
         consequence = f"no remaining job needs this. To create {first} again, use"
     return f"{subject} missing (deleted since): {consequence} `{format_make_command(first)}`"
@@ -123,7 +120,7 @@ def describe_figure_jobs(
     at_once: int,
     ready: Sequence[str],
 ) -> str:
-    """Write a message before a run of figures for which models must be trained.
+    """Return a message about a run of figures for which models must be trained.
 
     Parameters
     ----------
@@ -151,16 +148,17 @@ def describe_figure_jobs(
         about = f", about {format_duration(seconds / at_once)} if they take as long as earlier ones"
     job_count = sum(map(len, jobs.values()))
     message = (
-        f"These figures need {job_count} jobs, and {training_jobs} of them train a model{about}: some show"
-        " ablations, the selection of p_image and p_token, or the course of training."
+        f"These figures need {job_count} jobs{about}. {training_jobs} of them train a model,"
+        " because some figures show ablations, the selection of p_image and p_token, or the course"
+        " of training."
     )
     if ready:
-        message += f' Those whose inputs exist: `make run TARGET="{" ".join(ready)}"`.'
+        message += f' To draw only those whose inputs exist: `make run TARGET="{" ".join(ready)}"`.'
     return message
 
 
 def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Write a sentence for each data set on which design to deploy, and why.
+    """Return a sentence for each data set on which design to deploy, and why.
 
     Audits that are older than the metrics are ignored.
 
@@ -169,7 +167,8 @@ def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[s
     designs
         The fields of `munkey.report.tables.frontier.Design`.
     """
-    from munkey.report.tables import frontier  # imports pandas, which only the end of a run needs
+    # These modules import pandas, which only the end of a run needs.
+    from munkey.report.tables import frontier
     from munkey.report.tables.summary import read_main
 
     main = read_main(fill(layout.table, table="main", ending="csv"))
@@ -187,7 +186,7 @@ def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[s
 
 
 def _find_diverged_lines(tables: Iterable[str]) -> Iterator[str]:
-    """Yield the remarks in tables on what diverged, each once."""
+    """Yield the lines in tables that list what diverged, without duplicates."""
     lines: dict[str, None] = {}  # serves as an ordered set
     for path in tables:
         for line in Path(path).read_text().splitlines():
@@ -202,8 +201,8 @@ def summarize_run(
 ) -> Iterator[str]:
     """Yield the lines of a run's summary: a table, and the paths of the requested files.
 
-    The main table is followed by advice on which design to deploy, and by the path of the page if
-    an earlier run wrote it, with a remark if it is older than the metrics.
+    The main table is followed by advice on which design to deploy. If an earlier run wrote the
+    page, its path is also shown, with a remark if it is older than the metrics.
 
     Parameters
     ----------

@@ -30,7 +30,7 @@ class Provenance(TypedDict):
 
 
 def provenance(params: Mapping[str, object], device: str) -> Provenance:
-    """Return the provenance of a result that was computed with these parameters on cpu or cuda."""
+    """Return the provenance of a result computed with these parameters on "cpu" or "cuda"."""
     if device == "cuda":
         from munkey.core import gpu
 
@@ -55,7 +55,7 @@ def _has_changes() -> bool:
     """Return whether the code differs from the commit.
 
     It does if a tracked file was modified, or if a file of the code or of a plug-in is neither
-    tracked nor ignored. Plug-ins in site-packages are not checked, since their version identifies
+    tracked nor ignored. Plug-ins in site-packages are not checked, because their version identifies
     their code.
     """
     if _git("status", "--porcelain", "--untracked-files=no"):
@@ -78,7 +78,7 @@ def params_digest(params: Mapping[str, object]) -> str:
 
 
 def _git(*args: str) -> str:
-    """Return git's output; empty if it fails, e.g. outside a checkout, or is not installed."""
+    """Return git's output; empty if git fails, e.g. outside a checkout, or is not installed."""
     try:
         process = subprocess.run(["git", *args], capture_output=True, text=True, check=False)
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from typing import Any
 
 from munkey.experiment.run import code_digest
 
-# The names in params.yaml of rules' params that are single knobs.
+# Rules' params that are single knobs, and the names of these knobs in params.yaml.
 KNOBS = {
     "depth": "keys.depth",
     "k": "inference.k",
@@ -21,7 +21,7 @@ KNOBS = {
     "requests": "stream.requests",
     "additions": "stream.additions",
 }
-SHOWN = 4  # the number of listed changes of a job, and of changed files of its code
+MAX_LISTED = 4  # changes of a job, or changed files of its code; the rest are only counted
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,9 @@ class PlannedJob:
 
 
 def explain_jobs(jobs: Iterable[PlannedJob]) -> Iterator[str]:
-    """Yield a line for each job with its own reason to run, then the counts of all others.
+    """Yield a line for each job with a reason of its own to rerun, then the counts of all others.
 
-    The others have never run, or they read a file that another job writes again.
+    The others have no results yet, or they only read files that other jobs will write again.
     """
     new: Counter[str] = Counter()
     following: Counter[str] = Counter()
@@ -69,9 +69,9 @@ def explain_jobs(jobs: Iterable[PlannedJob]) -> Iterator[str]:
             reasons.append(f"{path} changed")
         reasons += job.other
         if reasons and job.made_at:
-            listed = reasons[:SHOWN]
-            if len(reasons) > SHOWN:
-                listed.append(f"{len(reasons) - SHOWN} more")
+            listed = reasons[:MAX_LISTED]
+            if len(reasons) > MAX_LISTED:
+                listed.append(f"{len(reasons) - MAX_LISTED} more")
             yield f"  {job.what}: {'; '.join(listed)}"
         elif job.made_at:
             following[job.rule] += 1
@@ -117,14 +117,17 @@ def _parse_value(text: str) -> object:
 
 
 def _is_comparable(old: object, value: object) -> bool:
-    """Return whether two values may belong to the same param: their types agree, and mappings share a key."""
+    """Return whether two values may belong to the same param.
+
+    Mappings may if they share a key, and other values if they have the same type.
+    """
     if isinstance(old, Mapping) and isinstance(value, Mapping):
         return bool(old.keys() & value.keys())
     return type(old) is type(value)
 
 
 def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
-    """Flatten nested settings to dotted names, in which a job's section `method` is unlearn.METHOD."""
+    """Flatten nested settings to dotted names. The section `method` becomes unlearn.METHOD."""
     values: dict[str, object] = {}
     for name, value in section.items():
         if not isinstance(value, Mapping):
@@ -139,11 +142,11 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
 
 
 def _format_changed_files(digest: str, made_at: float) -> str:
-    """List the files behind a digest that are newer than the results."""
+    """List the files behind a digest that are newer than the results, as text."""
     files = code_digest.list_changed_files(digest, made_at)
     if not files:
-        return "another version than that behind the results"
-    listed = ", ".join(files[:SHOWN])
-    if len(files) > SHOWN:
-        listed += f" and {len(files) - SHOWN} more"
+        return "a different version from the one behind the results"
+    listed = ", ".join(files[:MAX_LISTED])
+    if len(files) > MAX_LISTED:
+        listed += f" and {len(files) - MAX_LISTED} more"
     return listed

@@ -1,4 +1,4 @@
-"""The record of a job: its settings, when and where it ran, and the time and memory that it took."""
+"""The record of a job: its settings, when and where it ran, its duration and memory."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ def write_record(
     history: Sequence[Mapping[str, float]],
     facts: Mapping[str, object],
 ) -> None:
-    """Write the record of a job that has just ended, with its resource usage and provenance, as JSON.
+    """Write the record of a job as JSON, with its resource usage so far and its provenance.
 
     Parameters
     ----------

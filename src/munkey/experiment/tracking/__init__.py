@@ -1,1 +1,1 @@
-"""Logging results in MLflow."""
+"""Logging results to MLflow."""

@@ -1,4 +1,4 @@
-"""Logging results in MLflow. Runs are added, never deleted; a tag marks those with the current results.
+"""Logging results to MLflow. Runs are never deleted; a tag marks the runs with current results.
 
 Our runs have the tag `munkey.results` with their folder of results. Other runs are not touched.
 """
@@ -65,7 +65,7 @@ class LogSummary(NamedTuple):
     replaced
         The number of earlier runs whose results were replaced.
     changes
-        How the settings changed compared with these runs.
+        Descriptions of how the settings differ from those of the replaced runs.
     """
 
     unchanged: int
@@ -82,11 +82,13 @@ class LogSummary(NamedTuple):
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
     """Log the runs, and print a summary. Returns the content of the job's result file.
 
-    Its `failure` is the reason why the store cannot be used, or None. If it is None, each run has
-    the address of its page.
+    In it, `failure` is the reason why the store cannot be used, or None. If it is None, each entry
+    of `runs` has the address of the run's page; otherwise, these addresses are empty.
 
     Parameters
     ----------
+    configuration
+        The name of the configuration.
     attempt
         The number that `next_attempt` returned.
     """
@@ -117,10 +119,15 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """Return the number of the next attempt to log, given the file that the last attempt wrote.
+    """Return the number of the next attempt to log.
 
-    The number is a parameter of the job. It increases after a failed attempt, so that the next run
-    repeats the job, and stays the same after a successful one.
+    The number is a param of the job. It increases after a failed attempt, so the next run repeats
+    the job, and it stays the same after a successful attempt.
+
+    Parameters
+    ----------
+    path
+        The file that the last attempt wrote.
     """
     if not Path(path).exists():
         return 0
@@ -135,7 +142,7 @@ def next_attempt(path: str) -> int:
 
 
 def describe_outcome(path: str) -> str:
-    """Return where a run's results can be seen in MLflow, or why logging failed.
+    """Return where to see a run's results in MLflow, or why logging failed.
 
     Parameters
     ----------
@@ -154,7 +161,7 @@ def describe_outcome(path: str) -> str:
 
 
 def describe_replaced_runs(path: str, since: float) -> str:
-    """Describe the earlier runs whose results a run replaced; empty if there are none.
+    """Describe the earlier MLflow runs whose results this run replaced; empty if there are none.
 
     Parameters
     ----------
@@ -173,27 +180,27 @@ def describe_replaced_runs(path: str, since: float) -> str:
     if len(changes) > SHOWN_CHANGES:
         listed += f" and {len(changes) - SHOWN_CHANGES} more"
     message = (
-        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and files on disk are"
-        " the current ones. To keep both on disk: set another `name`, or use `ablations` or `dvc exp run -S`"
-        " (docs/running.md#change-a-knob-compare)"
+        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and"
+        " files on disk are the current ones. To keep both on disk: set another `name`, or use"
+        " `ablations` or `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
     )
     return textwrap.fill(message, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
 
 
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
-    """Log the runs that the store at `uri` does not have yet, and tag all of them as present.
+    """Log the runs that are not yet in the store at `uri`, and tag all of them as present.
 
-    Waits while another process logs.
+    Earlier runs of this configuration lose the tag. Waits while another process logs.
 
     Parameters
     ----------
     runs
-        The runs, each after the one that it is nested under.
+        The runs. Each run comes after the one that it is nested under.
 
     Raises
     ------
     StoreError
-        If the store cannot be used. The next call continues after the runs that were logged.
+        If the store cannot be used. The next call skips the runs that were logged before the error.
     """
     # Read our own files before opening the store, since a fault in them is not a StoreError.
     digests = [run.digest() for run in runs]
@@ -207,25 +214,27 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
                 experiments[name] = get_experiment_id(client, name, database)
         by_digest: dict[tuple[str, str], MlflowRun] = {}
         present_by_name: dict[tuple[str, str], MlflowRun] = {}
-        present = []
-        for earlier in _find_finished_runs(client, owner):
-            by_digest[earlier.info.experiment_id, earlier.data.tags[DIGEST]] = earlier
-            if earlier.data.tags.get(PRESENT) == "true":
-                present.append(earlier)
-                present_by_name[earlier.info.experiment_id, earlier.info.run_name] = earlier
+        present_runs = []
+        for earlier_run in _find_finished_runs(client, owner):
+            experiment = earlier_run.info.experiment_id
+            by_digest[experiment, earlier_run.data.tags[DIGEST]] = earlier_run
+            if _is_present(earlier_run):
+                present_runs.append(earlier_run)
+                present_by_name[experiment, earlier_run.info.run_name] = earlier_run
         ids: dict[tuple[str, str], str] = {}
-        changes: dict[str, None] = {}
+        changes: dict[str, None] = {}  # an ordered set
         added = 0
         for run, digest in zip(runs, digests, strict=True):
             experiment = experiments[run.experiment]
             tags = {RESULTS: owner, DIGEST: digest, PRESENT: "true"}
             if run.parent:
                 tags[PARENT] = ids[experiment, run.parent]
+            # A run with the same contents is not logged again. If it is no longer present, since an
+            # edit was reverted, it replaces the later run.
             same_run = by_digest.get((experiment, digest))
             replaced_run = present_by_name.get((experiment, run.name))
-            is_present = same_run is not None and same_run.data.tags.get(PRESENT) == "true"
-            # If an edit was reverted, the earlier run replaces the later one.
-            if replaced_run and not is_present:
+            is_same_present = same_run is not None and _is_present(same_run)
+            if replaced_run and not is_same_present:
                 tags[REPLACED] = replaced_run.info.run_id
                 tags[CHANGED] = _describe_changes(replaced_run, run)
                 changes[tags[CHANGED]] = None
@@ -236,9 +245,9 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
                 run_id = _add(client, run, experiment, tags)
                 added += 1
             ids[experiment, run.name] = run_id
-        replaced = [earlier for earlier in present if earlier.info.run_id not in ids.values()]
-        for earlier in replaced:
-            client.set_tag(earlier.info.run_id, PRESENT, "false")
+        replaced_runs = [run for run in present_runs if run.info.run_id not in ids.values()]
+        for old_run in replaced_runs:
+            client.set_tag(old_run.info.run_id, PRESENT, "false")
         site = get_site(uri)
         comparisons = list_comparisons(client, site, owner)
     pages = []
@@ -250,16 +259,22 @@ def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
         added=added,
         pages=pages,
         comparisons=comparisons,
-        replaced=len(replaced),
+        replaced=len(replaced_runs),
         changes=list(changes),
     )
 
 
-def get_owner(configuration: str, uri: str) -> str:
-    """Return the owner of a configuration's runs, a name of its results that is unique in the store.
+def _is_present(run: "MlflowRun") -> bool:
+    """Return whether a run has the current results."""
+    return run.data.tags.get(PRESENT) == "true"
 
-    In an SQLite store, it is the path from the file to the folder of results. In other stores, it
-    is machine and path, or the value of MUNKEY_OWNER and the configuration.
+
+def get_owner(configuration: str, uri: str) -> str:
+    """Return the owner of a configuration's runs: a unique name of its results in the store.
+
+    In an SQLite store, it is the path of the folder of results relative to the store's folder. In
+    other stores, it is OWNER/CONFIGURATION if the variable MUNKEY_OWNER is set to OWNER, or else
+    MACHINE:PATH.
     """
     results = Path("results", configuration).absolute()
     database = find_database(uri)
@@ -279,10 +294,11 @@ def get_site(uri: str, port: int = UI_PORT) -> str:
 
 
 def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
-    """List addresses of MLflow's page that compares runs, by name.
+    """Return the addresses of MLflow's pages that compare runs, by name.
 
-    There is a comparison of the present methods for each data set and rate, one of these methods
-    with the runs that they replaced, if any, and one of the methods in all folders of results.
+    For each data set and rate, there is a page for the present methods of each folder of results.
+    If some of them replaced earlier runs, another page compares these methods before and after. If
+    there are several folders of results, another page compares the methods of all of them.
 
     Parameters
     ----------
@@ -300,12 +316,12 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
     for run in iterate_pages(client.search_runs, list(experiments), condition):
         by_id[run.info.run_id] = run
         tags = run.data.tags
-        if tags.get(PRESENT) == "true":
+        if _is_present(run):
             key = (tags[RESULTS], run.info.experiment_id, tags["rate"])
             groups.setdefault(key, []).append(run)
     addresses = {}
     folders: dict[tuple[str, str], list[str]] = {}
-    together: dict[tuple[str, str], list[MlflowRun]] = {}
+    runs_of_folders: dict[tuple[str, str], list[MlflowRun]] = {}
     for (folder, experiment, rate), runs in sorted(groups.items()):
         name = f"{experiments[experiment]}, {100 * float(rate):g}% forgotten"
         addresses[f"{folder}: {name}"] = _make_comparison_address(site, experiment, runs)
@@ -315,20 +331,20 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
             address = _make_comparison_address(site, experiment, replacing + replaced)
             addresses[f"{folder}: {name}, before and after the last change"] = address
         folders.setdefault((experiment, rate), []).append(folder)
-        together.setdefault((experiment, rate), []).extend(runs)
+        runs_of_folders.setdefault((experiment, rate), []).extend(runs)
     for (experiment, rate), names in folders.items():
         if len(names) > 1:
             name = f"{experiments[experiment]}, {100 * float(rate):g}% forgotten"
-            runs = together[experiment, rate]
+            runs = runs_of_folders[experiment, rate]
             address = _make_comparison_address(site, experiment, runs)
             addresses[f"{', '.join(names)}: {name}"] = address
     return addresses
 
 
 def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """Return the address of the page that compares runs, sorted by gap.
+    """Return the address of the page that compares these runs, sorted by gap.
 
-    Oracles and originals, which have no gap, come last.
+    Oracles and originals come last, because they have no gap.
     """
 
     def get_gap_and_name(run: "MlflowRun") -> tuple[float, str]:
@@ -359,7 +375,7 @@ def _find_finished_runs(client: "MlflowClient", owner: str) -> "list[MlflowRun]"
 
 
 def _set_tags(client: "MlflowClient", run: "MlflowRun", tags: Mapping[str, str]) -> None:
-    """Set the tags of a run whose values differ."""
+    """Set those tags of a run whose values differ."""
     for name, value in tags.items():
         if run.data.tags.get(name) != value:
             client.set_tag(run.info.run_id, name, value)
@@ -381,7 +397,7 @@ def _describe_changes(before: "MlflowRun", run: "Run") -> str:
 
 
 def _add(client: "MlflowClient", run: "Run", experiment: str, tags: Mapping[str, str]) -> str:
-    """Add a run and return its id. It is marked as finished only when it is complete."""
+    """Add a run, and return its id. The run is marked as finished only when it is complete."""
     from mlflow.entities import Metric, Param
 
     start = _parse_milliseconds(run.started)

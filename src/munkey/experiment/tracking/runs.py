@@ -1,7 +1,7 @@
-"""The runs in MLflow: one for each method and rate, with its seeds nested below it, and one for tables.
+"""The runs in MLflow: for each data set, one per method and rate, and one with the tables.
 
-A method's run has means and standard deviations over its seeds. MLflow is only a log; the results are
-the files on disk.
+A method's run has means and standard deviations over seeds, and the runs of its seeds are nested
+below it. MLflow is only a log; the results are the files on disk.
 """
 
 import hashlib
@@ -21,9 +21,8 @@ from munkey.settings import Sections, dump_sections
 
 ValueT = TypeVar("ValueT")
 CURVES = ("loss", "accuracy", "lr")
-SEED_GAP = (
-    "seed_gap"  # the gap of one seed; `gap` is that of the means over seeds, as in the tables
-)
+# The gap of one seed. `gap` is the gap of the means over seeds, as in the tables.
+SEED_GAP = "seed_gap"
 NOTE = "mlflow.note.content"  # the tag that MLflow shows as the description
 COMMIT = "mlflow.source.git.commit"
 NOTES = {
@@ -43,7 +42,7 @@ class Run:
     Attributes
     ----------
     curves
-        A value per epoch, from epoch 1, by name.
+        Lists with a value for each epoch, from epoch 1, by name.
     artifacts
         The files that MLflow keeps with the run.
     started, ended
@@ -92,7 +91,7 @@ class Results:
 
 
 def make_runs(results: Results) -> list[Run]:
-    """Make all runs to log, each after the one that it is nested under."""
+    """Make all runs to log. Each run comes after the one that it is nested under."""
     return [*_make_method_runs(results), *_make_table_runs(results.layout)]
 
 
@@ -112,9 +111,9 @@ def _make_method_runs(results: Results) -> Iterator[Run]:
 
 
 def _average_runs(seeds: Sequence[Run], table_row: Mapping[Hashable, Any]) -> Run:
-    """Make the run over seeds, with means and standard deviations from the table.
+    """Make the run of a method, with means and standard deviations over seeds from the table.
 
-    Its params and tags are those that all seeds have in common.
+    Its params and tags are those that the runs of all seeds have in common, and the list of seeds.
     """
     first = seeds[0]
     params = _select_shared_entries([run.params for run in seeds])
@@ -149,7 +148,7 @@ def _select_shared_entries(records: Sequence[Mapping[str, ValueT]]) -> dict[str,
 
 
 def _make_seed_runs(results: Results) -> Iterator[Run]:
-    """Yield the run of each evaluation."""
+    """Yield a run for each evaluation, in order."""
     metrics = read_table(results.layout.all_metrics).astype({"rate": str, "seed": str})
     groups = metrics.groupby(["dataset", "rate", "seed", "method"])
     data_digests: dict[str, str] = {}
@@ -200,7 +199,7 @@ def _make_seed_runs(results: Results) -> Iterator[Run]:
 
 
 def _make_table_runs(layout: Layout) -> Iterator[Run]:
-    """Yield a run with the tables for each data set. It has no metrics, which the methods' runs have."""
+    """Yield a run with the tables for each data set, without metrics."""
     main = fill(layout.table, table="main", ending="csv")
     artifacts = [main, layout.all_metrics]
     for table in ("main", "runtime"):

@@ -26,18 +26,20 @@ DEFAULTS = {  # of environment variables, unless the user sets them
 
 
 class StoreError(OSError):
-    """An MLflow store cannot be used. The message says which one, why and what to do."""
+    """An MLflow store cannot be used. The message says which store, why, and what to do."""
 
 
 @contextmanager
 def open_store(uri: str) -> "Iterator[MlflowClient]":
-    """Open the store at `uri` exclusively: other processes of munkey wait, if they use the same SQLite file or folder.
+    """Open the store at `uri` exclusively.
+
+    Other munkey processes wait if they use the same SQLite file or, for a server, the same folder.
 
     Raises
     ------
     StoreError
-        If the store is not valid, refuses the connection, does not respond or is locked, also
-        inside the block.
+        If the store is not valid, refuses the connection, does not respond, or is locked. Such
+        errors inside the block are also raised as StoreError.
     """
     for name, value in DEFAULTS.items():
         os.environ.setdefault(name, value)
@@ -66,8 +68,9 @@ def open_store(uri: str) -> "Iterator[MlflowClient]":
         raise
     except (MlflowException, SQLAlchemyError, CommandError, sqlite3.Error, OSError) as error:
         raise StoreError(
-            f"The MLflow store at tracking.uri = {hide_credentials(uri)} cannot be used: {_explain(error)}."
-            " All results are on disk; once the store works, the next run or `munkey mlflow sync` shows them there"
+            f"The MLflow store at tracking.uri = {hide_credentials(uri)} cannot be used:"
+            f" {_explain(error)}. All results are on disk; once the store works, the next run or"
+            " `munkey mlflow sync` logs them there"
         ) from error
 
 
@@ -81,8 +84,13 @@ def find_database(uri: str) -> Path | None:
 def get_experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
     """Return the id of an experiment, which is created if it does not exist.
 
-    Raises StoreError if an SQLite file was moved or copied. Since MLflow stores the absolute path of
-    an experiment's artifacts, they would be logged next to the old file.
+    Raises
+    ------
+    MlflowException
+        If the experiment was deleted.
+    StoreError
+        If an SQLite file was moved or copied. MLflow stores the absolute path of an experiment's
+        artifacts, so they would be logged next to the old file.
     """
     from mlflow.exceptions import MlflowException
 
@@ -103,15 +111,16 @@ def get_experiment_id(client: "MlflowClient", name: str, database: Path | None) 
         raise MlflowException(f"its experiment {name} was deleted: `{restore}` brings it back")
     if location and experiment.artifact_location != location:
         raise StoreError(
-            f"The MLflow store {database} was moved or copied: its experiment {name} keeps artifacts in"
-            f" {experiment.artifact_location}. All results are on disk; name a new store in params.yaml, e.g."
-            " tracking.uri: sqlite:///mlflow-2.db, and `munkey mlflow sync` fills it"
+            f"The MLflow store {database} was moved or copied: its experiment {name} keeps"
+            f" artifacts in {experiment.artifact_location}. All results are on disk; name a new"
+            " store in params.yaml, e.g. tracking.uri: sqlite:///mlflow-2.db, and `munkey mlflow"
+            " sync` fills it"
         )
     return experiment.experiment_id
 
 
 def hide_credentials(uri: str) -> str:
-    """Remove user name and password from the address of a store."""
+    """Remove the user name and the password from the address of a store."""
     return re.sub(r"//[^/@]*@", "//", uri)
 
 
