@@ -107,9 +107,12 @@ def test_the_index_of_a_table_gives_the_ids(kind):
 @pytest.mark.parametrize(
     ("index", "why"),
     [
-        ([f"row {number}" for number in range(N)], "does not consist of distinct whole numbers"),
-        ([0, *range(N - 1)], "does not consist of distinct whole numbers"),
-        (range(-1, N - 1), "does not consist of distinct whole numbers"),
+        (
+            [f"row {number}" for number in range(N)],
+            "does not consist of distinct nonnegative integers",
+        ),
+        ([0, *range(N - 1)], "does not consist of distinct nonnegative integers"),
+        (range(-1, N - 1), "does not consist of distinct nonnegative integers"),
     ],
 )
 def test_an_index_that_cannot_give_the_ids_is_warned_of(kind, index, why):
