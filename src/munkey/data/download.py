@@ -22,9 +22,9 @@ class PublishedFile:
     Attributes
     ----------
     size
-        A text with its size, for messages.
+        The file's size as text, for messages.
     unpacked
-        The unpacked folder, which may replace the file.
+        The name of the folder that the file unpacks to, which may be present instead of the file.
     """
 
     url: str
@@ -34,19 +34,20 @@ class PublishedFile:
     unpacked: str | None = None
 
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
-        """Return the path of the file, downloading it if it is not in `folder`. Checks its md5.
+        """Return the path of the file, after downloading it if it is not in `folder`.
 
         Parameters
         ----------
         own_md5
-            The md5 of the user's own, repacked copy, which must already be in `folder`.
+            The md5 of the user's own, repacked copy, which must already be in `folder`. None for
+            the published file.
 
         Raises
         ------
         MissingDataError
-            If the file is missing and cannot be downloaded.
+            If the file is missing, and `own_md5` is given or the download fails.
         ValueError
-            If the file in `folder` is damaged or a different one.
+            If the file in `folder` has another md5, because it is damaged or a different one.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -105,6 +106,7 @@ class PublishedFile:
     def make_missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
         """Make the error for a file that is not in `folder` and cannot be downloaded."""
         return MissingDataError(
-            f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"
-            f" ({self.size}, md5 {self.md5}) and put it there as {folder / self.name}; nothing else is needed"
+            f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with Internet access,"
+            f" download {self.url} ({self.size}, md5 {self.md5}), then copy it here as {folder / self.name};"
+            " nothing else is needed"
         )

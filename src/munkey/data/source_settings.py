@@ -1,4 +1,4 @@
-"""Settings for any data set: class names, fewer samples, another size, altered samples."""
+"""Settings that any data set supports: class names, fewer samples, another size, alterations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,8 @@ BRIGHTNESS = 1.15  # brightness factor of a near-duplicate
 def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     """Apply source.classes, only, limit_per_class, val_from and storage_size.
 
-    Raises SourceError if the class names do not match the source, or source.units is not supported.
+    Raises SourceError if `classes` does not match the source's classes, `only` names an unknown
+    class, or `units` is set but the source has none, because its samples have no paths to search.
     """
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
@@ -48,7 +49,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
 
 
 def _check_class_names(numbers: list[str], names: list[str]) -> None:
-    """Raise SourceError unless the classes are numbers, and there is one name for each."""
+    """Raise SourceError unless the classes are numbers and there is one name for each."""
     if not all(number.isdecimal() for number in numbers):
         raise SourceError(
             "source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"]
@@ -77,9 +78,9 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
 
 
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
-    """Draw val from the training samples; the source's own val becomes test.
+    """Draw val from the training samples. If the source has its own val, it becomes test.
 
-    Val is drawn by class, and a unit's samples stay together.
+    Val is drawn within each class, and the samples of a unit stay together.
 
     Parameters
     ----------
@@ -239,7 +240,7 @@ def _make_altered_units(is_altered: np.ndarray) -> list[str | None]:
 
 
 def _add_patches(source: Source, has_patch: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the blocks with a checkered patch in the lower right corner of some images."""
+    """Yield the blocks, with a checkerboard patch in the lower right corner of some images."""
     start = 0
     for block in source.blocks():
         side = max(round(PATCH * block.shape[1]), 2)
@@ -273,7 +274,7 @@ def _add_near_duplicates(source: Source, share: float, generator: np.random.Gene
 
 
 def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the blocks, then a block of the near-duplicates."""
+    """Yield the blocks, and then one block of near-duplicates."""
     start = 0
     twins: list[np.ndarray] = []
     for block in source.blocks():
@@ -285,9 +286,9 @@ def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np
 
 
 def _make_near_duplicate(image: np.ndarray) -> np.ndarray:
-    """Crop the upper and left edge of an image (H, W, 3) uint8, brighten it, and resize it back."""
+    """Crop the top and left of a square image (H, W, 3) uint8, brighten it, and resize it back."""
     side = image.shape[0]
-    edge = max(side // 16, 1)
-    pixels = BRIGHTNESS * image[edge:, edge:].astype(np.float64)
+    margin = max(side // 16, 1)
+    pixels = BRIGHTNESS * image[margin:, margin:].astype(np.float64)
     brighter_image = np.clip(pixels, 0, 255).astype(np.uint8)
     return resize(brighter_image, (side, side))

@@ -207,7 +207,7 @@ def test_a_pipe_is_no_picture(tmp_path, capfd):
         DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out"
     )
     assert len(dataset.images) == 16 and "pipe.png" in capfd.readouterr().err
-    with pytest.raises(SourceError, match=r"pipe\.png is not a plain file"):
+    with pytest.raises(SourceError, match=r"pipe\.png is not a regular file"):
         list(decode([str(tmp_path / "pets/cat/pipe.png")], open_regular_file, None))
 
 
@@ -216,7 +216,7 @@ def test_a_pipe_is_no_archive(reader, tmp_path):
     place = tmp_path / ("x.npz" if reader == "npz" else "train-images-idx3-ubyte")
     os.mkfifo(place)
     with pytest.raises(
-        SourceError, match="is not a plain file" if reader == "npz" else "is missing"
+        SourceError, match="is not a regular file" if reader == "npz" else "is missing"
     ):
         DATASETS[reader].load(settings(place if reader == "npz" else tmp_path))
 

@@ -185,7 +185,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive. Errors in the block become SourceError."""
     with reraise_as_source_error(str(path)):
         if path.exists() and not path.is_file():  # opening a pipe would wait for a writer
-            raise OSError("is not a plain file")
+            raise OSError(f"{path} is not a regular file")
         with zipfile.ZipFile(path) as archive:
             yield archive
 
