@@ -99,7 +99,9 @@ def test_keys_are_read_by_id(tmp_path):
 )
 def test_what_cannot_be_keys_is_refused(tmp_path, arrays):
     write_npz(tmp_path / "keys.npz", arrays)
-    with pytest.raises(DamagedFileError, match=r"keys\.npz: keys are not one unit vector per id"):
+    with pytest.raises(
+        DamagedFileError, match=r"keys\.npz: does not contain one unit vector per id"
+    ):
         keys.read(tmp_path / "keys.npz")
 
 

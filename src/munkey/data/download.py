@@ -74,8 +74,8 @@ class PublishedFile:
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
-            f"{path} is damaged or another file: its md5 is not {own_md5 or self.md5}. Replace it with a complete copy"
-            f" from {self.url}, or move it elsewhere and run again to download it. If you repacked this copy, set"
+            f"{path} is damaged or a different file: its md5 is not {own_md5 or self.md5}. Replace it with a complete"
+            f" copy from {self.url}, or move it elsewhere and run again to download it. If you repacked this copy, set"
             f" source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
         )
 
