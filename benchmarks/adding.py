@@ -1,7 +1,8 @@
 """How adding samples without training changes accuracy.
 
-`python -m benchmarks.adding default/digits` reads a finished run. The oracle of a forget set was trained without some of the training samples.
-Here, they are added to its memory, and its accuracy is measured before and after.
+`python -m benchmarks.adding default/digits` reads a finished run. The oracle of a forget set was
+trained without some of the training samples. Here, they are added to its memory, and its accuracy
+is measured before and after.
 """
 
 import sys
