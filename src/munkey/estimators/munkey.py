@@ -301,8 +301,6 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             system = family.fit(keys, class_indices, len(classes), family_settings)
         else:
             _, depth = sections["munkey"]["neighbors"]
-            # Each row is its own nearest neighbor, so look up one more and drop the row itself.
-            nearest = find_nearest(keys, keys, depth + 1)
             training = Training(
                 samples=ImageSet(
                     pictures.images,
@@ -314,7 +312,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 recipe=recipe,
                 device=device,
                 report=print if self.verbose else lambda _: None,
-                members=MemberKeys(keys.keys, drop_self(nearest, pictures.ids, depth)),
+                members=_find_members(keys, depth),
             )
             system = family.train(training).system
 
@@ -633,6 +631,13 @@ def _make_sections(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
         section, _, setting = full_setting.partition(".")
         sections[section][setting] = params[name]
     return sections
+
+
+def _find_members(keys: Keys, depth: int) -> MemberKeys:
+    """Find the nearest neighbors of each row among the other rows, up to `depth`."""
+    # Each row is its own nearest neighbor, so look up one more and drop the row itself.
+    nearest = find_nearest(keys, keys, depth + 1)
+    return MemberKeys(keys.keys, drop_self(nearest, keys.ids, depth))
 
 
 def _require_aligned(count: int, labels: np.ndarray, ids: np.ndarray) -> None:

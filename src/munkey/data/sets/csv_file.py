@@ -65,26 +65,18 @@ def csv_file(settings: SourceSettings) -> Source:
         warn(
             f"{path}: ignored the columns {', '.join(ignored_columns)}; only {', '.join(COLUMNS)} are read"
         )
-    folder = _make_absolute(path.parent)
-    has_units = "unit" in lines[0][1]
-    label_names: list[str] = []
-    units: list[str | None] = []
-    split_names: list[str] = []
-    names: list[str] = []
-    picture_by_title: dict[str, Path] = {}  # titles are for messages
-    for (line, cells), picture in zip(lines, pictures, strict=True):
-        label_names.append(unicodedata.normalize("NFC", cells["label"]))
-        if has_units:
-            units.append(unit_name(cells["unit"]))
-        split_names.append(cells.get("split", ""))
-        if picture.is_relative_to(folder):
-            names.append(str(picture.relative_to(folder)))
-        else:
-            names.append(str(picture))
+    rows = [cells for _, cells in lines]
+    label_names = [unicodedata.normalize("NFC", row["label"]) for row in rows]
+    split_names = [row.get("split", "") for row in rows]
+    units = None
+    if "unit" in rows[0]:
+        units = [unit_name(row["unit"]) for row in rows]
+    picture_by_title = {}  # titles are for messages
+    for (line, _), picture in zip(lines, pictures, strict=True):
         picture_by_title[f"{path}, line {line}, column 'file', {picture}"] = picture
     classes, labels = _encode_labels(label_names)
-    splits = complete_splits("csv", split_names, labels, settings.split, units or None)
-    if has_units:
+    splits = complete_splits("csv", split_names, labels, settings.split, units)
+    if units is not None:
         divided_units = _find_divided_units(units, splits)
         if divided_units:
             warn(
@@ -100,9 +92,20 @@ def csv_file(settings: SourceSettings) -> Source:
         labels=labels,
         splits=splits,
         classes=classes,
-        names=names,
-        units=units or None,
+        names=_name_pictures(pictures, _make_absolute(path.parent)),
+        units=units,
     )
+
+
+def _name_pictures(pictures: Sequence[Path], folder: Path) -> list[str]:
+    """Return the paths of pictures, relative to the folder for those in it."""
+    names = []
+    for picture in pictures:
+        if picture.is_relative_to(folder):
+            names.append(str(picture.relative_to(folder)))
+        else:
+            names.append(str(picture))
+    return names
 
 
 def _are_readable(

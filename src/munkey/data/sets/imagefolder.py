@@ -72,10 +72,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         if not class_folders:
             raise SourceError(f"source.path = {root}", ["contains no class folders"])
         classes = [_make_class_name(folder) for folder in class_folders]
-        for name, count in sorted(Counter(classes).items()):
-            if count > 1:
-                fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
-                raise SourceError(f"source.path = {root}", [fault])
+        _require_distinct_names(root, classes)
         folders = []
         for split, folder in split_folders.items():
             for label, name in enumerate(class_folders):
@@ -131,6 +128,14 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
 def _make_class_name(folder: str) -> str:
     """Return a class name in Unicode form NFC, as users type it. macOS stores names in NFD."""
     return unicodedata.normalize("NFC", escape_undecodable(folder))
+
+
+def _require_distinct_names(root: Path, classes: list[str]) -> None:
+    """Raise SourceError if two class folders have the same name in different Unicode forms."""
+    for name, count in sorted(Counter(classes).items()):
+        if count > 1:
+            fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
+            raise SourceError(f"source.path = {root}", [fault])
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
