@@ -134,7 +134,7 @@ def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
         if len(group_names) > MAX_NAMES_LISTED:
             examples += f" and {len(group_names) - MAX_NAMES_LISTED} more"
         raise ValueError(
-            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} There are {examples}"
+            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} The groups are {examples}"
         )
     return group_names
 
@@ -512,7 +512,7 @@ def _read_npy(path: Path) -> list[str]:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError:
-        raise ValueError(f"{path}: is not an array of numbers or names") from None
+        raise ValueError(f"{path}: is not a NumPy array of integers or names") from None
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuU":
         raise ValueError(f"{path}: must be a one-dimensional array of integers or names")
     return [str(entry) for entry in array.tolist()]

@@ -62,7 +62,8 @@ def decode(
         first_shape = first_shape or picture.shape
         if picture.shape != first_shape:
             faults.append(
-                f"{name}: {picture.shape[:2]} px, the first is {first_shape[:2]}; set source.storage_size"
+                f"{name}: {picture.shape[:2]} px, but the first picture has {first_shape[:2]} px;"
+                " set source.storage_size"
             )
         elif not faults:  # after a fault, the other pictures are only checked
             block.append(picture)

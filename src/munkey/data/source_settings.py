@@ -36,7 +36,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     if settings.units is not None and source.units is None:
         raise SourceError(
             "source.units",
-            ["is only for folders of pictures: this data set has no paths to search"],
+            ["applies only to image folders: this data set has no file paths to search"],
         )
     if settings.limit_per_class is not None:
         limits = {split: get_class_limit(settings, split) for split in SPLITS}
@@ -52,7 +52,8 @@ def _check_class_names(numbers: list[str], names: list[str]) -> None:
     """Raise SourceError unless the classes are numbers and there is one name for each."""
     if not all(number.isdecimal() for number in numbers):
         raise SourceError(
-            "source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"]
+            "source.classes",
+            [f"must be null: the classes already have names ({', '.join(numbers[:20])})"],
         )
     if len(numbers) != len(names):
         raise SourceError(

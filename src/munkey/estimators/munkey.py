@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -225,7 +225,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     p_token: float = 0.3
     head: str = "none"
     k: int = 4
-    alpha: float = 0.2
+    alpha: float | Literal["auto"] = 0.2
     seed: int = 0
     device: Device = "auto"
     verbose: bool = True

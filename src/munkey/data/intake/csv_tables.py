@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from munkey.core.console import pluralize
 from munkey.core.files import read_user_text
 
 SEPARATORS = "\t;,"
@@ -83,11 +84,12 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     name_counts = Counter(name.lower() for name in header[first_column:])
     for name, count in name_counts.items():
         if count > 1:
-            faults.append(f"line 1: two columns {name!r}")
+            faults.append(f"line 1: the column {name!r} is repeated")
     checked_lines: list[tuple[int, tuple[str, ...]]] = []
     for number, cells in lines[1:]:
         if len(cells) != len(header):
-            faults.append(f"line {number}: {len(cells)} cells, but the header has {len(header)}")
+            fault = f"{pluralize(len(cells), 'cell')}, but the header has {len(header)}"
+            faults.append(f"line {number}: {fault}")
         kept_cells = cells[first_column:]
         if strip:
             kept_cells = [cell.strip() for cell in kept_cells]
@@ -160,7 +162,8 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
     rows: list[list[float]] = []
     for number, cells in lines:
         if len(cells) != cell_count:
-            faults.append(f"line {number}: {len(cells)} cells, but {cell_count} are needed")
+            fault = f"{pluralize(len(cells), 'cell')}, but {cell_count} are needed"
+            faults.append(f"line {number}: {fault}")
             continue
         try:
             rows.append([_parse_number(cells[column]) for column in columns])
@@ -182,7 +185,7 @@ def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | No
     missing_names = [name for name in names if name not in header]
     if missing_names:
         examples = ", ".join(map(repr, missing_names[:5]))
-        raise TableError(path, [f"line 1: no column {examples} among those of its header"])
+        raise TableError(path, [f"line 1: no column {examples} in the header"])
     return [header.index(name) for name in names]
 
 
