@@ -393,7 +393,7 @@ def read_list(path: Path) -> list[int] | list[str]:
     duplicates.sort()
     if duplicates:
         raise ValueError(
-            f"{path}: lists {len(duplicates)} entries more than once, e.g. {duplicates[0]}; list each once"
+            f"{path}: repeats {len(duplicates)} of its entries, e.g. {duplicates[0]}; list each once"
         )
     if all(entry.isdecimal() for entry in entries):
         return [int(entry) for entry in entries]

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from munkey.core.console import warn
+from munkey.core.console import pluralize, warn
 from munkey.core.device import keep_freed_memory, to_device, to_host
 from munkey.core.files import DamagedFileError, read_npy, read_npz, write_npy, write_npz
 from munkey.core.ids import find_rows
@@ -123,8 +123,8 @@ def _scale_to_unit_norm(features: np.ndarray) -> np.ndarray:
     unusable_rows = np.flatnonzero(is_unusable)
     if len(unusable_rows):
         raise ValueError(
-            f"{len(unusable_rows)} images have no usable key (not finite, or zero), e.g. rows"
-            f" {unusable_rows[:5].tolist()}"
+            f"no usable key (not finite, or zero) for {pluralize(len(unusable_rows), 'image')}, e.g."
+            f" rows {unusable_rows[:5].tolist()}"
         )
     return features / norms
 
