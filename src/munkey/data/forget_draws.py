@@ -1,7 +1,7 @@
 """Draw forget sets (sec. 4), once per data set, seed and rate, or take them from lists.
 
-Another module, `forget_sets`, reads them, so that after a change to this module, forget sets are
-drawn again, but keys, for example, are not extracted again.
+Another module, `forget_sets`, reads them. Because of this separation, a change to this module only
+causes forget sets to be drawn again, but not, for example, keys to be extracted again.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
 
-MIN_GROUPS = 4  # of a pool; four groups can be split into halves in three ways
+MIN_GROUPS = 4  # in a pool; four groups can be split into halves in three ways
 SEED = "{seed}"  # placeholder in the path of a list, if each seed has its own list
 COLUMNS = ("id", "file")  # columns of a CSV file: ids or file names
 MAX_LISTED = 3  # entries listed in a message

@@ -101,8 +101,8 @@ REMOVE_AT_END = (
 def make_watched_folder(process_id: int) -> str:
     """Make a private temporary folder for the models of this process.
 
-    A second process removes the folder when this process ends, even if it is killed: it waits at a
-    pipe that the operating system then closes.
+    A second process removes the folder when this process ends, even if this process is killed. It
+    waits for the end of a pipe, which the operating system then closes.
 
     Parameters
     ----------

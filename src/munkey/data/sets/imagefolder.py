@@ -192,7 +192,7 @@ def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[Clas
 
 
 def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
-    """List the pictures below a folder, and all other files, both in path order."""
+    """List the pictures below a folder, and all other visible files, both in path order."""
     pictures: list[str] = []
     other_files: list[Path] = []
     if not folder.is_dir():
@@ -208,7 +208,7 @@ def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the files below a folder that are not hidden, and the IGNORED_FOLDERS below it."""
+    """Yield the visible files below a folder, and the IGNORED_FOLDERS below it."""
     for path in _list_visible(folder):
         if path.is_dir() and path.name not in IGNORED_FOLDERS:
             yield from _walk(path)

@@ -31,7 +31,10 @@ ARCHIVE = PublishedFile(
     archive=lambda: ARCHIVE,
 )
 def tinyimagenet(settings: SourceSettings) -> Source:
-    """Read train and val. Val is split 40 / 60 into val and test (app. B.1): test has no labels."""
+    """Read train and val. The test images have no labels, so they are not used.
+
+    Val is split 40 / 60 into val and test (app. B.1).
+    """
     folder = FOLDER / NAME
     if folder.is_dir():
         source = read_folder(folder)
