@@ -175,6 +175,7 @@ def neighbor_search(device: str, rounds: int) -> Result:
 
 
 def key_extraction(device: str, rounds: int) -> Result:
+    """Measure the extraction of keys by an encoder."""
     settings = EncoderSettings(
         encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None
     )

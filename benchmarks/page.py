@@ -30,6 +30,7 @@ class Speed(TypedDict):
 
 
 def description(machine: Machine) -> str:
+    """Describe a machine in a line above its table."""
     return f"**{machine['device']}**, {machine['cores']} cores, {machine['date']}, torch {machine['versions']['torch']}"
 
 

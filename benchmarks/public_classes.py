@@ -66,6 +66,7 @@ class Group:
     keys: Keys
 
     def select(self, rows: np.ndarray) -> "Group":
+        """Return the pictures at `rows` of this group."""
         samples = replace(
             self.samples,
             rows=self.samples.rows[rows],
@@ -105,6 +106,7 @@ def make_group(
 
 
 def draw_split(pictures: Pictures, keys: np.ndarray, seed: int) -> Split:
+    """Draw half of the classes as public ones, and private pictures to delete."""
     generator = np.random.default_rng(seed)
     classes = generator.permutation(pictures.labels.max() + 1)
     half = len(classes) // 2

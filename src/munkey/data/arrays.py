@@ -37,7 +37,7 @@ class ArrayHeader:
     fortran_order: bool = False
 
     def require_plausible_size(self) -> None:
-        """Raise SourceError if the array is far larger than its compressed bytes: a zip bomb."""
+        """Raise SourceError if the array is far larger than its compressed size (a zip bomb)."""
         size = math.prod(self.shape) * self.dtype.itemsize
         if size > max(MAX_UNPACKED, MAX_RATIO * self.packed_bytes):
             fault = (

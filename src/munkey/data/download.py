@@ -86,9 +86,9 @@ class PublishedFile:
         return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """Return the size of the download that `obtain` would start; 0 if there is none or unknown.
+        """Return the size in bytes of the download that `obtain` would start.
 
-        Raises MissingDataError if the file is missing and its server does not respond.
+        Returns 0 if nothing would be downloaded, or if the size is unknown. Raises MissingDataError if the file is missing and its server does not respond.
         """
         if self.is_here(folder):
             return 0

@@ -67,7 +67,7 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
     Parameters
     ----------
     limits
-        Number of samples by split; None keeps all.
+        The number of samples by split. None to keep all of them.
     """
     import pandas as pd
 

@@ -88,8 +88,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         UserWarning
             If the index of X, y or units cannot be used as ids, for example because it contains
             strings or duplicates. Do not pass its values to `forget`, where they would refer to
-            other rows. Also if equal rows belong to different classes or units, or if a unit is so
-            large that its name may mean "unknown".
+            other rows. Also if equal rows with 16 or more columns belong to different classes or
+            units, or if a unit is so large that its name may mean "unknown".
         """
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
