@@ -88,7 +88,8 @@ class PublishedFile:
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
         """Return the size in bytes of the download that `obtain` would start.
 
-        Returns 0 if nothing would be downloaded, or if the size is unknown. Raises MissingDataError if the file is missing and its server does not respond.
+        Returns 0 if nothing would be downloaded, or if the size is unknown. Raises MissingDataError
+        if the file is missing and its server does not respond.
         """
         if self.is_here(folder):
             return 0
