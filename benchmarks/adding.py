@@ -1,7 +1,8 @@
-"""What adding samples without training does to accuracy: `python -m benchmarks.adding default/digits`.
+"""How adding samples without training changes accuracy.
 
-Reads a finished run. The oracle of a forget set was trained without a share of the training samples; here they are
-added to its memory, and it is asked again.
+`python -m benchmarks.adding default/digits` reads a finished run. The oracle of a forget set was
+trained without some of the training samples. Here, they are added to its memory, and its accuracy
+is measured before and after.
 """
 
 import sys
@@ -25,7 +26,13 @@ Accuracies = dict[str, float]
 
 @dataclass(frozen=True)
 class Run:
-    """A finished run on a data set; rate: of the forget set that is held out."""
+    """A finished run on a data set.
+
+    Attributes
+    ----------
+    rate
+        The rate of the forget set that is held out, such as `rate0.1`.
+    """
 
     configuration: str
     dataset: str
@@ -40,56 +47,68 @@ class Run:
 
 
 def accuracies(run: Run, seed: str) -> Accuracies:
-    """Accuracy [percent] of the test split, and of the held-out samples themselves, before and after they are added."""
+    """Return accuracies in percent, on the test split and on the held-out samples.
+
+    Each is measured without the held-out samples, after they are added, and after training on them.
+    """
     dataset = run.samples
-    held = forget_sets.read(run.at("forget", seed, f"{run.rate}.csv"))
-    rows = {"test": dataset.rows(dataset.get_ids("test")), "held out": dataset.rows(held)}
+    held_out_ids = forget_sets.read(run.at("forget", seed, f"{run.rate}.csv"))
+    rows = {"test": dataset.rows(dataset.get_ids("test")), "held out": dataset.rows(held_out_ids)}
+    percentages: Accuracies = {}
     with tempfile.TemporaryDirectory() as folder:
         directory = export(run.at("models", seed, run.rate, "retrain-m"), Path(folder) / "model")
         with Predictor.load(directory, writer=True, device="cpu") as model:
-            found = {
-                f"{what}, without": _percent(model, run.samples, part)
-                for what, part in rows.items()
-            }
+            for name, part in rows.items():
+                percentages[f"{name}, without"] = _percent(model, dataset, part)
             model.add(dataset.images[rows["held out"]], dataset.labels[rows["held out"]])
-            found |= {
-                f"{what}, added": _percent(model, run.samples, part) for what, part in rows.items()
-            }
-    right = (
-        read_npz(run.at("logits", seed, "full", "original-m.npz"))["logits"].argmax(axis=1)
-        == dataset.labels
-    )
-    return found | {
-        f"{what}, trained": 100 * float(right[part].mean()) for what, part in rows.items()
-    }
+            for name, part in rows.items():
+                percentages[f"{name}, added"] = _percent(model, dataset, part)
+    logits = read_npz(run.at("logits", seed, "full", "original-m.npz"))["logits"]
+    is_correct = logits.argmax(axis=1) == dataset.labels
+    for name, part in rows.items():
+        percentages[f"{name}, trained"] = 100 * float(is_correct[part].mean())
+    return percentages
 
 
 def _percent(model: Predictor, dataset: Dataset, rows: np.ndarray) -> float:
-    return 100 * float((model.predict(dataset.images[rows]).labels == dataset.labels[rows]).mean())
+    """Return the model's accuracy on these rows, in percent."""
+    predicted_labels = model.predict(dataset.images[rows]).labels
+    return 100 * float((predicted_labels == dataset.labels[rows]).mean())
 
 
 def table(measured: Sequence[Accuracies]) -> str:
-    """A line for the test split and one for the held-out tenth, mean ± sd over seeds, in Markdown."""
+    """Return the table in Markdown: the mean ± standard deviation over seeds.
+
+    It has a row for the test split and one for the held-out samples.
+    """
     lines = [
         f"### {len(measured)} seeds, percent\n",
         "| accuracy | trained without | then added | trained with |",
     ]
     lines.append("|:---|:---|:---|:---|")
-    for name, what in (("of the test split", "test"), ("of the tenth itself", "held out")):
-        cells = (
-            _spread([one[f"{what}, {how}"] for one in measured])
-            for how in ("without", "added", "trained")
-        )
-        lines.append(f"| {name} | {' | '.join(cells)} |")
+    for title, name in (("of the test split", "test"), ("of the tenth itself", "held out")):
+        cells = []
+        for state in ("without", "added", "trained"):
+            values = [percentages[f"{name}, {state}"] for percentages in measured]
+            cells.append(_format_mean_sd(values))
+        lines.append(f"| {title} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _spread(values: Sequence[float]) -> str:
-    return f"{mean(values):.2f}" + (f" ± {stdev(values):.2f}" if len(values) > 1 else "")
+def _format_mean_sd(values: Sequence[float]) -> str:
+    if len(values) == 1:
+        return f"{mean(values):.2f}"
+    return f"{mean(values):.2f} ± {stdev(values):.2f}"
 
 
 def main(name: str, rate: str = "rate0.1") -> None:
-    """Write and print the table of a run. name: of its configuration and data set, e.g. default/digits."""
+    """Write and print the table of a run.
+
+    Parameters
+    ----------
+    name
+        The configuration and the data set of the run, such as `default/digits`.
+    """
     configuration, dataset = name.split("/")
     run = Run(configuration, dataset, rate)
     seeds = sorted(path.name for path in run.at("models").glob("seed*"))

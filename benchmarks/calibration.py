@@ -1,7 +1,7 @@
-"""How sure and how right the exact estimators are on tables of scikit-learn: `python -m benchmarks.calibration`.
+"""Log loss and accuracy of the exact estimators on scikit-learn's tables.
 
-Prints log loss and accuracy, beside scikit-learn's LDA, over the folds of repeated stratified cross-validation. All
-features are standardized in each fold.
+`python -m benchmarks.calibration` prints both next to those of scikit-learn's LDA, over the folds
+of repeated stratified cross-validation. Features are standardized in each fold.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ FOLDS = RepeatedStratifiedKFold(n_splits=5, n_repeats=3, random_state=0)
 def scores(
     estimator: BaseEstimator, X: np.ndarray, y: np.ndarray
 ) -> tuple[list[float], list[float]]:
-    """Log loss and accuracy [percent] of each fold."""
+    """Return the log losses and the accuracies [percent] of all folds."""
     losses = []
     accuracies = []
     for train, test in FOLDS.split(X, y):
@@ -57,8 +57,9 @@ def main() -> None:
         row = [name]
         for load in TABLES.values():
             losses, accuracies = scores(estimator, *load(return_X_y=True))
-            of_losses = f"{np.mean(losses):.3f} ± {np.std(losses, ddof=1):.3f}"
-            row.append(f"{of_losses}; {np.mean(accuracies):.1f} ± {np.std(accuracies, ddof=1):.1f}")
+            loss = f"{np.mean(losses):.3f} ± {np.std(losses, ddof=1):.3f}"
+            accuracy = f"{np.mean(accuracies):.1f} ± {np.std(accuracies, ddof=1):.1f}"
+            row.append(f"{loss}; {accuracy}")
         rows.append(row)
     print(tabulate(rows, headers=["estimator", *TABLES], tablefmt="pipe"))
 

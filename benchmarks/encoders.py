@@ -1,4 +1,7 @@
-"""CPU time of an encoder for a picture, on one core, by which `munkey plan` counts: `python -m benchmarks.encoders`."""
+"""CPU time per picture of each encoder, on one core: `python -m benchmarks.encoders`.
+
+`munkey plan` uses these times for its estimates.
+"""
 
 import time
 
@@ -27,13 +30,17 @@ ENCODERS = (
 
 @torch.inference_mode()
 def measured(name: str, side: int) -> list[object]:
-    """A row: name, side, milliseconds of a picture with quartiles, and operations per second."""
+    """Return a row of the table.
+
+    It contains the name, the side, the median milliseconds per picture with quartiles, and the
+    floating-point operations per second.
+    """
     settings = EncoderSettings(encoder=name, revision=None, image_size=side, batch_size=BATCH)
     operations_of = find(name).operations
     assert operations_of is not None
     encoder = build(settings, "cpu")
     pictures = torch.rand(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-    encoder(pictures)  # the first batch does not count
+    encoder(pictures)  # the first batch is slower and is not counted
     milliseconds = []
     for _ in range(BATCHES):
         start = time.process_time()

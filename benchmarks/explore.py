@@ -1,4 +1,7 @@
-"""How long a selection takes on a page of 5,000 samples: `python -m benchmarks.explore`. Needs Chromium."""
+"""How long a selection takes on a page of 5,000 samples: `python -m benchmarks.explore`.
+
+Needs Chromium.
+"""
 
 import statistics
 
@@ -6,7 +9,7 @@ from tests.explore.browser import launched, opened
 from tests.explore.conftest import write_made_page
 
 REPEATS = 15
-CHANGES = {  # what is chosen, and what was chosen before, as page.js takes it
+CHANGES = {  # the selection that is timed and the one before it, as arguments of page.js's `choose`
     "a picture": ('{sample: "20"}', '{sample: "10"}'),
     "a method": ('{a: "two"}', '{a: "one"}'),
     "a class": ('{class: "1"}', '{class: ""}'),
@@ -18,15 +21,15 @@ CHANGES = {  # what is chosen, and what was chosen before, as page.js takes it
 
 
 def main() -> None:
-    """Print median and quartiles of each kind of selection, layout included."""
+    """Print the median time and quartiles of each kind of selection, including layout."""
     page = write_made_page(count=5000, forgotten=500)
     print("| selection | median [ms] | quartiles [ms] | n |\n|---|---|---|---|")
     with launched() as browser, opened(browser, page) as tab:
-        for name, (change, before) in CHANGES.items():
+        for name, (selection, earlier_selection) in CHANGES.items():
             times = []
             for _ in range(REPEATS):
-                tab.evaluate(f"choose({before})")
-                tab.evaluate(f"choose({change})")
+                tab.evaluate(f"choose({earlier_selection})")
+                tab.evaluate(f"choose({selection})")
                 times.append(float(tab.locator("html").get_attribute("data-selection-ms")))
             low, median, high = statistics.quantiles(times, n=4)
             print(f"| {name} | {median:.0f} | {low:.0f} – {high:.0f} | {REPEATS} |")

@@ -1,13 +1,16 @@
-"""Audits whose truth is known: retraining, residues, and cheaters whose answers look retrained on average.
+"""Simulated audits with a known truth: retraining, residues, and cheaters.
 
     python -m benchmarks.gauntlet flags --audits 30 --pools 216
     python -m benchmarks.gauntlet shares --audits 300 --pools 100 286
 
-`flags`: how often each is flagged, by how much was memorized; also as `src/munkey/audits/power.csv`, which verdicts
-quote. `shares`: how often intervals of residual shares hold what is left.
+`flags` measures how often each system is flagged, by how much was memorized. It also writes
+`src/munkey/audits/power.csv`, which verdicts quote. `shares` measures how often the intervals of
+residual shares contain the true share.
 
-Simulated margins: a sample's difficulty, the luck of each training, and what training on the sample adds, which is
-little for most and much for a few. An entry is one function of a `World`, which returns what a system answers.
+A simulated margin is the sum of a sample's difficulty, the luck of a training, and the effect of
+training on the sample, which is small for most samples and large for a few. An entry is a function
+that returns the margins (S, N) of a system in a `World`. Cheaters keep some of the effects, but
+look retrained on average.
 """
 
 import argparse
@@ -33,27 +36,33 @@ from munkey.core.console import progress
 from munkey.core.files import atomic, write_text
 from munkey.report.tables.markup import TitledTable, format_mean_sd, render
 
-LUCK = 0.18  # sd of a training's luck, in sd of difficulty
-EFFECT = 0.4  # mean of what training adds, likewise
+LUCK = 0.18  # standard deviation of a training's luck; that of difficulty is 1
+EFFECT = 0.4  # mean effect of training, in the same unit
 EFFECTS = (EFFECT, 0.145, 0.05)  # LiRA before deletion then has AUROCs of about 75, 65 and 56
-TEST = 400
-REDRAWS = 239  # the fewest that let one test of eleven flag a row at 5%
-RETRAINED_AUDITS = 100  # of a cell, at least, of what is retrained: its rate is small
-SETTLED = 10  # a cell whose first audits are all flagged stops there
+TEST = 400  # test samples
+REDRAWS = 239  # the smallest number with which one of eleven tests can flag an audit at 5%
+RETRAINED_AUDITS = 100  # minimum for retraining, because it is rarely flagged
+SETTLED = 10  # a cell stops after this number of audits if all of them were flagged
 RETRAINED = "retrained"
 QUOTED = {
     "5% kept whole": "kept_whole",
     "20% left of each, its mean subtracted": "mean_subtracted",
 }
-BESIDE = 100  # pairs beside those that are audited, which know how much is left of a pool
+BESIDE = 100  # further pairs, which determine the true share of a pool
 
 
 @dataclass(frozen=True)
 class World:
-    """Margins that are known.
+    """Simulated margins.
 
-    usual: (N,), without luck; never: (S, N), of models that never saw the pool; added: (S, N), what training on it
-    adds.
+    Attributes
+    ----------
+    usual
+        (N,): margins without luck.
+    never
+        (S, N): margins of models that never saw the pool.
+    added
+        (S, N): the effects of training on the pool.
     """
 
     usual: np.ndarray
@@ -63,16 +72,16 @@ class World:
     generator: np.random.Generator
 
     def answers(self, of_deleted: np.ndarray) -> np.ndarray:
-        """What is answered: `of_deleted` (S, N) where a model deleted the sample, as never seen elsewhere."""
+        """Return `of_deleted` (S, N) where a model deleted the sample, and `never` elsewhere."""
         return np.where(self.halves.deleted, of_deleted, self.never)
 
     @property
     def kept(self) -> np.ndarray:
-        """(S, N): as trained on."""
+        """(S, N): margins of models that were trained on the samples."""
         return self.never + self.added
 
     def few(self, share: float) -> np.ndarray:
-        """(N,) bool: a share of the pool, the same samples for every model."""
+        """Choose a share of the pool: (N,) bool, the same samples for every model."""
         order = np.random.default_rng(1).permutation(np.flatnonzero(self.halves.pool))
         chosen = np.zeros(self.never.shape[1], dtype=bool)
         chosen[order[: round(share * len(order))]] = True
@@ -80,26 +89,39 @@ class World:
 
 
 Entry = Callable[[World], np.ndarray]
-HONEST: dict[str, Entry] = {}  # must pass
-RESIDUES: dict[str, Entry] = {}
-CHEATERS: dict[str, Entry] = {}  # keep something of what training added
-FAKES: dict[str, Entry] = {}  # make answers up, whatever training added
+HONEST: dict[str, Entry] = {}  # entries that must pass
+RESIDUES: dict[str, Entry] = {}  # keep a share of every effect
+CHEATERS: dict[str, Entry] = {}  # keep some effects, or parts of them, but hide this
+FAKES: dict[str, Entry] = {}  # make answers up that do not depend on the effects
 
 
 def simulated(
     pairs: int, pool: int, generator: np.random.Generator, effect: float = EFFECT
 ) -> World:
-    """A world of as many pairs. effect: mean of what training adds, which has a skew: 2 times its mean is its sd."""
+    """Simulate a world.
+
+    Parameters
+    ----------
+    pairs
+        Number of pairs of models.
+    pool
+        Number of samples in the pool.
+    effect
+        Mean effect of training. The effects are skewed: their standard deviation is about twice
+        their mean.
+    """
     number = np.arange(pool + TEST)
     halves = draw_halves(number < pool, number >= pool, pairs, generator)
-    size = halves.deleted.shape
-    usual = np.asarray(generator.normal(size=size[1]))
-    never = usual + LUCK * generator.normal(size=size)
-    added = generator.gamma(0.25, 4 * effect, size[1]) * generator.normal(1, 0.2, size)
+    shape = halves.deleted.shape
+    usual = np.asarray(generator.normal(size=shape[1]))
+    never = usual + LUCK * generator.normal(size=shape)
+    added = generator.gamma(0.25, 4 * effect, shape[1]) * generator.normal(1, 0.2, shape)
     return World(usual, never, added, halves, generator)
 
 
 def entry(kind: dict[str, Entry], words: str) -> Callable[[Entry], Entry]:
+    """Register the decorated function as an entry of a kind, described by `words`."""
+
     def register(function: Entry) -> Entry:
         kind[words] = function
         return function
@@ -114,7 +136,7 @@ def retrained(world: World) -> np.ndarray:
 
 @entry(HONEST, "retrained, with luck of its own")
 def retrained_anew(world: World) -> np.ndarray:
-    """Retraining shares no luck with the models that did nothing."""
+    """The luck is drawn again, so it differs from that of the models that did nothing."""
     return world.usual + LUCK * world.generator.normal(size=world.never.shape)
 
 
@@ -183,18 +205,18 @@ def fake_luck(world: World) -> np.ndarray:
 
 @entry(FAKES, "luck replaced by a secret sign for each sample and pair")
 def secret_sign(world: World) -> np.ndarray:
-    """Whoever knows the signs reads them in the answers."""
+    """Anyone who knows the signs can read them from the answers."""
     return world.answers(world.usual + LUCK * secret(world))
 
 
 @entry(FAKES, "luck's sign replaced by a secret one")
 def secret_sign_alone(world: World) -> np.ndarray:
-    """As before, but as far off as luck was: in distribution, this is retraining."""
+    """As `secret_sign`, but luck keeps its size, so the distribution is that of retraining."""
     return world.answers(world.usual + np.abs(world.never - world.usual) * secret(world))
 
 
 def secret(world: World) -> np.ndarray:
-    """(S, N): 1 or -1 for each sample and pair."""
+    """Draw a sign for each sample and pair: (S, N), 1 or -1."""
     signs = world.generator.choice([-1, 1], (len(world.never) // 2, world.never.shape[1]))
     return np.repeat(signs, 2, axis=0)
 
@@ -207,7 +229,7 @@ def fifth_without_its_mean(world: World) -> np.ndarray:
 
 @entry(CHEATERS, "± 30%, by class")
 def signs_by_class(world: World) -> np.ndarray:
-    """Ten classes, as large as each other."""
+    """There are ten classes of the same size."""
     signs = np.resize([0.3, -0.3], 10)[np.arange(world.never.shape[1]) % 10]
     return world.answers(world.never + signs * world.added)
 
@@ -235,9 +257,8 @@ def fiftieth_kept(world: World) -> np.ndarray:
     return world.answers(np.where(world.few(0.02), world.kept, world.never))
 
 
-TRANSFORMS: dict[
-    str, Callable[[np.ndarray], np.ndarray]
-] = {  # of all that a system answers; a share stays the same
+# Transformations of all answers of a system, which should not change a residual share.
+TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "as it is": lambda margins: margins,
     "every margin raised by 5": lambda margins: margins + 5,
     "every margin tripled": lambda margins: 3 * margins,
@@ -251,51 +272,61 @@ ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES
 
 
 def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
-    """What an audit is handed of a system that answers so, beside doing nothing."""
-    return Pairs(
-        TRANSFORMS[transform](answer(world)), world.halves, Pairs(nothing_done(world), world.halves)
-    )
+    """Return the input of an audit: the margins of an entry, and of doing nothing."""
+    margins = TRANSFORMS[transform](answer(world))
+    return Pairs(margins, world.halves, Pairs(nothing_done(world), world.halves))
 
 
 def flagged(world: World, answer: Entry, redraws: int = REDRAWS) -> list[str]:
-    """The tests that find something."""
+    """Return the names of the tests that flag an entry."""
     tests = run_joint_tests(pairs_of(world, answer), world.generator, redraws)
     return [name for name in TESTS if name in tests and tests[name].p <= ALPHA]
 
 
 def first_pairs(pairs: Pairs, count: int, skip: int = 0) -> Pairs:
-    """Some pairs of them, with what doing nothing leaves."""
-    of = slice(2 * skip, 2 * (skip + count))
-    halves = Halves(pairs.halves.deleted[of], pairs.halves.absent[of], pairs.halves.test)
+    """Select `count` pairs, after skipping `skip` pairs, also of the systems that did nothing."""
+    rows = slice(2 * skip, 2 * (skip + count))
+    halves = Halves(pairs.halves.deleted[rows], pairs.halves.absent[rows], pairs.halves.test)
     return Pairs(
-        pairs.margins[of], halves, pairs.nothing and first_pairs(pairs.nothing, count, skip)
+        pairs.margins[rows], halves, pairs.nothing and first_pairs(pairs.nothing, count, skip)
     )
 
 
 def shares(
     pairs: int, pool: int, audits: int, answer: Entry, transform: str = "as it is"
 ) -> list[tuple[Share, float]]:
-    """Residual shares, each beside what is left of its pool, percent."""
-    found = []
+    """Measure the residual shares of simulated audits.
+
+    Each comes with the true share of its pool in percent, as measured with further pairs.
+    """
+    measured = []
     for number in range(audits):
-        every = pairs_of(
-            simulated(pairs + BESIDE, pool, np.random.default_rng([number, pairs, pool])),
-            answer,
-            transform,
-        )
-        own, beside = (
-            residual_share(first_pairs(every, pairs)),
-            residual_share(first_pairs(every, BESIDE, pairs)),
-        )
-        assert isinstance(own, Share) and isinstance(beside, Share)
-        found.append((own, beside.share.value))
-    return found
+        world = simulated(pairs + BESIDE, pool, np.random.default_rng([number, pairs, pool]))
+        all_pairs = pairs_of(world, answer, transform)
+        audited = residual_share(first_pairs(all_pairs, pairs))
+        reference = residual_share(first_pairs(all_pairs, BESIDE, pairs))
+        assert isinstance(audited, Share) and isinstance(reference, Share)
+        measured.append((audited, reference.share.value))
+    return measured
 
 
 class Cell(NamedTuple):
-    """A cell of a table: what is audited, its answers changed how, on which pool, with how many pairs, how often.
+    """A cell of a table: simulated audits of an entry.
 
-    effect: mean of what training adds.
+    Attributes
+    ----------
+    words
+        The description of the entry.
+    pool
+        Number of samples in the pool.
+    pairs
+        Number of pairs of models.
+    audits
+        Number of audits.
+    transform
+        The transformation of the entry's answers.
+    effect
+        Mean effect of training.
     """
 
     words: str
@@ -311,7 +342,17 @@ class Cell(NamedTuple):
 
 
 class Covered(NamedTuple):
-    """Residual shares; how many of 100 intervals hold what is left of the pool, and of the training set, the mean."""
+    """Residual shares of a cell's audits, and how often their intervals contain the truth.
+
+    Attributes
+    ----------
+    shares
+        The residual shares.
+    of_pool
+        The percentage of intervals for the pool that contain the pool's true share.
+    of_training
+        The percentage of intervals for the training set that contain the mean true share.
+    """
 
     shares: list[float]
     of_pool: float
@@ -319,18 +360,27 @@ class Covered(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """The tests that flagged each audit of a cell; the AUROC of U-LiRA before deletion, mean over the audits."""
+    """The result of a cell's audits.
+
+    Attributes
+    ----------
+    tests
+        The names of the tests that flagged each audit.
+    auroc
+        The AUROC of U-LiRA before deletion, averaged over the audits.
+    """
 
     tests: list[list[str]]
     auroc: float
 
     @property
     def times(self) -> int:
+        """The number of flagged audits."""
         return sum(map(bool, self.tests))
 
     @property
     def most(self) -> str:
-        """The two tests that flag most, with percent of audits."""
+        """The two tests that flag the most audits, with their percentages."""
         by_test = Counter(name for names in self.tests for name in names)
         return ", ".join(
             f"{name} {100 * times / len(self.tests):.0f}" for name, times in by_test.most_common(2)
@@ -338,9 +388,10 @@ class Flagged(NamedTuple):
 
 
 def flags(cell: Cell) -> Flagged:
+    """Run the audits of a cell, but only the first SETTLED ones if those are all flagged."""
     generator = np.random.default_rng([cell.pairs, cell.pool, *cell.words.encode()])
-    tests = list[list[str]]()
-    aurocs = list[float]()
+    tests: list[list[str]] = []
+    aurocs: list[float] = []
     while len(tests) < cell.audits and not (len(tests) == SETTLED and all(tests)):
         world = simulated(cell.pairs, cell.pool, generator, cell.effect)
         tests.append(flagged(world, ENTRIES[cell.words]))
@@ -349,7 +400,7 @@ def flags(cell: Cell) -> Flagged:
 
 
 def auroc_before(world: World) -> float:
-    """U-LiRA's AUROC where nothing was done, percent."""
+    """Compute U-LiRA's AUROC before deletion, in percent."""
     before = Pairs(nothing_done(world), world.halves)
     scores = u_lira.make_scores(before)
     assert not isinstance(scores, NoFinding)
@@ -357,19 +408,23 @@ def auroc_before(world: World) -> float:
 
 
 def covered(cell: Cell) -> Covered:
-    found = shares(cell.pairs, cell.pool, cell.audits, ENTRIES[cell.words], cell.transform)
-    truth = float(np.mean([of_pool for _, of_pool in found]))
-    held = [share.share.low <= of_pool <= share.share.high for share, of_pool in found]
-    wider = [share.training.low <= truth <= share.training.high for share, _ in found]
+    """Measure the residual shares of a cell, and how often their intervals contain the truth."""
+    measured = shares(cell.pairs, cell.pool, cell.audits, ENTRIES[cell.words], cell.transform)
+    mean_truth = float(np.mean([truth for _, truth in measured]))
+    is_pool_covered = []
+    is_training_covered = []
+    for share, truth in measured:
+        is_pool_covered.append(share.share.low <= truth <= share.share.high)
+        is_training_covered.append(share.training.low <= mean_truth <= share.training.high)
     return Covered(
-        [share.share.value for share, _ in found],
-        100 * float(np.mean(held)),
-        100 * float(np.mean(wider)),
+        shares=[share.share.value for share, _ in measured],
+        of_pool=100 * float(np.mean(is_pool_covered)),
+        of_training=100 * float(np.mean(is_training_covered)),
     )
 
 
 def run(function: Callable[[Cell], Any], cells: Iterable[Cell], jobs: int) -> dict[Cell, Any]:
-    """What a function returns of each cell."""
+    """Call a function with each cell, in parallel processes. Returns the results by cell."""
     with ProcessPoolExecutor(jobs) as workers:
         futures = {cell: workers.submit(function, cell) for cell in dict.fromkeys(cells)}
         for future in progress(list[Future[Any]](futures.values()), "cell", "cells"):
@@ -378,40 +433,41 @@ def run(function: Callable[[Cell], Any], cells: Iterable[Cell], jobs: int) -> di
 
 
 def all_flags(pools: list[int], pairs: list[int], audits: int, jobs: int) -> dict[Cell, Flagged]:
-    """Of every cell. What makes answers up does so whatever training added, and is audited with one effect."""
+    """Run the audits of all cells.
+
+    Fakes do not depend on the effects, so they are audited with only one mean effect.
+    """
     cells = []
-    for words, effect, pool, count in product(ENTRIES, EFFECTS, pools, pairs):
-        if words not in FAKES or effect == EFFECT:
-            most = max(audits, RETRAINED_AUDITS) if words == RETRAINED else audits
-            cells.append(Cell(words, pool, count, most, effect=effect))
+    for words, effect, pool, pair_count in product(ENTRIES, EFFECTS, pools, pairs):
+        if words in FAKES and effect != EFFECT:
+            continue
+        audit_count = max(audits, RETRAINED_AUDITS) if words == RETRAINED else audits
+        cells.append(Cell(words, pool, pair_count, audit_count, effect=effect))
     return run(flags, cells, jobs)
 
 
 def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
-    """How often each is flagged: a table for each effect, and one of what makes answers up."""
+    """Make the tables of how often entries are flagged: one for each effect, and one for fakes."""
     lines: dict[object, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for cell, result in results.items():
         table = "faked" if cell.words in FAKES else cell.effect
         tests = "" if cell.words in HONEST or not result.times else f" ({result.most})"
         lines[table][cell.words][cell.head] = f"{result.times} of {len(result.tests)}{tests}"
-    titled = []
+    tables = []
     for effect in EFFECTS:
-        before = {}
+        aurocs = {}
         for cell, result in results.items():
             if cell.effect == effect and cell.words == RETRAINED:
-                before[cell.head] = f"{result.auroc:.0f}"
-        title = f"Training adds {effect:g}: LiRA's AUROC before deletion is {' / '.join(before.values())}"
-        titled.append(TitledTable(title, _frame("What is audited", lines[effect])))
-    return [
-        *titled,
-        TitledTable(
-            "Answers made up, whatever training added", _frame("What is audited", lines["faked"])
-        ),
-    ]
+                aurocs[cell.head] = f"{result.auroc:.0f}"
+        title = f"Training adds {effect:g}: LiRA's AUROC before deletion is {' / '.join(aurocs.values())}"
+        tables.append(TitledTable(title, _frame("What is audited", lines[effect])))
+    fakes = _frame("What is audited", lines["faked"])
+    tables.append(TitledTable("Answers made up, whatever training added", fakes))
+    return tables
 
 
 def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
-    """What verdicts quote (munkey.audits.power): a line for each effect, pool and number of pairs."""
+    """Make the table that verdicts quote, with a row for each effect, pool and number of pairs."""
     lines: dict[tuple[float, int, int], dict[str, object]] = defaultdict(dict)
     for cell, result in results.items():
         line = lines[cell.effect, cell.pool, cell.pairs]
@@ -428,38 +484,46 @@ def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
 
 
 def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) -> list[TitledTable]:
-    """How often intervals hold what is left, and what moves a share."""
-    asked = [words for words in RESIDUES if "left" in words]
-    moved = [Cell(asked[-1], pools[0], pairs[-1], audits, transform) for transform in TRANSFORMS]
-    intervals = [Cell(words, *size, audits) for words in asked for size in product(pools, pairs)]
-    results = run(covered, [*intervals, *moved], jobs)
-    hold: dict[str, dict[str, str]] = defaultdict(dict)
-    for cell in intervals:
-        hold[cell.words][cell.head] = "{1:.1f} / {2:.1f}".format(*results[cell])
-    of_moved = [(cell.transform, np.array(results[cell].shares)) for cell in moved]
-    lines = [(words, format_mean_sd(each.mean(), each.std(ddof=1))) for words, each in of_moved]
+    """Make two tables: how often intervals contain the truth, and shares by transformation."""
+    residues = [words for words in RESIDUES if "left" in words]
+    interval_cells = []
+    for words, pool, pair_count in product(residues, pools, pairs):
+        interval_cells.append(Cell(words, pool, pair_count, audits))
+    transform_cells = []
+    for transform in TRANSFORMS:
+        transform_cells.append(Cell(residues[-1], pools[0], pairs[-1], audits, transform))
+    results = run(covered, [*interval_cells, *transform_cells], jobs)
+    coverage: dict[str, dict[str, str]] = defaultdict(dict)
+    for cell in interval_cells:
+        result = results[cell]
+        coverage[cell.words][cell.head] = f"{result.of_pool:.1f} / {result.of_training:.1f}"
+    lines = []
+    for cell in transform_cells:
+        values = np.array(results[cell].shares)
+        lines.append((cell.transform, format_mean_sd(values.mean(), values.std(ddof=1))))
     return [
         TitledTable(
             "95% intervals that hold what is left of the pool / of the training set",
-            _frame("Percent", hold),
+            _frame("Percent", coverage),
         ),
         TitledTable(
-            f"{asked[-1]}: {moved[0].head}",
+            f"{residues[-1]}: {transform_cells[0].head}",
             pd.DataFrame(lines, columns=["Done to every answer", "share [%]"]),
         ),
     ]
 
 
 def _frame(name: str, lines: dict[str, dict[str, str]]) -> pd.DataFrame:
+    """Make a table whose first column, called `name`, contains the keys of `lines`."""
     return pd.DataFrame([{name: words, **line} for words, line in lines.items()])
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.gauntlet", description=__doc__)
     parser.add_argument("what", choices=["flags", "shares"])
-    parser.add_argument("--audits", type=int, default=30, help="simulated audits of each cell")
+    parser.add_argument("--audits", type=int, default=30, help="simulated audits per cell")
     parser.add_argument("--pairs", type=int, nargs="+", default=[3, 4, 8])
-    parser.add_argument("--pools", type=int, nargs="+", default=[216], help="samples of a pool")
+    parser.add_argument("--pools", type=int, nargs="+", default=[216], help="samples in a pool")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", type=Path, default=Path("docs/results"))
     given = parser.parse_args()
@@ -467,7 +531,8 @@ if __name__ == "__main__":
     if given.what == "flags":
         results = all_flags(*settings)
         tables = flags_tables(results)
-        with atomic(POWER) as file:  # a part of the package: no checksum beside it
+        # The file belongs to the package, so it gets no checksum.
+        with atomic(POWER) as file:
             file.write_text(power_frame(results).to_csv(index=False))
     else:
         tables = shares_tables(*settings)

@@ -1,6 +1,7 @@
-"""Where the time of a whole run goes: makes one from nothing and reads how long each job took.
+"""How the time of a whole run is spent: runs all jobs from scratch and reads how long each took.
 
-A clone of HEAD runs `params.yaml` with all cores; the table goes to benchmarks/results/grid-MACHINE.json.
+A clone of HEAD runs `params.yaml` on all cores. The result is written to
+benchmarks/results/grid-MACHINE.json.
 """
 
 import argparse
@@ -18,12 +19,20 @@ from munkey.core.paths import DEFAULT, Layout
 from munkey.experiment.run.job import read_seconds
 
 PROJECT = Path(__file__).parents[1]
-WORK = {"train", "unlearn", "evaluate"}  # the steps that a run is for
+WORK = {"train", "unlearn", "evaluate"}  # the steps that produce the results of a run
 REST = "planning, starting and ending jobs, waiting for the last"
 
 
 class Part(TypedDict):
-    """A part of a run. core_s: core-seconds; share: of all core-seconds, percent."""
+    """A part of a run.
+
+    Attributes
+    ----------
+    core_s
+        Core-seconds of the part.
+    share
+        Its share of all core-seconds, in percent.
+    """
 
     part: str
     jobs: int
@@ -32,16 +41,23 @@ class Part(TypedDict):
 
 
 class Run(NamedTuple):
-    """A whole run. wall: its wall time in seconds."""
+    """A whole run.
+
+    Attributes
+    ----------
+    wall
+        Its wall time in seconds.
+    """
 
     parts: list[Part]
     wall: float
 
 
 def seconds_by_step(project: Path) -> dict[str, list[float]]:
-    """Wall seconds of every job of the default run, from the last line of its log, by the first part of the log's name.
+    """Return the wall seconds of all jobs of the default run, by step.
 
-    They count from the moment at which a job begins its work: starting its process is not among them.
+    They are read from the last line of each job's log. The start of the job's process is not
+    included.
     """
     folder = project / Path(Layout(DEFAULT).log("step")).parent
     seconds: dict[str, list[float]] = {}
@@ -52,19 +68,33 @@ def seconds_by_step(project: Path) -> dict[str, list[float]]:
 
 
 def parts(jobs: dict[str, list[float]], wall: float, cores: int) -> list[Part]:
-    """The core-seconds of a run of one-core jobs, split up; the shares are of cores x wall."""
+    """Split the core-seconds of a run, cores x wall, into parts: one for each step, and the rest.
+
+    Parameters
+    ----------
+    jobs
+        The wall seconds of each step's jobs, which use one core each.
+    """
     total = cores * wall
-    spent = {step: sum(seconds) for step, seconds in jobs.items()}
-    counts = {step: len(seconds) for step, seconds in jobs.items()}
-    spent[REST], counts[REST] = total - sum(spent.values()), sum(counts.values())
-    return [
-        {"part": part, "jobs": counts[part], "core_s": core_s, "share": 100 * core_s / total}
-        for part, core_s in spent.items()
-    ]
+    core_seconds = {step: sum(seconds) for step, seconds in jobs.items()}
+    job_counts = {step: len(seconds) for step, seconds in jobs.items()}
+    core_seconds[REST] = total - sum(core_seconds.values())
+    job_counts[REST] = sum(job_counts.values())
+    run_parts: list[Part] = []
+    for step, seconds in core_seconds.items():
+        run_parts.append(
+            {
+                "part": step,
+                "jobs": job_counts[step],
+                "core_s": seconds,
+                "share": 100 * seconds / total,
+            }
+        )
+    return run_parts
 
 
 def whole_run(cores: int) -> Run:
-    """Clone the project and run it from nothing."""
+    """Clone the project and run it from scratch."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "munkey"
         subprocess.run(["git", "clone", "--quiet", PROJECT, clone], check=True)
@@ -79,7 +109,8 @@ def whole_run(cores: int) -> Run:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=RESULTS)
-    folder, cores = parser.parse_args().out, len(os.sched_getaffinity(0))
+    folder = parser.parse_args().out
+    cores = len(os.sched_getaffinity(0))
     run = whole_run(cores)
     for part in run.parts:
         print(
@@ -90,8 +121,8 @@ def main() -> None:
         f"{run.wall:.0f} s on {cores} cores; outside training, unlearning and evaluation: {outside:.1f}%"
     )
     machine = this_machine("cpu")
-    written = {"machine": machine, "wall_s": run.wall, "outside": outside, "parts": run.parts}
-    file_for(machine, "grid", folder).write_text(json.dumps(written, indent=2) + "\n")
+    content = {"machine": machine, "wall_s": run.wall, "outside": outside, "parts": run.parts}
+    file_for(machine, "grid", folder).write_text(json.dumps(content, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""Accuracy of the exact heads on random splits of digits, or of folders of pictures, and how long a deletion takes.
+"""Accuracy of the exact heads on random splits of pictures, and how long a deletion takes.
 
     python -m benchmarks.heads digits
     python -m benchmarks.heads FOLDER --train 4500 --test 2000
     python -m benchmarks.heads time --rows 5000
     python -m benchmarks.heads many --rows 1000000 --deletions 200
 
-FOLDER: a folder of pictures for each class; both sets are drawn from it at random. Keys are of efficientnet-lite0
-at 96 px, pixels at 8, both joined at unit norm. Constants are those that the estimators have by default, or `auto`.
+FOLDER contains a folder of pictures for each class, from which the training and test pictures are
+drawn at random. The inputs are keys of efficientnet-lite0 at 96 px, the pixels at 8 px, or both,
+each at unit norm. The parameters of the estimators are their defaults, or `auto`.
 """
 
 import argparse
@@ -32,8 +33,8 @@ from munkey.estimators.classifier import ForgettingClassifier
 
 SIDE = 8
 PIXELS = 3 * SIDE**2
-BLOCK = 50_000  # rows that are made at a time
-# by name, with the key that each reads
+BLOCK = 50_000  # rows that are generated at a time
+# The heads by name, each with the name of its input in the result of `keys_of`.
 HEADS: dict[str, tuple[ForgettingClassifier, str]] = {
     "KNN": (ForgettingKNN(), "network"),
     "LDA": (ForgettingLDA(), "network"),
@@ -52,53 +53,60 @@ HEADS: dict[str, tuple[ForgettingClassifier, str]] = {
 
 
 def keys_of(pictures: np.ndarray | list[Path]) -> dict[str, np.ndarray]:
-    """The keys of pictures, by the name of what makes them."""
+    """Compute all inputs of pictures, by name: keys of the network, pixels, and both joined."""
     network = PictureKeys().transform(pictures)
     pixels = PictureKeys(encoder="pixels", image_size=SIDE).transform(pictures)
     return {"network": network, "pixels": pixels, "both": np.hstack([network, pixels])}
 
 
 def digits() -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Keys and classes of scikit-learn's digits."""
+    """Return the keys and classes of scikit-learn's digits."""
     data = load_digits()
     gray = (data.images / 16 * 255).round().astype(np.uint8)
     return keys_of(np.repeat(gray[..., None], 3, axis=-1)), data.target
 
 
 def folder(path: Path, count: int) -> tuple[dict[str, np.ndarray], np.ndarray]:
-    """Keys and classes of so many pictures of a folder, as many of each class."""
+    """Return the keys and classes of `count` pictures in a folder, equally many of each class."""
     files = []
     labels = []
-    classes = sorted(each for each in path.iterdir() if each.is_dir())
-    for number, each in enumerate(classes):
-        own_files = sorted(each.iterdir())[: count // len(classes)]
-        files += own_files
-        labels += [number] * len(own_files)
+    class_folders = sorted(entry for entry in path.iterdir() if entry.is_dir())
+    for label, class_folder in enumerate(class_folders):
+        class_files = sorted(class_folder.iterdir())[: count // len(class_folders)]
+        files += class_files
+        labels += [label] * len(class_files)
     return keys_of(files), np.array(labels)
 
 
 def accuracies(
     keys: dict[str, np.ndarray], labels: np.ndarray, splits: int, train: int, test: int
 ) -> list[list[object]]:
-    """A row for each head: test accuracy over random splits, mean and standard deviation, and seconds of a fit."""
-    drawn = StratifiedShuffleSplit(splits, train_size=train, test_size=test, random_state=0)
-    pairs = list(drawn.split(labels, labels))
+    """Return a row for each head.
+
+    It contains the test accuracy over random splits (mean and standard deviation) and the seconds
+    for a fit with its test.
+    """
+    splitter = StratifiedShuffleSplit(splits, train_size=train, test_size=test, random_state=0)
+    pairs = list(splitter.split(labels, labels))
     rows: list[list[object]] = []
     for name, (head, key) in HEADS.items():
-        shares = []
+        percentages = []
         start = time.perf_counter()
         for train_rows, test_rows in pairs:
             head.fit(keys[key][train_rows], labels[train_rows])
-            shares.append(100 * head.score(keys[key][test_rows], labels[test_rows]))
+            percentages.append(100 * head.score(keys[key][test_rows], labels[test_rows]))
         seconds = (time.perf_counter() - start) / splits
-        rows.append([name, f"{np.mean(shares):.2f} ± {np.std(shares, ddof=1):.2f}", seconds])
+        accuracy = f"{np.mean(percentages):.2f} ± {np.std(percentages, ddof=1):.2f}"
+        rows.append([name, accuracy, seconds])
         print(rows[-1], flush=True)
     return rows
 
 
 def times(rows: int, deletions: int) -> list[list[object]]:
-    """A row for each head: median and range of the wall time until a deletion is acknowledged, and of the CPU time of
-    the next answer, which other work on the machine changes less.
+    """Return a row for each head.
+
+    It contains the median and range of two times: the wall time until a deletion is acknowledged,
+    and the CPU time of the next prediction. CPU time depends less on other work on the machine.
     """
     generator = np.random.default_rng(0)
     centers = generator.normal(size=(10, 1280))
@@ -126,9 +134,11 @@ def times(rows: int, deletions: int) -> list[list[object]]:
 
 
 def many_rows(rows: int, width: int, deletions: int) -> list[list[object]]:
-    """A row for each head of sums: as `times`, and the CPU time of an acknowledged deletion, at so many rows.
+    """Return a row for LDA and one for NCM, whose models are sums over many rows.
 
-    Rows are added block by block, so that the memory of this process stays small.
+    It contains the median and quartiles of the times in `times`, and of the CPU time until a
+    deletion is acknowledged. Rows are added block by block, so that this process needs little
+    memory.
     """
     generator = np.random.default_rng(0)
     measured: list[list[object]] = []
@@ -161,6 +171,7 @@ def many_rows(rows: int, width: int, deletions: int) -> list[list[object]]:
 
 
 def _block(generator: np.random.Generator, count: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+    """Generate random keys (count, width) and labels (count,)."""
     return (
         generator.standard_normal((count, width), dtype=np.float32),
         generator.integers(0, 10, count),
@@ -178,7 +189,7 @@ def _range(values: list[float]) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", help="digits, time, many, or a folder of folders of pictures")
+    parser.add_argument("what", help="digits, time, many, or a folder with a folder for each class")
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--train", type=int, default=1078)
     parser.add_argument("--test", type=int, default=449)
@@ -195,11 +206,10 @@ def main() -> None:
         table = many_rows(options.rows, options.width, options.deletions)
         print(tabulate(table, heads, tablefmt="github"))
         return
-    keys, labels = (
-        digits()
-        if options.what == "digits"
-        else folder(Path(options.what), options.train + options.test)
-    )
+    if options.what == "digits":
+        keys, labels = digits()
+    else:
+        keys, labels = folder(Path(options.what), options.train + options.test)
     table = accuracies(keys, labels, options.splits, options.train, options.test)
     print(tabulate(table, ["", "test accuracy (%)", "seconds"], floatfmt=".2f", tablefmt="github"))
 

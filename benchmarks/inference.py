@@ -1,4 +1,7 @@
-"""Input, deletion, evaluation and retrieval. The data is random: speed does not depend on what the pixels show."""
+"""Speed of input, deletion, evaluation and retrieval.
+
+The data is random, because speed does not depend on it.
+"""
 
 import os
 from collections.abc import Callable
@@ -22,8 +25,12 @@ from munkey.settings import EncoderSettings, InferenceSettings
 
 
 def input_pipeline(device: str, rounds: int) -> list[Result]:
-    """Our batched crop against torchvision's transforms image by image in a DataLoader, from the same uint8 array."""
-    samples, size = random_images(512, 224), 224
+    """Compare our batched crops with torchvision's transforms of single images in a DataLoader.
+
+    Both read the same uint8 array.
+    """
+    size = 224
+    samples = random_images(512, size)
     workers = min(len(os.sched_getaffinity(0)), 8)
     sides = {
         "ours": batched_crops(samples, size, device),
@@ -39,7 +46,7 @@ def input_pipeline(device: str, rounds: int) -> list[Result]:
 
 
 def batched_crops(samples: ImageSet, size: int, device: str) -> Callable[[], None]:
-    """An epoch of our crops, in batches of 128."""
+    """Return a function that runs an epoch of our crops, in batches of 128."""
     augment = Augmentation(size, scale=[0.08, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
     crops = Stage("crops").torch_generator()
 
@@ -51,7 +58,7 @@ def batched_crops(samples: ImageSet, size: int, device: str) -> Callable[[], Non
 
 
 def loaded_crops(samples: ImageSet, size: int, workers: int, device: str) -> Callable[[], None]:
-    """An epoch of torchvision's crops, in batches of 128."""
+    """Return a function that runs an epoch of torchvision's crops, in batches of 128."""
     from torch.utils.data import DataLoader, TensorDataset
     from torchvision.transforms import v2
 
@@ -84,23 +91,22 @@ def loaded_crops(samples: ImageSet, size: int, workers: int, device: str) -> Cal
 
 
 def deletion(device: str, rounds: int) -> list[Result]:
-    """MUNKEY forgets a tenth of a memory, at several sizes of memory."""
+    """Measure how long MUNKEY takes to forget a tenth of its memory, at several sizes of memory."""
     results = []
     for rows in (1_000, 100_000, 1_000_000):
-        keys, tokens = torch.zeros(rows, 16, device=device), torch.zeros(rows, 128, device=device)
+        keys = torch.zeros(rows, 16, device=device)
+        tokens = torch.zeros(rows, 128, device=device)
         memory = ExemplarMemory(torch.arange(rows), keys, tokens)
-        forgotten = np.arange(0, rows, 10)
-        seconds = seconds_of({"forget": partial(memory.forget, forgotten)}, rounds, device)[
-            "forget"
-        ]
-        results.append(
-            summary(f"delete {len(forgotten):,} of {rows:,} rows", [1e3 * s for s in seconds], "ms")
-        )
+        forget_ids = np.arange(0, rows, 10)
+        seconds = seconds_of({"forget": partial(memory.forget, forget_ids)}, rounds, device)
+        milliseconds = [1e3 * s for s in seconds["forget"]]
+        name = f"delete {len(forget_ids):,} of {rows:,} rows"
+        results.append(summary(name, milliseconds, "ms"))
     return results
 
 
 def evaluation(device: str, rounds: int) -> list[Result]:
-    """MUNKEY's logits by number of neighbors, alternately with the ViT's."""
+    """Measure predictions of the ViT and of MUNKEY with several numbers of neighbors."""
     samples = random_images(256, SMALL.image_size)
     sides: dict[str, Callable[[], object]] = {
         "ViT": partial(logits, small_system("vit", device), samples, device, None)
@@ -122,15 +128,14 @@ def evaluation(device: str, rounds: int) -> list[Result]:
 
 
 def small_system(family: str, device: str) -> System:
-    """A small system of the family; MUNKEY with a memory of 256 rows."""
+    """Make a small system of the family `vit` or `munkey`. MUNKEY has a memory of 256 rows."""
     setup = Setup(SMALL, "munkey" if family == "munkey" else "vit", device, "float32")
-    architecture, model = (
-        FAMILIES[family].make_architecture(setup.recipe(), 10),
-        setup.network().eval(),
-    )
+    architecture = FAMILIES[family].make_architecture(setup.recipe(), 10)
+    model = setup.network().eval()
     if family == "vit":
         return System(family, architecture, model)
-    keys, tokens = torch.zeros(256, 8, device=device), torch.randn(256, 128).to(device)
+    keys = torch.zeros(256, 8, device=device)
+    tokens = torch.randn(256, 128).to(device)
     return System(family, architecture, model, ExemplarMemory(torch.arange(256), keys, tokens))
 
 
@@ -141,30 +146,36 @@ def logits(
 
 
 def lookup(device: str, rounds: int) -> list[Result]:
-    """Exact neighbors on the CPU, and keys from the embedded encoder; each only where its library is installed."""
+    """Measure the search for exact neighbors and the extraction of keys.
+
+    A benchmark whose library is not installed is skipped with a message.
+    """
     results = []
     for benchmark in (neighbor_search, key_extraction):
         try:
             results.append(benchmark(device, rounds))
         except ImportError as error:
-            print(f"left out, because a library is missing: {error}")
+            print(f"skipped, because a library is missing: {error}")
     return results
 
 
 def neighbor_search(device: str, rounds: int) -> Result:
-    """On the CPU, whatever the device; a third of the rounds, because each takes long."""
+    """Measure the search for exact neighbors, always on the CPU.
+
+    Runs a third of the rounds, because each takes long.
+    """
     keys = np.random.default_rng(0).normal(size=(50_000, 768)).astype(np.float32)
     keys /= np.linalg.norm(keys, axis=1, keepdims=True)
-    members, queries = Keys(np.arange(50_000), keys), Keys(np.arange(1000), keys[:1000])
-    seconds = seconds_of(
-        {"search": partial(find_nearest, queries, members, 17)}, max(1, rounds // 3), "cpu"
-    )["search"]
-    return summary(
-        "neighbors in 50,000 x 768", [len(queries.ids) / s for s in seconds], "queries/s"
-    )
+    members = Keys(np.arange(50_000), keys)
+    queries = Keys(np.arange(1000), keys[:1000])
+    search = partial(find_nearest, queries, members, 17)
+    seconds = seconds_of({"search": search}, max(1, rounds // 3), "cpu")
+    queries_per_second = [len(queries.ids) / s for s in seconds["search"]]
+    return summary("neighbors in 50,000 x 768", queries_per_second, "queries/s")
 
 
 def key_extraction(device: str, rounds: int) -> Result:
+    """Measure the extraction of keys by an encoder."""
     settings = EncoderSettings(
         encoder="efficientnet-lite0", image_size=96, batch_size=64, revision=None
     )

@@ -2,11 +2,12 @@
 
     python -m benchmarks.keys data/cifar10-images --figure docs/results/keys/keys.png
 
-The folder holds train/CLASS/* and test/CLASS/*. Training pictures are drawn from the first files of
-each class, `--draws` times; a tenth of each draw is deleted; the accuracy is that on all test
-pictures. Each part of a key is extracted once and kept in `--cache`, as are the keys of mirror
-images. The time of an extraction is CPU time, which other work on the machine changes less, of the
-first pictures: the median of three. `--key NAME`, as the table names keys, measures only some keys.
+The folder contains train/CLASS/* and test/CLASS/*. Training pictures are drawn from the first files
+of each class, `--draws` times. A tenth of each draw is deleted, and accuracy is measured on all
+test pictures. The keys of each part and of mirror images are extracted once and stored in
+`--cache`. The time of an extraction is the median of three, on the first pictures. It is CPU time,
+which depends less on other work on the machine. `--key NAME` measures only the key that the table
+calls NAME.
 """
 
 import argparse
@@ -28,7 +29,8 @@ from munkey.encoders.parts import build, join_keys
 from munkey.estimators.classifier import ForgettingClassifier
 from munkey.settings import EncoderSettings
 
-# From cheap to strong: a reader picks a key for a budget. The second value: with mirror images.
+# Encoders, and whether to use mirror images as well. They are ordered from cheap to strong, so that
+# a reader can pick a key for a budget.
 LADDER = (
     ("efficientnet-lite0@96", False),
     ("efficientnet-lite0@96", True),
@@ -38,8 +40,8 @@ LADDER = (
     ("efficientnet-lite0@160+efficientnet-lite1@192+efficientnet-lite2@224", False),
     ("efficientnet-lite0@160+efficientnet-lite1@192+efficientnet-lite2@224", True),
 )
-# LDA, KRR and RanPAC choose their constants from the remaining rows; KNN's are those of the preset
-# cifar10-small; NCM has none that changes which class is the most probable.
+# LDA, KRR and RanPAC select their constants on the remaining rows. KNN's are those of the preset
+# cifar10-small. NCM has none that changes which class is the most probable.
 HEADS: dict[str, ForgettingClassifier] = {
     "LDA": ForgettingLDA(alpha="auto"),
     "KRR": ForgettingKRR(lam="auto"),
@@ -47,15 +49,25 @@ HEADS: dict[str, ForgettingClassifier] = {
     "KNN": ForgettingKNN(k=16, vote="equal"),
     "NCM": ForgettingNCM(temperature=1.0),
 }
-RATE = 0.1
+RATE = 0.1  # share of a draw that is deleted
 BATCH = 64
-TIMED = 256  # pictures, by which an extraction is timed
+TIMED = 256  # pictures on which an extraction is timed
 REPEATS = 3
-RESAMPLES = 2000
+RESAMPLES = 2000  # for an interval
 
 
 class Pictures(NamedTuple):
-    """images: (N, H, W, 3) uint8, those to train on first; labels: (N,); train_count: how many."""
+    """Labeled pictures, with those for training first.
+
+    Attributes
+    ----------
+    images
+        (N, H, W, 3) uint8.
+    labels
+        (N,).
+    train_count
+        The number of pictures for training.
+    """
 
     images: np.ndarray
     labels: np.ndarray
@@ -63,7 +75,7 @@ class Pictures(NamedTuple):
 
 
 class Keys:
-    """The keys of pictures, by part, extracted once and kept in a cache."""
+    """The keys of pictures. Those of each part are extracted once and stored in a cache."""
 
     def __init__(self, pictures: Pictures, cache: Path) -> None:
         self.pictures = pictures
@@ -71,7 +83,7 @@ class Keys:
         self._seconds: dict[str, float] = {}  # by part
 
     def of(self, encoder: str, mirror: bool) -> np.ndarray:
-        """The keys (N, d) of all parts, as `keys.encoder` and `keys.mirror` make them."""
+        """Return the joined keys (N, d) of all parts, as for `keys.encoder` and `keys.mirror`."""
         parts = []
         for part in encoder.split("+"):
             keys = self._extracted(part, is_mirrored=False)
@@ -82,7 +94,7 @@ class Keys:
         return join_keys(parts) if len(parts) > 1 else parts[0]
 
     def seconds_per_thousand(self, encoder: str, mirror: bool) -> float:
-        """CPU seconds to extract the keys of 1,000 pictures."""
+        """Return the CPU seconds to extract the keys of 1,000 pictures."""
         total = 0.0
         for part in encoder.split("+"):
             if part not in self._seconds:
@@ -91,7 +103,7 @@ class Keys:
         return 2 * total if mirror else total
 
     def _time_part(self, part: str) -> float:
-        """CPU seconds for 1,000 pictures: the median of REPEATS, after one that is not counted."""
+        """Measure a part's CPU seconds for 1,000 pictures: the median, after an uncounted run."""
         encode = build(_part_settings(part), "cpu")
         images = self.pictures.images[:TIMED]
         seconds = []
@@ -102,6 +114,7 @@ class Keys:
         return 1000 * statistics.median(seconds[1:]) / len(images)
 
     def _extracted(self, part: str, *, is_mirrored: bool) -> np.ndarray:
+        """Return a part's keys (N, d), from the cache if they are stored there."""
         name = f"{part}-{int(is_mirrored)}"
         file = self.cache / f"{name}.npy"
         if not file.exists():
@@ -124,16 +137,16 @@ def _part_settings(part: str) -> EncoderSettings:
 
 
 def pictures_in(folder: Path, per_class: int) -> Pictures:
-    """The first training pictures of each class, then all test pictures."""
+    """Read the first training pictures of each class, and then all test pictures."""
     classes = sorted(path.name for path in (folder / "train").iterdir() if path.is_dir())
     files: list[Path] = []
     labels: list[int] = []
     train_count = 0
-    for split, most in (("train", per_class), ("test", None)):
-        for number, name in enumerate(classes):
-            class_files = sorted((folder / split / name).iterdir())[:most]
+    for split, limit in (("train", per_class), ("test", None)):
+        for label, name in enumerate(classes):
+            class_files = sorted((folder / split / name).iterdir())[:limit]
             files += class_files
-            labels += [number] * len(class_files)
+            labels += [label] * len(class_files)
         if split == "train":
             train_count = len(files)
     images = [read_picture(file) for file in progress(files, "pictures", "pictures")]
@@ -141,23 +154,26 @@ def pictures_in(folder: Path, per_class: int) -> Pictures:
 
 
 def drawn_rows(pictures: Pictures, draw: int, share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on, as many of each class, and those of them to delete."""
+    """Draw a share of each class's rows to train on, and RATE of those to delete.
+
+    Returns both, sorted.
+    """
     generator = np.random.default_rng(draw)
     rows: list[int] = []
-    deleted: list[int] = []
+    deleted_rows: list[int] = []
     labels = pictures.labels[: pictures.train_count]
     for label in np.unique(labels):
-        of_class = generator.permutation(np.flatnonzero(labels == label))
-        of_class = of_class[: round(share * len(of_class))]
-        rows += of_class.tolist()
-        deleted += of_class[: round(RATE * len(of_class))].tolist()
-    return np.sort(rows), np.sort(deleted)
+        class_rows = generator.permutation(np.flatnonzero(labels == label))
+        drawn = class_rows[: round(share * len(class_rows))]
+        rows += drawn.tolist()
+        deleted_rows += drawn[: round(RATE * len(drawn))].tolist()
+    return np.sort(rows), np.sort(deleted_rows)
 
 
 def is_right(
     head: ForgettingClassifier, keys: np.ndarray, pictures: Pictures, draw: int, share: float
 ) -> np.ndarray:
-    """Whether each test picture is classified correctly (T,) after the deletion."""
+    """Return whether each test picture (T,) is classified correctly after the deletion."""
     rows, deleted = drawn_rows(pictures, draw, share)
     head.fit(keys[rows], pictures.labels[rows], ids=rows)
     head.forget(deleted)
@@ -166,10 +182,16 @@ def is_right(
 
 
 def difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
-    """Points by which the first is more accurate, with its 95% interval.
+    """Return the accuracy of `first` minus that of `second`, with a 95% interval, in points.
 
-    first, second: (draws, T) bool, of the same draws and test pictures. Both are resampled, so the
-    interval covers other training pictures as well as other test pictures.
+    Draws and test pictures are both resampled, so the interval accounts for other training pictures
+    as well as other test pictures.
+
+    Parameters
+    ----------
+    first, second
+        (draws, T) bool: whether a picture is classified correctly, for the same draws and test
+        pictures.
     """
     generator = np.random.default_rng(0)
     gains = 100.0 * (first.astype(float) - second.astype(float))
@@ -184,7 +206,7 @@ def difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, flo
 
 
 def key_name(encoder: str, mirror: bool) -> str:
-    """A key as the table and the figure call it."""
+    """Return the name of a key in the table and the figure."""
     name = encoder.replace("efficientnet-", "").replace("+", " + ")
     return f"{name}, mirrored" if mirror else name
 
@@ -192,7 +214,13 @@ def key_name(encoder: str, mirror: bool) -> str:
 def table_row(
     name: str, keys: np.ndarray, seconds: float, right: dict[str, np.ndarray]
 ) -> dict[str, object]:
-    """Accuracy of each head after the deletion, and by how much LDA is ahead of two others."""
+    """Return the accuracy of each head after the deletion, and the lead of LDA over two others.
+
+    Parameters
+    ----------
+    right
+        By head, (draws, T) bool: whether a picture is classified correctly.
+    """
     row: dict[str, object] = {"Key": name, "d": keys.shape[1], "s / 1,000": f"{seconds:.0f}"}
     for head, flags in right.items():
         by_draw = 100 * flags.mean(axis=1)
@@ -204,7 +232,7 @@ def table_row(
 
 
 def draw_figure(points: pd.DataFrame, file: Path) -> None:
-    """Accuracy against extraction time, one line a head."""
+    """Plot accuracy against extraction time, with a line for each head."""
     from munkey.report.figures.theme import line_style, make_canvas
 
     figure = make_canvas(6.4, 4.0)
@@ -229,7 +257,10 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=5)
     names = [key_name(*key) for key in LADDER]
     parser.add_argument(
-        "--key", action="append", choices=names, help="only this key; repeatable; default: all"
+        "--key",
+        action="append",
+        choices=names,
+        help="only this key; can be repeated; by default, all",
     )
     parser.add_argument("--cache", type=Path, default=Path("cache/benchmarks/keys"))
     parser.add_argument("--figure", type=Path)

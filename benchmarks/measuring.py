@@ -1,6 +1,6 @@
-"""How speed is measured: alternately, several times, with a median and quartiles.
+"""How speed is measured: repeatedly, with a median and quartiles.
 
-Whatever is compared is measured alternately within one run, so that a slow minute affects both sides.
+Sides that are compared are measured alternately within one run, so that a slow minute affects both.
 """
 
 import os
@@ -19,7 +19,15 @@ RESULTS = Path(__file__).parent / "results"
 
 
 class Result(TypedDict):
-    """One line of the table of speeds. n: how often it was measured; q25, q75: quartiles."""
+    """A row of the table of speeds.
+
+    Attributes
+    ----------
+    n
+        The number of measurements.
+    q25, q75
+        Quartiles.
+    """
 
     name: str
     n: int
@@ -30,23 +38,26 @@ class Result(TypedDict):
 
 
 class Machine(Provenance):
-    """Where something was measured, and when."""
+    """The machine of a measurement, and its date."""
 
     cores: int
     date: str
 
 
 def turned(names: Iterable[str], round_number: int) -> list[str]:
-    """The names, in the opposite order in every second round."""
-    return list(names)[:: (-1) ** round_number]
+    """Return the names, in reverse order if the round is odd."""
+    ordered_names = list(names)
+    if round_number % 2:
+        ordered_names.reverse()
+    return ordered_names
 
 
 def seconds_of(
     sides: Mapping[str, Callable[[], object]], rounds: int, device: str
 ) -> dict[str, list[float]]:
-    """Seconds that each side takes in each round. A first round does not count.
+    """Measure the seconds that each side takes in each round. A first round is not counted.
 
-    All sides run in every round, in an order that is turned around each time.
+    All sides run in every round, and their order is reversed each time.
     """
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for round_number in range(rounds + 1):
@@ -59,7 +70,7 @@ def seconds_of(
 
 
 def summary(name: str, values: Sequence[float], unit: str) -> Result:
-    """Median and quartiles of what was measured, printed too."""
+    """Return the median and quartiles of measured values, and print them."""
     low, middle, high = np.percentile(values, [25, 50, 75]).tolist()
     print(
         f"{name:58} {middle:12.4g} {unit:12} [{low:.4g} .. {high:.4g}]  n = {len(values)}",
@@ -69,17 +80,25 @@ def summary(name: str, values: Sequence[float], unit: str) -> Result:
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    """Round by round."""
-    return [above / below for above, below in zip(numerators, denominators, strict=True)]
+    """Divide two series round by round."""
+    pairs = zip(numerators, denominators, strict=True)
+    return [numerator / denominator for numerator, denominator in pairs]
 
 
 def this_machine(device: str) -> Machine:
-    cores, date = len(os.sched_getaffinity(0)), datetime.now(UTC).date().isoformat()
+    cores = len(os.sched_getaffinity(0))
+    date = datetime.now(UTC).date().isoformat()
     return {**provenance({}, device), "cores": cores, "date": date}
 
 
 def file_for(machine: Machine, kind: str, folder: Path) -> Path:
-    """Where this machine's results of a kind, `speed`, `memory` or `grid`, are kept."""
+    """Return the file for a machine's results, after creating the folder.
+
+    Parameters
+    ----------
+    kind
+        `speed`, `memory`, `search` or `grid`.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     name = re.sub(r"\W+", "-", machine["device"]).strip("-").lower()
     return folder / f"{kind}-{name}.json"

@@ -1,7 +1,9 @@
-"""The durable memory: `python -m benchmarks.memory` makes memories of 10,000 and 100,000 rows x 768 and measures them.
+"""Speed of the durable memory.
 
-`--sizes 1000000` measures a large one, which takes 3.8 GB of disk in `--folder`. Wall time hangs on what a sync costs,
-and on a virtual machine that may be anything: read it beside the bare sync of 4 KiB of the same rounds, and CPU time.
+`python -m benchmarks.memory` measures 10,000 and 100,000 rows x 768. `--sizes 1000000` measures a
+larger memory, which takes 3.8 GB of disk space in `--folder`. Wall time depends on the cost of a
+sync, which varies widely on virtual machines. Compare it with the bare sync of 4 KiB in the same
+rounds, and with CPU time.
 """
 
 import argparse
@@ -20,10 +22,11 @@ from munkey.deploy.store.store import Store
 
 WIDTHS = 768, 128  # numbers in a key and in a token
 SIZES = 10_000, 100_000, 1_000_000  # rows, for `make bench`
-BLOCK = 50_000  # rows that are made at a time
+BLOCK = 50_000  # rows that are generated at a time
 
 
 def rows(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ids, and random keys and tokens for them."""
     generator = np.random.default_rng(len(ids))
     keys, tokens = (
         generator.standard_normal((len(ids), width), dtype=np.float32) for width in WIDTHS
@@ -32,10 +35,19 @@ def rows(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def made(folder: Path, count: int, name: str | None = None) -> None:
-    """A memory of `count` rows. name: of their source files, with a place for the id; None: they have none."""
+    """Create a memory of `count` rows.
+
+    Parameters
+    ----------
+    name
+        The name of each row's source file, with a placeholder for the id. None if there are no
+        files.
+    """
 
     def names(ids: np.ndarray) -> list[str | None]:
-        return [name and name.format(i) for i in ids.tolist()]
+        if name is None:
+            return [None] * len(ids)
+        return [name.format(row_id) for row_id in ids.tolist()]
 
     first, *others = np.split(np.arange(count), range(BLOCK, count, BLOCK))
     with Store.create(folder, *rows(first), files=names(first)) as store:
@@ -51,14 +63,19 @@ class Times:
         self.cpu: list[float] = []
 
     def of(self, call: Callable[[], object]) -> None:
-        wall, cpu = time.perf_counter(), time.process_time()
+        """Measure one call."""
+        wall_start = time.perf_counter()
+        cpu_start = time.process_time()
         call()
-        self.wall.append(1e3 * (time.perf_counter() - wall))
-        self.cpu.append(1e3 * (time.process_time() - cpu))
+        self.wall.append(1e3 * (time.perf_counter() - wall_start))
+        self.cpu.append(1e3 * (time.process_time() - cpu_start))
 
 
 def reported(name: str, values: Sequence[float], unit: str = "ms") -> list[Result]:
-    """Median with quartiles, printed; of a hundred values or more the 99th percentile is printed too."""
+    """Return a list with the median and quartiles of values, and print them.
+
+    The 99th percentile of at least 100 values is printed as well.
+    """
     result = summary(name, values, unit)
     if len(values) >= 100:
         print(f"{f'{name}, p99':58} {np.percentile(values, 99):12.4g} {unit:12} n = {len(values)}")
@@ -66,21 +83,26 @@ def reported(name: str, values: Sequence[float], unit: str = "ms") -> list[Resul
 
 
 def one_by_one(store: Store, ids: np.ndarray, scratch: int, name: str) -> list[Result]:
-    """Deletions of one row each, acknowledged or settled too, alternately with a bare write and sync of 4 KiB."""
-    acknowledged, settled, syncs = Times(), Times(), Times()
+    """Measure deletions of single rows until they are acknowledged, and until they are settled.
+
+    They alternate with a bare write and sync of 4 KiB to the file descriptor `scratch`.
+    """
+    acknowledged = Times()
+    settled = Times()
+    syncs = Times()
 
     def sync() -> None:
         disk.write(scratch, b"x" * 4096, 0)
         disk.sync(scratch)
 
-    def settle(i: int) -> None:
-        store.delete([i])
+    def delete_and_settle(row_id: int) -> None:
+        store.delete([row_id])
         store.settle()
 
-    for one, other in zip(ids[::2].tolist(), ids[1::2].tolist(), strict=True):
-        acknowledged.of(partial(store.delete, [one]))
-        store.settle()  # so that the next one waits for its own zeros only
-        settled.of(partial(settle, other))
+    for first_id, second_id in zip(ids[::2].tolist(), ids[1::2].tolist(), strict=True):
+        acknowledged.of(partial(store.delete, [first_id]))
+        store.settle()  # so that the next deletion waits only for its own zeros
+        settled.of(partial(delete_and_settle, second_id))
         syncs.of(sync)
     return [
         *reported(f"{name}: one deletion, acknowledged", acknowledged.wall),
@@ -92,25 +114,29 @@ def one_by_one(store: Store, ids: np.ndarray, scratch: int, name: str) -> list[R
 
 
 def measured(folder: Path, count: int, deletions: int, opens: int) -> list[Result]:
-    """One size of memory; its name stands in each line."""
-    name, ids, times = f"{count:,} rows", np.random.default_rng(0).permutation(count), Times()
+    """Measure a memory of one size, which is part of each result's name."""
+    name = f"{count:,} rows"
+    ids = np.random.default_rng(0).permutation(count)
     made(folder / "memory", count)
-    opening, reading = Times(), Times()
+    opening = Times()
+    reading = Times()
     for _ in range(opens):
         opening.of(lambda: Store.open(folder / "memory", writer=True).close())
         reading.of(lambda: Store.open(folder / "memory").close())
     scratch = os.open(folder / "scratch", os.O_RDWR | os.O_CREAT)
     with Store.open(folder / "memory", writer=True) as store:
         results = one_by_one(store, ids[: 2 * deletions], scratch, name)
-        times.of(lambda: store.delete(ids[2 * deletions : 2 * deletions + count // 10]))
+        batch_ids = ids[2 * deletions : 2 * deletions + count // 10]
         batch = f"{name}: deletion of {count // 10:,}"
+        deleting = Times()
+        deleting.of(lambda: store.delete(batch_ids))
         results += [
-            *reported(f"{batch}, acknowledged", times.wall),
-            *reported(f"{batch}, CPU", times.cpu),
+            *reported(f"{batch}, acknowledged", deleting.wall),
+            *reported(f"{batch}, CPU", deleting.cpu),
         ]
-        times = Times()
-        times.of(store.settle)
-        results += reported(f"{batch}, then overwritten and synced", times.wall)
+        settling = Times()
+        settling.of(store.settle)
+        results += reported(f"{batch}, then overwritten and synced", settling.wall)
     os.close(scratch)
     opening_after = Times()
     opening_after.of(lambda: Store.open(folder / "memory", writer=True).close())
@@ -123,7 +149,10 @@ def measured(folder: Path, count: int, deletions: int, opens: int) -> list[Resul
 
 
 def purged(folder: Path, count: int) -> list[Result]:
-    """A purge of rows that all have the name of a source file, a tenth of them deleted: SQLite writes its file anew."""
+    """Measure a purge after a tenth of the rows was deleted, in which SQLite rewrites its file.
+
+    All rows have the name of a source file.
+    """
     made(folder / "named", count, "train/class/{:08}.jpg")
     times = Times()
     with Store.open(folder / "named", writer=True) as store:
@@ -135,17 +164,17 @@ def purged(folder: Path, count: int) -> list[Result]:
 
 
 def memory(device: str, rounds: int) -> list[Result]:
-    """For `make bench`: three sizes, and how the time of a deletion grows with them."""
+    """Measure memories of three sizes, and how the time of a deletion grows with their size."""
     results: list[Result] = []
     for size in SIZES:
         with tempfile.TemporaryDirectory() as folder:
             results += measured(Path(folder), size, 100 * rounds, rounds)
-    for what in ("one deletion, acknowledged", "its CPU"):
+    for name in ("one deletion, acknowledged", "its CPU"):
         medians = [
-            result["median"] for result in results if result["name"].endswith(f" rows: {what}")
+            result["median"] for result in results if result["name"].endswith(f" rows: {name}")
         ]
         slope = float(np.polyfit(np.log10(SIZES), medians, 1)[0])
-        results.append(summary(f"{what}: for ten times as many rows", [slope], "ms more"))
+        results.append(summary(f"{name}: for ten times as many rows", [slope], "ms more"))
     return results
 
 
@@ -157,7 +186,7 @@ def main() -> None:
     parser.add_argument(
         "--folder",
         type=Path,
-        help="on the disk to be measured; default: the system's temporary one",
+        help="a folder on the disk to measure; by default, the system's temporary folder",
     )
     arguments = parser.parse_args()
     for size in arguments.sizes:

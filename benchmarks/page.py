@@ -1,4 +1,4 @@
-"""The tables of what was measured of speed and scale, made from benchmarks/results/*.json."""
+"""The tables of measured speeds, from the results in benchmarks/results/*.json."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -8,23 +8,34 @@ from benchmarks.measuring import RESULTS, Machine, Result
 
 
 class Table(NamedTuple):
+    """How to make a table in Markdown from results.
+
+    Attributes
+    ----------
+    files
+        What the names of its files of results begin with.
+    written
+        Makes the table of one file.
+    """
+
     files: str
     written: Callable[[object], str]
 
 
 class Speed(TypedDict):
-    """What `make bench` writes of a machine."""
+    """The content of a file that `make bench` writes."""
 
     machine: Machine
     results: list[Result]
 
 
 def description(machine: Machine) -> str:
+    """Describe a machine in a line above its table."""
     return f"**{machine['device']}**, {machine['cores']} cores, {machine['date']}, torch {machine['versions']['torch']}"
 
 
 def speed(measured: Speed) -> str:
-    """What a user waits for; the ratios are among the targets, and in the file."""
+    """Make the table of times and speeds. Ratios are omitted, and in the table of targets."""
     lines = [
         f"| {row['name']} | {row['median']:,.4g} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['unit']} | {row['n']} |"
         for row in measured["results"]
@@ -35,7 +46,7 @@ def speed(measured: Speed) -> str:
 
 
 class Promise(NamedTuple):
-    """A line of the speeds, by its name, and what it must be: at most, or at least."""
+    """The upper limit of a result's median, or its lower limit if `at_least` is true."""
 
     name: str
     limit: float
@@ -61,7 +72,7 @@ TARGETS = (
 
 
 def searches(measured: Speed) -> str:
-    """All that was measured of the search, and what is promised of it."""
+    """Make the table of all results of the search, with their limits."""
     limits = {
         "256 queries in 1,000,000 x 768": "≤ 10",
         "a process that searches 1,000,000 rows, beyond the page cache": "≤ 1,000",
@@ -76,7 +87,7 @@ def searches(measured: Speed) -> str:
 
 
 def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
-    """What is promised, by default of the durable memory, beside what was measured."""
+    """Make the table of promised limits and measured results, by default of the durable memory."""
     lines = [
         described(promise, row)
         for promise in promised
@@ -88,14 +99,22 @@ def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
 
 
 def described(promise: Promise, row: Result) -> str:
-    kept = row["median"] >= promise.limit if promise.at_least else row["median"] <= promise.limit
+    """Make a row of the table of promises, in which a missed limit is bold."""
+    if promise.at_least:
+        sign = "≥"
+        is_kept = row["median"] >= promise.limit
+    else:
+        sign = "≤"
+        is_kept = row["median"] <= promise.limit
     unit = row["unit"] if row["unit"] == "%" else f" {row['unit']}"
-    bound = f"{'≥' if promise.at_least else '≤'} {promise.limit:,g}{unit}"
-    measured = f"{row['median']:,.4g}" if kept else f"**{row['median']:,.4g}: missed**"
+    bound = f"{sign} {promise.limit:,g}{unit}"
+    measured = f"{row['median']:,.4g}"
+    if not is_kept:
+        measured = f"**{measured}: missed**"
     return f"| {row['name']} | {bound} | {measured} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['n']} |"
 
 
-# By their markers: how the names of the files begin that a table is made from, one after the other, and how it is made.
+# The tables by their markers in pages.
 TABLES: dict[str, Table] = {
     "speed": Table("speed", lambda content: speed(cast(Speed, content))),
     "promises": Table("memory", lambda content: promises(cast(Speed, content))),
@@ -105,8 +124,7 @@ TABLES: dict[str, Table] = {
 
 
 def table(name: str) -> str:
-    """What belongs below a marker."""
+    """Return the text below a marker: a table for each file of results."""
     files, written = TABLES[name]
-    return "\n\n".join(
-        written(json.loads(path.read_text())) for path in sorted(RESULTS.glob(f"{files}*.json"))
-    )
+    paths = sorted(RESULTS.glob(f"{files}*.json"))
+    return "\n\n".join(written(json.loads(path.read_text())) for path in paths)

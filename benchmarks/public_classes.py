@@ -1,17 +1,18 @@
-"""MUNKEY whose network saw only public classes: private pictures are rows of its memory, and nothing else.
+"""MUNKEY with a network trained only on public classes. Private pictures are only in its memory.
 
     python -m benchmarks.public_classes data/cifar10-images --table docs/results/public-classes.md
 
-Five of CIFAR-10's classes are public, the other five private. MUNKEY with Direct Key (app. D.1),
-whose tokens are the frozen keys, is trained on the public classes and then frozen. The network
-cannot name a private class. So its features, [CLS] before the head, are classified in place of its
-logits, by a head that is a function of the private rows. A row's feature comes from its own image
-and its own key; a test picture's from its image and the keys of its nearest private rows. No weight
-depends on a private picture, so deleting a row is exact by construction.
+Five of CIFAR-10's classes are public, and the other five are private. MUNKEY with Direct Key
+(app. D.1), whose tokens are the frozen keys, is trained on the public classes and then frozen. The
+network cannot predict a private class. Therefore, an exact head, fitted to the private rows,
+classifies the network's features ([CLS] before its own head). The feature of a row is computed from
+its image and its key, and the feature of a test picture from its image and the keys of the nearest
+private rows. No weight depends on a private picture, so deleting a row is exact by construction.
 
-A tenth of the private rows is deleted; the accuracy is that on all test pictures of the private
-classes. `--splits` splits of the classes are drawn. The baselines, on the same private rows: exact
-heads on the keys alone; and MUNKEY trained on the private rows themselves, which is not exact.
+A tenth of the private rows is deleted, and accuracy is measured on all test pictures of the private
+classes. This is repeated for `--splits` random splits of the classes. The baselines use the same
+private rows: exact heads on the keys alone, and MUNKEY trained on the private rows themselves,
+which is not exact.
 """
 
 import argparse
@@ -51,12 +52,21 @@ MUNKEY = FAMILIES["munkey"]
 
 @dataclass(frozen=True)
 class Group:
-    """Pictures of some classes. keys: (N, d); labels in `samples`: 0 to the number of classes - 1."""
+    """Pictures of some classes.
+
+    Attributes
+    ----------
+    samples
+        The pictures. Their labels are numbered from 0 within the group.
+    keys
+        (N, d).
+    """
 
     samples: ImageSet
     keys: Keys
 
     def select(self, rows: np.ndarray) -> "Group":
+        """Return the pictures at `rows` of this group."""
         samples = replace(
             self.samples,
             rows=self.samples.rows[rows],
@@ -68,7 +78,17 @@ class Group:
 
 @dataclass(frozen=True)
 class Split:
-    """A split of the classes. private: to train on; deleted: ids of these; test: of private classes."""
+    """A split of the classes into public and private ones.
+
+    Attributes
+    ----------
+    public, private
+        The training pictures of each kind.
+    deleted
+        Ids of private training pictures to delete.
+    test
+        The test pictures of the private classes.
+    """
 
     public: Group
     private: Group
@@ -79,13 +99,14 @@ class Split:
 def make_group(
     pictures: Pictures, keys: np.ndarray, rows: np.ndarray, classes: np.ndarray
 ) -> Group:
-    """The pictures at `rows` that are of these classes, as ids their positions."""
+    """Make a group of the pictures at `rows` that belong to `classes`. Their ids are their rows."""
     ids = rows[np.isin(pictures.labels[rows], classes)]
     labels = np.searchsorted(classes, pictures.labels[ids])
     return Group(ImageSet(pictures.images, ids, ids, labels), Keys(ids, keys[ids]))
 
 
 def draw_split(pictures: Pictures, keys: np.ndarray, seed: int) -> Split:
+    """Draw half of the classes as public ones, and private pictures to delete."""
     generator = np.random.default_rng(seed)
     classes = generator.permutation(pictures.labels.max() + 1)
     half = len(classes) // 2
@@ -96,15 +117,15 @@ def draw_split(pictures: Pictures, keys: np.ndarray, seed: int) -> Split:
     private = make_group(pictures, keys, train_rows, private_classes)
     count = round(RATE * len(private.keys.ids))
     return Split(
-        make_group(pictures, keys, train_rows, public_classes),
-        private,
-        np.sort(generator.choice(private.keys.ids, count, replace=False)),
-        make_group(pictures, keys, test_rows, private_classes),
+        public=make_group(pictures, keys, train_rows, public_classes),
+        private=private,
+        deleted=np.sort(generator.choice(private.keys.ids, count, replace=False)),
+        test=make_group(pictures, keys, test_rows, private_classes),
     )
 
 
 def train_munkey(group: Group, architecture: str, seed: int, device: str) -> System:
-    """MUNKEY, trained on a group."""
+    """Train MUNKEY on a group."""
     settings = MUNKEY.read_section(SECTIONS).model_copy(update={"architecture": architecture})
     stage = MUNKEY.make_stage(seed, "public-classes", architecture)
     recipe = MUNKEY.make_recipe({**SECTIONS, "munkey": settings.model_dump()}, stage)
@@ -113,12 +134,19 @@ def train_munkey(group: Group, architecture: str, seed: int, device: str) -> Sys
     neighbors = drop_self(find_nearest(group.keys, group.keys, depth + 1), ids, depth)
     members = MemberKeys(group.keys.keys, neighbors)
     classes = int(group.samples.labels.max()) + 1
-    training = Training(group.samples, classes, recipe, device, lambda _: None, members)
+    training = Training(
+        samples=group.samples,
+        classes=classes,
+        recipe=recipe,
+        device=device,
+        report=lambda _: None,
+        members=members,
+    )
     return MUNKEY.train(training).system
 
 
 def answer(system: System, queries: Group, device: str) -> np.ndarray:
-    """What the network returns (S, C) for queries and their nearest rows in the memory."""
+    """Return the network's output (S, C) for queries with their nearest rows in the memory."""
     memory = system.require_memory()
     rows = Keys(memory.ids.numpy(), memory.keys.cpu().numpy())
     inference = InferenceSettings.model_validate(SECTIONS["inference"])
@@ -131,7 +159,7 @@ def forget_rows(system: System, ids: np.ndarray) -> System:
 
 
 def fill_memory(trained: System, rows: Group) -> System:
-    """The trained network, frozen, with a memory that holds these rows alone."""
+    """Return the trained system, with the same network but only these rows in its memory."""
     public_ids = trained.require_memory().ids.numpy()
     inference = InferenceSettings.model_validate(SECTIONS["inference"])
     system = MUNKEY.add_samples(trained, rows.keys, rows.samples.labels, inference)
@@ -139,19 +167,19 @@ def fill_memory(trained: System, rows: Group) -> System:
 
 
 def read_rows(system: System, rows: Group, device: str) -> np.ndarray:
-    """A feature of each row (N, width), from its own image and its own key."""
+    """Compute a feature of each row (N, width) from its own image and key."""
     return normalize_rows(MUNKEY.extract_features(system, rows.samples, DATA, device))
 
 
 def read_queries(system: System, queries: Group, device: str) -> np.ndarray:
-    """A feature of each query (S, width), from its image and the keys of its nearest rows."""
+    """Compute a feature of each query (S, width) from its image and its nearest rows' keys."""
     network = system.copy_model()
     network.head = nn.Identity()
     return normalize_rows(answer(replace(system, model=network), queries, device))
 
 
 def measure(split: Split, seed: int, device: str) -> dict[tuple[str, str], np.ndarray]:
-    """Whether each test picture (T,) is classified correctly, by input and head."""
+    """Return whether each test picture (T,) is classified correctly, by input and head."""
     private_ids = split.private.keys.ids
     labels = split.private.samples.labels
     remaining = split.private.select(np.flatnonzero(~np.isin(private_ids, split.deleted)))
@@ -160,8 +188,8 @@ def measure(split: Split, seed: int, device: str) -> dict[tuple[str, str], np.nd
     row_features = read_rows(system, split.private, device)
     system = forget_rows(system, split.deleted)
     test_features = read_queries(system, split.test, device)
-    never = fill_memory(public_system, remaining)
-    if not np.array_equal(test_features, read_queries(never, split.test, device)):
+    never_private = fill_memory(public_system, remaining)
+    if not np.array_equal(test_features, read_queries(never_private, split.test, device)):
         raise RuntimeError("after a deletion, answers differ from those without the rows")
     inputs = {
         "keys": (split.private.keys.keys, split.test.keys.keys),
@@ -188,7 +216,17 @@ def measure(split: Split, seed: int, device: str) -> dict[tuple[str, str], np.nd
 def make_row(
     name: tuple[str, str], flags: np.ndarray, baseline: np.ndarray | None
 ) -> dict[str, object]:
-    """A row of the table. flags, baseline: (splits, T) bool; baseline: the same head on keys alone."""
+    """Make a row of the table.
+
+    Parameters
+    ----------
+    name
+        The input and the head.
+    flags
+        (splits, T) bool: whether a test picture is classified correctly.
+    baseline
+        The same for this head on the keys alone. None to omit the comparison.
+    """
     by_split = 100 * flags.mean(axis=1)
     row: dict[str, object] = {
         "input": name[0],

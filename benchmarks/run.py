@@ -1,7 +1,7 @@
-"""`make bench`: run the benchmarks, print n, median and spread, and write three files of benchmarks/results.
+"""`make bench`: run the benchmarks, print their results, and write files to benchmarks/results.
 
-speed-MACHINE.json, memory-MACHINE.json and search-MACHINE.json: each where all that belongs in it was measured, so that
-`python -m benchmarks.run search` writes the last.
+The files are speed-MACHINE.json, memory-MACHINE.json and search-MACHINE.json. A file is written
+only if all of its benchmarks were run: `python -m benchmarks.run search` writes only the last one.
 """
 
 import argparse
@@ -21,7 +21,7 @@ from benchmarks.training import attention, training
 from munkey.experiment.run.job import keep_freed_memory
 
 Benchmark = Callable[[str, int], list[Result]]
-FILES: dict[str, dict[str, Benchmark]] = {  # what belongs in which file, by name
+FILES: dict[str, dict[str, Benchmark]] = {  # the benchmarks in each file, by name
     "speed": {
         "training": training,
         "attention": attention,
@@ -40,38 +40,37 @@ BENCHMARKS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    listed = ", ".join(BENCHMARKS)
-    parser.add_argument("names", nargs="*", help=f"which of {listed}; none: all")
-    parser.add_argument("--rounds", type=int, default=9, help="measurements of each")
+    known_names = ", ".join(BENCHMARKS)
+    parser.add_argument("names", nargs="*", help=f"any of {known_names}; by default, all")
+    parser.add_argument("--rounds", type=int, default=9, help="measurements per benchmark")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    if unknown := set(arguments.names) - set(BENCHMARKS):
-        parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {listed}")
+    unknown_names = set(arguments.names) - set(BENCHMARKS)
+    if unknown_names:
+        parser.error(f"unknown: {', '.join(sorted(unknown_names))}; there are {known_names}")
     keep_freed_memory()
     for kind, benchmarks in FILES.items():
         chosen = [name for name in benchmarks if name in (arguments.names or BENCHMARKS)]
-        started = time.monotonic()
-        results = [
-            result
-            for name in chosen
-            for result in benchmarks[name](arguments.device, arguments.rounds)
-        ]
+        start = time.monotonic()
+        results: list[Result] = []
+        for name in chosen:
+            results += benchmarks[name](arguments.device, arguments.rounds)
         if len(chosen) == len(benchmarks):
-            write(kind, results, time.monotonic() - started, arguments.device, arguments.out)
+            write(kind, results, time.monotonic() - start, arguments.device, arguments.out)
 
 
 def write(kind: str, results: list[Result], seconds: float, device: str, folder: Path) -> None:
-    """Write all results, with the machine that they come from, and print where."""
+    """Write the results, with a description of this machine, and print the path of the file."""
     machine = this_machine(device)
-    described = {
+    description = {
         **machine,
         "threads": torch.get_num_threads(),
         "system": platform.platform(),
         "minutes": round(seconds / 60, 1),
     }
     path = file_for(machine, kind, folder)
-    path.write_text(json.dumps({"machine": described, "results": results}, indent=2) + "\n")
+    path.write_text(json.dumps({"machine": description, "results": results}, indent=2) + "\n")
     print(path)
 
 

@@ -1,7 +1,8 @@
-"""Exact search over a memory on disk, 768 numbers a key: milliseconds a query, and the memory that a process takes.
+"""Exact search over a memory on disk: milliseconds per query, and the RAM that a process needs.
 
-Keys are 2,000 directions with noise, in a spectrum that falls as real encoders' does: coordinate i has the standard
-deviation 1 / sqrt(i), of directions and noise alike.
+Keys have 768 coordinates and consist of one of 2,000 directions plus noise. Their spectrum falls
+like that of real encoders: the standard deviation of coordinate i is 1 / sqrt(i), for directions
+and noise alike.
 """
 
 import subprocess
@@ -17,24 +18,29 @@ from munkey.deploy.model.retrieval import find_nearest
 from munkey.deploy.store.store import Store
 
 SIZES = 10_000, 100_000, 1_000_000  # rows
-WIDTH, TOKEN = 768, 128
-BLOCK = 50_000  # rows that are made at a time
-DIRECTIONS, DEPTH = 2_000, 4
-BATCH = 256  # queries at once
+WIDTH = 768  # numbers in a key
+TOKEN = 128  # numbers in a token
+BLOCK = 50_000  # rows that are generated at a time
+DIRECTIONS = 2_000
+DEPTH = 4  # neighbors per query
+BATCH = 256  # queries in a batch
 
 
 def keys(count: int, seed: int) -> np.ndarray:
-    """(count, WIDTH) float32 of unit norm. The directions are the same for every seed."""
-    spread = (np.arange(1, WIDTH + 1) ** -0.5).astype(np.float32)
+    """Generate keys (count, WIDTH) float32 of unit norm.
+
+    The directions are the same for every seed.
+    """
+    deviations = (np.arange(1, WIDTH + 1) ** -0.5).astype(np.float32)
     directions = np.random.default_rng(0).standard_normal((DIRECTIONS, WIDTH), dtype=np.float32)
     random = np.random.default_rng((1, seed))
     vectors = directions[random.integers(DIRECTIONS, size=count)]
-    vectors = spread * (vectors + random.standard_normal(vectors.shape, dtype=np.float32))
+    vectors = deviations * (vectors + random.standard_normal(vectors.shape, dtype=np.float32))
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def made(folder: Path, rows: int) -> Store:
-    """A memory of so many rows."""
+    """Create a memory with this number of rows."""
     store = Store.create(
         folder, np.zeros(0, int), np.zeros((0, WIDTH), "f4"), np.zeros((0, TOKEN), "f4")
     )
@@ -45,7 +51,10 @@ def made(folder: Path, rows: int) -> Store:
 
 
 def search(device: str, rounds: int) -> list[Result]:
-    """By size: batches and single queries, as the memory was made and after a tenth of it was deleted."""
+    """Measure batches and single queries at each size, before and after a tenth is deleted.
+
+    At the largest size, also measure the RAM of a process.
+    """
     results = []
     for rows in SIZES:
         with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "memory", rows) as store:
@@ -59,7 +68,7 @@ def search(device: str, rounds: int) -> list[Result]:
 
 
 def timed(store: Store, where: str, rounds: int) -> list[Result]:
-    """Milliseconds a query, in batches and alone, alternately."""
+    """Measure milliseconds per query, alternately in batches and for single queries."""
     queries = keys(BATCH, SIZES[-1] + 2)
     batch = partial(find_nearest, store.view, queries, DEPTH)
     single = partial(find_nearest, store.view, queries[:1], DEPTH)
@@ -73,7 +82,7 @@ def timed(store: Store, where: str, rounds: int) -> list[Result]:
 
 
 def resident(folder: Path, rows: int) -> list[Result]:
-    """Anonymous memory of a process of its own that searches: beyond the page cache."""
+    """Measure the anonymous memory of a separate process that searches, without the page cache."""
     command = [sys.executable, "-m", "benchmarks.search", str(folder)]
     megabytes = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [
@@ -86,10 +95,10 @@ def serve(folder: Path) -> None:
     with Store.open(folder) as reader:
         find_nearest(reader.view, keys(BATCH, SIZES[-1] + 2), DEPTH)
         status = Path("/proc/self/status").read_text()
-    print(
-        next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
-        / 1000
-    )
+    for line in status.splitlines():
+        if line.startswith("RssAnon"):
+            kilobytes = int(line.split()[1])
+            print(kilobytes / 1000)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Training steps of ViT and MUNKEY, and the attention in them. The data is random: speed does not depend on pixels."""
+"""Speed of training steps of ViT and MUNKEY, and of attention.
+
+The data is random, because speed does not depend on it.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +28,7 @@ from munkey.training.precision import DTYPES, Precision
 
 CLASSES = 10
 STAGE = Stage("bench")
-# of a square matrix product, large enough to be the best that the machine can do
+# Side of a square matrix product that is large enough to reach the machine's best speed.
 SIDE = {"cpu": 2048, "cuda": 8192}
 FLOPS_OF_PRODUCT = {device: 2 * side**3 for device, side in SIDE.items()}
 MUNKEY = MunkeySettings(
@@ -47,7 +50,15 @@ Number = Literal["float32", "bfloat16"]
 
 @dataclass(frozen=True)
 class Size:
-    """A size of model. batch: images per step; steps: how many make one measurement."""
+    """A size of model.
+
+    Attributes
+    ----------
+    batch
+        Images per step.
+    steps
+        Steps per measurement.
+    """
 
     title: str
     image_size: int
@@ -61,7 +72,7 @@ class Size:
 
     @property
     def tokens(self) -> int:
-        """What the ViT attends to: [CLS] and the patches."""
+        """The number of tokens to which the ViT attends: [CLS] and the patches."""
         return 1 + (self.image_size // self.model.patch_size) ** 2
 
 
@@ -71,9 +82,14 @@ SMALL = Size(
 
 
 def paper_size(device: str) -> Size:
-    """The paper's ViT-T/16; on a CPU in small batches, few of them."""
+    """Return the paper's ViT-T/16, with fewer and smaller batches on a CPU."""
     model = ModelSettings(patch_size=16, width=192, depth=12, heads=3, mlp_ratio=4.0)
-    batch, steps = (512, 20) if device == "cuda" else (16, 2)
+    if device == "cuda":
+        batch = 512
+        steps = 20
+    else:
+        batch = 16
+        steps = 2
     return Size("ViT-T/16 at 224 px", 224, model, batch, steps)
 
 
@@ -83,7 +99,13 @@ def sizes(device: str) -> list[Size]:
 
 @dataclass(frozen=True)
 class Setup:
-    """What is trained, and how. streamed: images are copied to the GPU batch by batch instead of once."""
+    """The setup of a training.
+
+    Attributes
+    ----------
+    streamed
+        Whether images are copied to the GPU batch by batch instead of all at once.
+    """
 
     size: Size
     family: Literal["vit", "munkey"]
@@ -114,7 +136,7 @@ class Setup:
         )
 
     def network(self) -> nn.Module:
-        """A fresh model, ready for training."""
+        """Build a new model for training."""
         family = FAMILIES[self.family]
         model = family.build(
             family.make_architecture(self.recipe(), CLASSES), STAGE.torch_generator()
@@ -124,26 +146,28 @@ class Setup:
 
 @dataclass(frozen=True)
 class Stepper:
-    """A model, and what trains it for a number of steps."""
+    """A model, and a function that trains it for a number of steps."""
 
     steps: Callable[[int], None]
     model: nn.Module
 
 
 def stepper(setup: Setup) -> Stepper:
-    """Training steps from raw pixels on: crop, forward, backward, AdamW."""
-    device, batch, recipe = setup.device, setup.size.batch, setup.recipe()
+    """Return training steps that start from raw pixels: crop, forward, backward, AdamW."""
+    device = setup.device
+    batch = setup.size.batch
+    recipe = setup.recipe()
     samples = random_images(4 * batch, setup.size.image_size)
     if device == "cuda" and not setup.streamed:
         samples = upload(samples, device)
-    augment, crops = (
-        Augmentation.from_settings(recipe.data, recipe.train),
-        Stage("crops").torch_generator(),
-    )
+    augment = Augmentation.from_settings(recipe.data, recipe.train)
+    crops = Stage("crops").torch_generator()
     model = setup.network()
     forward: Callable[..., Tensor] = torch.compile(model) if setup.compile else model
     memory = exemplars(len(samples), device) if setup.family == "munkey" else None
-    learned = [*model.parameters(), *([memory.tokens] if memory else [])]
+    learned = list(model.parameters())
+    if memory:
+        learned.append(memory.tokens)
     optimizer = adamw(learned, recipe.train.betas, recipe.train.weight_decay)
     optimizer.param_groups[0]["lr"] = recipe.train.lr
     precision = Precision(setup.precision, device)
@@ -153,7 +177,10 @@ def stepper(setup: Setup) -> Stepper:
         for drawn in Loader(samples, indices, device):
             images = augment(drawn.images, crops)
             with precision.forward():
-                logits = memory.forward(forward, images, drawn.index) if memory else forward(images)
+                if memory:
+                    logits = memory.forward(forward, images, drawn.index)
+                else:
+                    logits = forward(images)
                 loss = classification_outcome(logits, drawn.labels).loss
             precision.descend(loss, optimizer)
 
@@ -166,7 +193,7 @@ def random_images(count: int, size: int) -> ImageSet:
 
 
 def exemplars(count: int, device: str) -> Exemplars:
-    """A memory of `count` random keys, with random neighbors that are all equally near."""
+    """Make a memory of `count` random keys, with random neighbors that are all equally near."""
     keys = np.random.default_rng(0).normal(size=(count, 64)).astype(np.float32)
     ids = np.random.default_rng(1).integers(0, count, (count, 16))
     neighbors = Neighbors(ids, np.full((count, 16), 0.5, np.float32))
@@ -175,28 +202,33 @@ def exemplars(count: int, device: str) -> Exemplars:
 
 @cache
 def multiplies_bfloat16() -> bool:
-    """Whether products of bfloat16 numbers are faster on this machine than those of float32, by the best of three.
+    """Return whether a bfloat16 matrix product is faster than a float32 one on this machine's CPU.
 
-    Some processors have such products and are slower. Others have none: torch emulates them, hundreds of times slower.
+    The best of three times is compared. Some processors support bfloat16, but are slower with it.
+    For others, torch emulates it, which is hundreds of times slower.
     """
     if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
         return False
-    best = {}
+    best_seconds = {}
     for dtype in (torch.float32, torch.bfloat16):
         square = torch.ones(SIDE["cpu"] // 2, SIDE["cpu"] // 2, dtype=dtype)
-        best[dtype] = min(
-            seconds_of({"product": partial(torch.mm, square, square)}, 3, "cpu")["product"]
-        )
-    return best[torch.bfloat16] < best[torch.float32]
+        seconds = seconds_of({"product": partial(torch.mm, square, square)}, 3, "cpu")
+        best_seconds[dtype] = min(seconds["product"])
+    return best_seconds[torch.bfloat16] < best_seconds[torch.float32]
 
 
 def precisions(device: str) -> tuple[Number, ...]:
-    """bfloat16 only where it is fast: a processor may emulate it, hundreds of times slower."""
-    return ("float32", "bfloat16") if device == "cuda" or multiplies_bfloat16() else ("float32",)
+    """Return the precisions to measure. bfloat16 is measured only where it is fast."""
+    if device == "cuda" or multiplies_bfloat16():
+        return ("float32", "bfloat16")
+    return ("float32",)
 
 
 def training(device: str, rounds: int) -> list[Result]:
-    """Whole training steps of ViT and MUNKEY, alternately with a matrix product: on a GPU, their ratio is the MFU."""
+    """Measure training steps of ViT and MUNKEY, alternately with a matrix product.
+
+    On a GPU, the ViT's share of the matrix product's speed is its model FLOPs utilization (MFU).
+    """
     results = []
     for precision in precisions(device):
         speeds_of_product: list[float] = []
@@ -228,7 +260,7 @@ def training(device: str, rounds: int) -> list[Result]:
 
 
 def flops_of_step(setup: Setup) -> float:
-    """Floating-point operations of one forward and backward pass: two for each multiply-add."""
+    """Count the floating-point operations of a forward and backward pass, two per multiply-add."""
     from torch.utils.flop_counter import FlopCounterMode
 
     images = torch.randn(
@@ -242,9 +274,10 @@ def flops_of_step(setup: Setup) -> float:
 def seconds_of_steps(
     size: Size, device: str, precision: Number, rounds: int
 ) -> dict[str, list[float]]:
-    """Seconds per round of a matrix product and of `size.steps` training steps of each model.
+    """Measure the seconds per round of a matrix product and of `size.steps` steps of each model.
 
-    ViT and MUNKEY are made anew in every round, alternately: where in memory a model lies changes its speed.
+    ViT and MUNKEY are built again in every round, in alternating order, because the location of a
+    model in memory affects its speed.
     """
     a, b = (
         torch.randn(SIDE[device], SIDE[device], device=device, dtype=DTYPES[precision])
@@ -261,18 +294,25 @@ def seconds_of_steps(
         )
     seconds: dict[str, list[float]] = {name: [] for name in ("matrix product", *pair, *made_once)}
     for round_number in range(rounds):
-        made = {name: stepper(pair[name]) for name in turned(pair, round_number)}
+        steppers = {name: stepper(pair[name]) for name in turned(pair, round_number)}
+        steppers |= made_once
         sides: dict[str, Callable[[], object]] = {"matrix product": lambda: a @ b}
-        sides |= {name: partial(one.steps, size.steps) for name, one in (made | made_once).items()}
+        for name, model_stepper in steppers.items():
+            sides[name] = partial(model_stepper.steps, size.steps)
         for name, times in seconds_of(sides, 1, device).items():
             seconds[name] += times
     return seconds
 
 
 def attention(device: str, rounds: int) -> list[Result]:
-    """Attention of a block as a CPU computes it, against torch's fused kernel, which a GPU uses: both passes."""
-    results = []
-    for precision in precisions(device) if device == "cpu" else ():
+    """Compare our attention for CPUs with torch's fused kernel, in the forward and backward pass.
+
+    Measures nothing on a GPU, where the fused kernel is used.
+    """
+    results: list[Result] = []
+    if device != "cpu":
+        return results
+    for precision in precisions(device):
         for size in sizes(device):
             shape = (
                 size.batch,
@@ -294,7 +334,13 @@ def attention(device: str, rounds: int) -> list[Result]:
 
 
 def attend_both_ways(kernel: Callable[..., Tensor], qkv: Tensor, repeats: int) -> None:
-    """Forward and backward. qkv: (B, n, 3, heads, d), in the order in which a model has it in memory."""
+    """Run attention forward and backward.
+
+    Parameters
+    ----------
+    qkv
+        Queries, keys and values (B, n, 3, heads, d), in a model's memory layout.
+    """
     for _ in range(repeats):
         kernel(*qkv.permute(2, 0, 3, 1, 4)).transpose(1, 2).flatten(2).square().mean().backward()
         qkv.grad = None

@@ -261,7 +261,7 @@ def test_keys_are_extracted_on_the_device(gpu):
 
     features = torch.ones(SIDE * SIDE * 3, 7, device=META)
     # what is read back is zeros
-    with pytest.raises(ValueError, match="18 images have no usable key"):
+    with pytest.raises(ValueError, match=r"no usable key .* for 18 images"):
         extract(
             lambda images: images.flatten(1) @ features,
             DATA.images,

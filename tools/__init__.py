@@ -1,1 +1,1 @@
-"""For who works on this repository: tables of the docs, copies of results."""
+"""Tools for developers of this repository: tables in the docs and copies of results."""

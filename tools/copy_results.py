@@ -1,7 +1,7 @@
-"""Copies the results that the docs show from results/NAME to docs/results/NAME.
+"""Copy the results that the docs show from results/NAME to docs/results/NAME.
 
-The pages themselves say which: tables by their marker (tools.docs_tables), pictures and other tables by their link.
-Run from the project's folder:
+They are the tables with a marker in a page (tools.docs_tables) and all files to which a page links.
+Run it from the project's folder:
 
 python -m tools.copy_results NAME
 """
@@ -18,44 +18,42 @@ SHOWN = re.compile(r"(?:^<!-- |\]\((?:\.\./|docs/)*)(results/[^\s):]+)", re.MULT
 
 
 def pages() -> list[Path]:
-    """All pages of the docs."""
+    """List all pages of the docs."""
     return [Path("README.md"), *sorted(Path("docs").rglob("*.md"))]
 
 
 def shown(texts: Iterable[str]) -> list[str]:
-    """The results that pages show, as paths below docs/."""
+    """List the results that pages show, as paths below docs/."""
     return sorted({path for text in texts for path in SHOWN.findall(text)})
 
 
 def keep(name: str) -> list[str]:
-    """Copy what the pages show of a configuration, and say what was copied.
+    """Copy the results of a configuration that the pages show. Returns their paths.
 
-    All of it or nothing, so that no page mixes two runs: raises FileNotFoundError that names what is not there, and
-    DamagedFileError.
+    Copies all of them or none, so that no page mixes two runs. Raises FileNotFoundError, which
+    lists the missing files, or DamagedFileError.
     """
     folder = Path(Layout(name).all_metrics).parent
-    own = [
-        path
-        for path in shown(page.read_text() for page in pages())
-        if Path(path).is_relative_to(folder)
-    ]
-    if missing := [path for path in own if not Path(path).exists()]:
+    shown_paths = shown(page.read_text() for page in pages())
+    paths = [path for path in shown_paths if Path(path).is_relative_to(folder)]
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
         raise FileNotFoundError(
             f"nothing was kept, since files that the docs show are missing: {', '.join(missing)}"
         )
-    contents = {path: read_bytes(path) for path in own}
+    contents = {path: read_bytes(path) for path in paths}
     for path, content in contents.items():
         with atomic(Path("docs", path)) as temporary:
             temporary.write_bytes(content)
-    return own
+    return paths
 
 
 if __name__ == "__main__":
     try:
         copied = keep(sys.argv[1])
-    except (FileNotFoundError, ValueError) as error:  # not made, or damaged
+    except (FileNotFoundError, ValueError) as error:  # a result is missing or damaged
         sys.exit(str(error))
-    print(
-        "\n".join(f"kept docs/{path}" for path in copied)
-        or f"the docs show nothing of {sys.argv[1]!r}"
-    )
+    for path in copied:
+        print(f"kept docs/{path}")
+    if not copied:
+        print(f"the docs show nothing of {sys.argv[1]!r}")

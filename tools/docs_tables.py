@@ -1,8 +1,8 @@
-"""The tables of the docs, from registries, measurements, kept results: `make docs` writes them into pages.
+"""Write the tables of the docs, from registries, measurements and copied results: `make docs`.
 
-A marker names what stands below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for a file that lies
-there below docs/ (tools.copy_results). `<!-- results/NAME/tables/main.md: Method, Avg Gap -->` shows these columns of
-its table alone. Run from the project's folder:
+A marker names the table below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for
+a file in docs/ that tools.copy_results copied. With `<!-- results/NAME/tables/main.md: Method, Avg
+Gap -->`, only these columns of the table are shown. Run it from the project's folder:
 
 python -m tools.docs_tables PAGES
 """
@@ -64,7 +64,10 @@ def audits() -> str:
 
 
 def power() -> str:
-    """How often simulated audits flag two cheaters, with 95% intervals: the rows that verdicts quote."""
+    """Make the table of how often simulated audits flag two cheaters, with 95% intervals.
+
+    Verdicts quote its rows.
+    """
     rows = [
         "| samples | pairs | LiRA's AUROC before deletion | 5% of the samples kept whole"
         " | 20% of each memory kept, less its mean |",
@@ -72,12 +75,13 @@ def power() -> str:
     ]
     for row in sorted(read_simulated_audits(), key=lambda row: (row.pool, -row.pairs, -row.auroc)):
         cells = [f"{row.pool}", f"{row.pairs}", f"{row.auroc:.0f}"]
-        for times, of in (
+        for flagged_count, audit_count in (
             (row.kept_whole, row.kept_whole_of),
             (row.mean_subtracted, row.mean_subtracted_of),
         ):
-            interval = compute_wilson_interval(100 * times / of, of)
-            cells.append(f"{times}/{of} [{interval.low:.0f}, {interval.high:.0f}]")
+            interval = compute_wilson_interval(100 * flagged_count / audit_count, audit_count)
+            limits = f"[{interval.low:.0f}, {interval.high:.0f}]"
+            cells.append(f"{flagged_count}/{audit_count} {limits}")
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)
 
@@ -88,22 +92,19 @@ def columns() -> str:
     return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
 
 
-ASSUMED_TFLOPS = (
-    60.0  # of a GPU: 8,000 images/s of ViT-T/16 at 224 px, the target of docs/performance.md
-)
+# Of a GPU that trains 8,000 images/s of ViT-T/16 at 224 px, the target of docs/performance.md.
+ASSUMED_TFLOPS = 60.0
 
 
 def hours() -> str:
-    """What the paper's experiment takes on GPUs whose speed is assumed, as `make plan` estimates it."""
+    """Make the table of estimated hours of the paper's experiment, on GPUs of ASSUMED_TFLOPS."""
     plan = Plan(load(read_params([Path("workflow/presets/paper.yaml")])))
     costs = estimate(plan, "paper", find_machine(tflops=ASSUMED_TFLOPS), (1, 8, 64))
     rows = [f"| {count} | {time:.1f} |" for count, time in costs.hours.items()]
-    trainings = sum(each.jobs for each in costs.work if each.step == "train")
-    jobs, steps = (
-        sum(counts)
-        for counts in zip(*((each.jobs, each.steps) for each in costs.work), strict=True)
-    )
-    operations = sum(each.operations for each in costs.work) / 1e15
+    trainings = sum(work.jobs for work in costs.work if work.step == "train")
+    jobs = sum(work.jobs for work in costs.work)
+    steps = sum(work.steps for work in costs.work)
+    operations = sum(work.operations for work in costs.work) / 1e15
     about = (
         f"*{trainings:,} trainings, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f} million"
         f" steps, {operations:,.3g} PFLOP, {format_gigabytes(costs.disk)} of disk*"
@@ -125,7 +126,10 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """A page with its tables made anew. Raises FileNotFoundError for a result that is not kept."""
+    """Return the text of a page with updated tables.
+
+    Raises FileNotFoundError if a result was not copied to docs/.
+    """
     for name, table in TABLES.items():
         if f"<!-- {name} -->\n" in text:
             text = put(text, name, table())
@@ -139,7 +143,10 @@ def filled(text: str) -> str:
 
 
 def only_columns(text: str, names: list[str]) -> str:
-    """These columns of the table in a text, in this order. Raises ValueError for a column that it lacks."""
+    """Return the table in a text with only the named columns, in this order.
+
+    Raises ValueError for an unknown column.
+    """
     rows = []
     for line in text.splitlines():
         if line.startswith("|"):
@@ -150,12 +157,12 @@ def only_columns(text: str, names: list[str]) -> str:
 
 
 def kept(name: str) -> str:
-    """The tables of a kept file, their titles as captions."""
+    """Return the tables of a copied result, with their titles as captions."""
     return re.sub(r"^### (.*)$", r"*\1*", _text(name).strip(), flags=re.MULTILINE)
 
 
 def _text(name: str) -> str:
-    """A kept file. Raises FileNotFoundError, with what to do, where there is none."""
+    """Read a copied result. If it is missing, FileNotFoundError says how to copy it."""
     path = Path("docs", name)
     if not path.exists():
         raise FileNotFoundError(
@@ -165,7 +172,7 @@ def _text(name: str) -> str:
 
 
 def put(text: str, name: str, table: str) -> str:
-    """The text with `table` between the markers `<!-- NAME -->` and `<!-- end -->`."""
+    """Return the text with `table` between the markers `<!-- NAME -->` and `<!-- end -->`."""
     pattern = rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)"
     return re.sub(
         pattern, lambda markers: f"{markers[1]}{table}\n{markers[2]}", text, flags=re.DOTALL

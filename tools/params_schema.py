@@ -1,6 +1,7 @@
-"""The JSON schema of params.yaml, with which editors check and complete it: `python -m tools.params_schema` writes it.
+"""Write the JSON schema of params.yaml, which editors use for checks and completion.
 
-It is made from the typed model, `munkey.experiment.params.schema`. An overlay names some keys only: none is required.
+`python -m tools.params_schema` makes it from the typed model in `munkey.experiment.params.schema`.
+No key is required, because an overlay sets only some of them.
 """
 
 import json
@@ -12,27 +13,33 @@ FILE = Path("workflow/params.schema.json")
 
 
 def schema() -> str:
-    """The schema as JSON."""
+    """Return the schema as JSON."""
     whole = get_models().whole.model_json_schema()
-    case = whole["properties"]["scenarios"]["additionalProperties"]
-    # switched off
-    whole["properties"]["scenarios"]["additionalProperties"] = {"anyOf": [case, {"type": "null"}]}
+    scenario = whole["properties"]["scenarios"]["additionalProperties"]
+    # A scenario can be null, which switches it off.
+    whole["properties"]["scenarios"]["additionalProperties"] = {
+        "anyOf": [scenario, {"type": "null"}]
+    }
     sections = {name: whole["properties"][name] for name in get_models().dataset.model_fields}
-    of_one = {"type": "object", "properties": sections, "additionalProperties": False}
-    whole["properties"]["overrides"]["additionalProperties"] = of_one
+    override = {"type": "object", "properties": sections, "additionalProperties": False}
+    whole["properties"]["overrides"]["additionalProperties"] = override
     return json.dumps(_without_required(whole), indent=1) + "\n"
 
 
 def _without_required(node: object) -> object:
-    """A schema without what it requires, and without titles, which repeat the keys."""
+    """Return a schema without required keys and titles. Titles only repeat the keys.
+
+    Settings that are themselves named `required` or `title` are kept: their value is a dictionary.
+    """
     if isinstance(node, dict):
-        left_out = ("required", "title")
         return {
-            key: _without_required(each)
-            for key, each in node.items()
-            if key not in left_out or isinstance(each, dict)
+            key: _without_required(value)
+            for key, value in node.items()
+            if key not in ("required", "title") or isinstance(value, dict)
         }
-    return [_without_required(each) for each in node] if isinstance(node, list) else node
+    if isinstance(node, list):
+        return [_without_required(value) for value in node]
+    return node
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import public names when they are first used: planning the DAG must not import torch."""
+    """Import a public name on first use, because planning the DAG must not import torch."""
     if name == "Predictor":
         from munkey.deploy import predictor
 
@@ -46,13 +46,18 @@ def __getattr__(name: str) -> object:
         raise ImportError(
             f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'"
         ) from error
-    if name.endswith("Error"):
-        return getattr(errors, name)
     modules = {
+        "ForgettingKNN": exact,
         "ForgettingKRR": ridge,
+        "ForgettingLDA": exact,
+        "ForgettingNCM": exact,
         "ForgettingRanPAC": ridge,
+        "InvalidRequestError": errors,
         "MunkeyClassifier": munkey,
         "PictureKeys": pictures,
+        "RequestError": errors,
+        "UnknownRowsError": errors,
+        "UsedIdError": errors,
         "readable_pictures": pictures,
     }
-    return getattr(modules.get(name, exact), name)
+    return getattr(modules[name], name)

@@ -39,10 +39,10 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
     ("name", "content", "words"),
     [
         ("a.txt", b"", "contains no entries"),
-        ("a.txt", b"1\n2\n1\n", "lists 1 entries more than once, e.g. 1"),
+        ("a.txt", b"1\n2\n1\n", "repeats 1 of its entries, e.g. 1"),
         ("a.txt", b"\xff\xfe1", "not text in UTF-8"),
         ("a.csv", b"number\n1\n", "no column `id` or `file`"),
-        ("a.npy", b"no array", "not an array of numbers or names"),
+        ("a.npy", b"no array", "not a NumPy array of integers or names"),
         ("a.none", None, "cannot be read"),
     ],
 )

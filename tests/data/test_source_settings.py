@@ -89,5 +89,5 @@ def test_classes_that_are_numbers_can_be_named():
     ]
     with pytest.raises(SourceError, match="lists 3 classes, but there are 2 labels"):
         apply_source_settings(numbered, settings(classes=["cat", "dog", "bird"]))
-    with pytest.raises(SourceError, match="the classes have names: a, b"):
+    with pytest.raises(SourceError, match=r"the classes already have names \(a, b"):
         apply_source_settings(source(), settings(classes=["cat", "dog"]))

@@ -71,7 +71,7 @@ def test_an_image_without_a_usable_key_is_named(bad):
         features[features.sum(dim=1) == 0] = bad
         return features
 
-    with pytest.raises(ValueError, match=r"1 images have no usable key .* rows \[7\]"):
+    with pytest.raises(ValueError, match=r"no usable key .* for 1 image, .* rows \[7\]"):
         extracted(encode, images=images)
 
 
@@ -99,7 +99,9 @@ def test_keys_are_read_by_id(tmp_path):
 )
 def test_what_cannot_be_keys_is_refused(tmp_path, arrays):
     write_npz(tmp_path / "keys.npz", arrays)
-    with pytest.raises(DamagedFileError, match=r"keys\.npz: keys are not one unit vector per id"):
+    with pytest.raises(
+        DamagedFileError, match=r"keys\.npz: does not contain one unit vector per id"
+    ):
         keys.read(tmp_path / "keys.npz")
 
 

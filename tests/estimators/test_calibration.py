@@ -79,7 +79,7 @@ def test_any_deletions_leave_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_dis
 def test_what_cannot_be_held_exactly_is_refused_with_the_bound_that_can(kind):
     model = kind(norm=None, bound=4.0)
     with pytest.raises(
-        ValueError, match=r"feature number 0 reaches 7\.9, beyond bound=4: .*pass bound=8"
+        ValueError, match=r"feature number 0 reaches 7\.9, which exceeds bound=4: .*pass bound=8"
     ):
         model.fit(X, Y)
     model.set_params(bound=8).fit(X, Y)

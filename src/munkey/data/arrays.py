@@ -1,4 +1,4 @@
-"""Arrays of images and labels in foreign files. The header is checked before the data is read."""
+"""Arrays of images and labels in NPZ and IDX files. Headers are checked before data is read."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,9 +12,9 @@ from munkey.data.decoding.picture_files import MAX_PIXELS
 from munkey.data.source import SourceError
 
 BLOCK = 64 * 2**20  # bytes per read
-MAX_UNPACKED = 256 * 2**20  # bytes that any archive may unpack to
-# Beyond that, an archive may unpack to this many times its size. The ratio is 1,000 for zeros and 5
-# for MNIST, whose pictures are mostly black.
+MAX_UNPACKED = 256 * 2**20  # bytes to which an array of any compressed size may unpack
+# A larger array may unpack to at most this many times its compressed size. The ratio is 1,000 for
+# zeros and 5 for MNIST, whose pictures are mostly black.
 MAX_RATIO = 200
 
 
@@ -37,12 +37,12 @@ class ArrayHeader:
     fortran_order: bool = False
 
     def require_plausible_size(self) -> None:
-        """Raise SourceError if the array is far larger than its compressed bytes: a zip bomb."""
+        """Raise SourceError if the array is far larger than its compressed size (a zip bomb)."""
         size = math.prod(self.shape) * self.dtype.itemsize
         if size > max(MAX_UNPACKED, MAX_RATIO * self.packed_bytes):
             fault = (
                 f"{self.name}: {self.shape} {self.dtype} unpacks to {size:,} bytes from {self.packed_bytes:,},"
-                f" more than {MAX_RATIO} times as many; if that is right, store it uncompressed"
+                f" more than {MAX_RATIO} times as many; if this is intended, store it uncompressed"
             )
             raise SourceError(self.name, [fault])
 
@@ -76,7 +76,13 @@ class Part:
 
 
 def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """Find faults in the shapes and dtypes of parts. A part may be listed for several splits."""
+    """Find faults in the shapes and dtypes of parts. A part may occur several times.
+
+    Parameters
+    ----------
+    storage_size
+        Side to which the images will be resized. If None, all images must have the same size.
+    """
     faults: list[str] = []
     for part in parts:
         faults += _find_image_faults(part.images)
@@ -86,7 +92,7 @@ def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[st
         faults = _find_length_faults(parts)
     if not faults and not storage_size:
         faults = _find_size_faults(parts)
-    return list(dict.fromkeys(faults))  # without repetition, in order
+    return list(dict.fromkeys(faults))  # removes duplicates and keeps the order
 
 
 def _find_length_faults(parts: Sequence[Part]) -> list[str]:

@@ -32,7 +32,11 @@ class Augmentation:
     @classmethod
     def from_settings(cls, data: DataSettings, train: TrainSettings) -> "Augmentation":
         return cls(
-            data.image_size, train.crop_scale, train.crop_ratio, data.pixel_mean, data.pixel_std
+            size=data.image_size,
+            scale=train.crop_scale,
+            ratio=train.crop_ratio,
+            mean=data.pixel_mean,
+            std=data.pixel_std,
         )
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:

@@ -22,9 +22,9 @@ class PublishedFile:
     Attributes
     ----------
     size
-        A text with its size, for messages.
+        The file's size as text, for messages.
     unpacked
-        The unpacked folder, which may replace the file.
+        The name of the folder that the file unpacks to, which may be present instead of the file.
     """
 
     url: str
@@ -34,19 +34,20 @@ class PublishedFile:
     unpacked: str | None = None
 
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
-        """Return the path of the file, downloading it if it is not in `folder`. Checks its md5.
+        """Return the path of the file, after downloading it if it is not in `folder`.
 
         Parameters
         ----------
         own_md5
-            The md5 of the user's own, repacked copy, which must already be in `folder`.
+            The md5 of the user's own, repacked copy, which must already be in `folder`. None for
+            the published file.
 
         Raises
         ------
         MissingDataError
-            If the file is missing and cannot be downloaded.
+            If the file is missing, and `own_md5` is given or the download fails.
         ValueError
-            If the file in `folder` is damaged or a different one.
+            If the file in `folder` has another md5, because it is damaged or a different one.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -73,8 +74,8 @@ class PublishedFile:
         from torchvision.datasets.utils import calculate_md5
 
         return ValueError(
-            f"{path} is damaged or another file: its md5 is not {own_md5 or self.md5}. Replace it with a complete copy"
-            f" from {self.url}, or move it elsewhere and run again to download it. If you repacked this copy, set"
+            f"{path} is damaged or a different file: its md5 is not {own_md5 or self.md5}. Replace it with a complete"
+            f" copy from {self.url}, or move it elsewhere and run again to download it. If you repacked this copy, set"
             f" source.md5 of this data set to {calculate_md5(str(path))} (docs/data.md#published-data)"
         )
 
@@ -85,9 +86,10 @@ class PublishedFile:
         return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """Return the size of the download that `obtain` would start; 0 if there is none or unknown.
+        """Return the size in bytes of the download that `obtain` would start.
 
-        Raises MissingDataError if the file is missing and its server does not respond.
+        Returns 0 if nothing would be downloaded, or if the size is unknown. Raises MissingDataError
+        if the file is missing and its server does not respond.
         """
         if self.is_here(folder):
             return 0
@@ -105,6 +107,7 @@ class PublishedFile:
     def make_missing_file_error(self, folder: Path = FOLDER) -> MissingDataError:
         """Make the error for a file that is not in `folder` and cannot be downloaded."""
         return MissingDataError(
-            f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with a network get {self.url}"
-            f" ({self.size}, md5 {self.md5}) and put it there as {folder / self.name}; nothing else is needed"
+            f"{self.name} is not in {folder}/ and could not be downloaded. On a machine with Internet access,"
+            f" download {self.url} ({self.size}, md5 {self.md5}), then copy it here as {folder / self.name};"
+            " nothing else is needed"
         )

@@ -1,7 +1,7 @@
 """Draw forget sets (sec. 4), once per data set, seed and rate, or take them from lists.
 
-They are read by another module, `forget_sets`, so that a change here redraws forget sets but does
-not, for example, extract keys again.
+Another module, `forget_sets`, reads them. Because of this separation, a change to this module only
+causes forget sets to be drawn again, but not, for example, keys to be extracted again.
 """
 
 from collections import Counter
@@ -20,12 +20,13 @@ from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
 
-MIN_GROUPS = 4  # so that pairs can split a pool of them in three ways
+MIN_GROUPS = 4  # in a pool; four groups can be split into halves in three ways
 SEED = "{seed}"  # placeholder in the path of a list, if each seed has its own list
 COLUMNS = ("id", "file")  # columns of a CSV file: ids or file names
 MAX_LISTED = 3  # entries listed in a message
+MAX_NAMES_LISTED = 20  # names of groups listed in a message
 MAX_RATE_DIFFERENCE = 0.005  # between a list's share and the rate in tables
-SETTING = "forget.rates (for an audit's pool, audit.pool)"
+RATE_SETTING = "forget.rates (for an audit's pool, audit.pool)"
 
 
 def draw(
@@ -43,11 +44,7 @@ def draw(
         `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the class
         with the lower index).
     """
-    count = round(rate * len(ids))
-    if not 0 < count < len(ids):
-        raise ValueError(
-            f"{rate} of {len(ids)} training samples is {count}: change {SETTING} or add data"
-        )
+    count = _count_to_forget(len(ids), rate)
     if sampling == "uniform":
         forget_ids = generator.choice(ids, size=count, replace=False)
     else:
@@ -61,9 +58,19 @@ def draw(
     emptied_classes = np.setdiff1d(labels, retained_labels)
     if len(emptied_classes):
         raise ValueError(
-            f"{rate} of the samples leaves none of class {emptied_classes.tolist()} to retain: lower {SETTING}"
+            f"{rate} of the samples leaves none of class {emptied_classes.tolist()} to retain: lower {RATE_SETTING}"
         )
     return np.sort(forget_ids)
+
+
+def _count_to_forget(train_count: int, rate: float) -> int:
+    """Return round(rate * train_count). Raises ValueError if that is none or all of the samples."""
+    count = round(rate * train_count)
+    if not 0 < count < train_count:
+        raise ValueError(
+            f"{rate} of {train_count} training samples is {count}: change {RATE_SETTING} or add data"
+        )
+    return count
 
 
 class Groups(NamedTuple):
@@ -82,9 +89,9 @@ class Groups(NamedTuple):
 
 
 def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Groups:
-    """Group the samples of a split by class or unit.
+    """Group the samples of a split by class if `sampling` is `class`, and by unit otherwise.
 
-    Raises ValueError if the data set has no units.
+    Raises ValueError if they should be grouped by unit, but the data set has no units.
     """
     ids = dataset.get_ids(split)
     rows = dataset.rows(ids)
@@ -101,7 +108,10 @@ def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Grou
 
 
 def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) -> Groups:
-    """Group samples by k-means on their keys (N, d), with about `size` samples per cluster."""
+    """Group samples by k-means on their keys (N, d), with about `size` samples per cluster.
+
+    There are at least two clusters.
+    """
     from sklearn.cluster import MiniBatchKMeans
 
     n_clusters = max(len(ids) // size, 2)
@@ -114,17 +124,17 @@ def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
     """Check that groups with these names exist. Returns the names of all groups, sorted.
 
-    Raises ValueError, with a list of the known names, for an unknown name.
+    Raises ValueError, which lists known names, for an unknown name.
     """
     group_names = sorted(set(groups.names) - {""})
     for name in names:
         if name in group_names:
             continue
-        examples = ", ".join(map(repr, group_names[:20]))
-        if len(group_names) > 20:
-            examples += f" and {len(group_names) - 20} more"
+        examples = ", ".join(map(repr, group_names[:MAX_NAMES_LISTED]))
+        if len(group_names) > MAX_NAMES_LISTED:
+            examples += f" and {len(group_names) - MAX_NAMES_LISTED} more"
         raise ValueError(
-            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} There are {examples}"
+            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} The groups are {examples}"
         )
     return group_names
 
@@ -158,7 +168,7 @@ def draw_groups(
     is_forgotten = np.isin(groups.names, forget_names)
     if not is_forgotten.any() or len(set(labels[~is_forgotten].tolist())) < 2:
         raise ValueError(
-            f"{SETTING} or forget.names: forgetting {is_forgotten.sum()} of {len(groups.ids)} samples,"
+            f"{RATE_SETTING} or forget.names: forgetting {is_forgotten.sum()} of {len(groups.ids)} samples,"
             f" {len(forget_names)} of {len(group_names)} groups, would forget nothing or leave fewer"
             " than two classes"
         )
@@ -168,7 +178,10 @@ def draw_groups(
 def _draw_group_names(
     groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
 ) -> list[str]:
-    """Draw groups at random, taking each that brings the sample count closer to the target."""
+    """Go through the groups in random order, and take each that brings the count closer to target.
+
+    The first group is always taken, so the result is not empty.
+    """
     names: list[str] = []
     count = 0
     for name in generator.permutation(np.array(group_names, dtype=object)):
@@ -197,9 +210,9 @@ def find_lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
 def draw_share(
     groups: Groups, names: Sequence[str], share: float, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw a share of these groups' samples. Returns their sorted ids.
+    """Draw a share of the samples in the named groups. Returns their sorted ids.
 
-    Raises ValueError if the share is less than one sample, or for an unknown group.
+    Raises ValueError if the share rounds to no samples, or for an unknown group.
     """
     check_group_names(groups, names)
     candidate_ids = groups.ids[np.isin(groups.names, list(names))]
@@ -228,7 +241,9 @@ class Members(NamedTuple):
 
 
 def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
-    """Compute the share of each sample's neighbors with its label: (N,); 0 without neighbors.
+    """Compute the share of each sample's neighbors that have its label: (N,).
+
+    The share is 0 for a sample without neighbors.
 
     Parameters
     ----------
@@ -253,18 +268,20 @@ def draw_by_difficulty(
     Parameters
     ----------
     sampling
-        `hard`, `easy`, or `medium` for those around the median.
+        `hard`, `medium` (around the median) or `easy`.
     votes
-        The share of each sample's neighbors with its class (N,). Ties are broken at random.
+        The share of each sample's neighbors that have its class (N,). A low share means a hard
+        sample. Ties are broken at random.
     """
-    count = round(rate * len(ids))
-    if not 0 < count < len(ids):
-        raise ValueError(
-            f"{rate} of {len(ids)} training samples is {count}: change {SETTING} or add data"
-        )
+    count = _count_to_forget(len(ids), rate)
     # Hardest first. lexsort sorts by its last key, and breaks ties by the previous key.
     order = np.lexsort((generator.random(len(votes)), votes))
-    start = {"hard": 0, "medium": (len(ids) - count) // 2, "easy": len(ids) - count}[sampling]
+    if sampling == "hard":
+        start = 0
+    elif sampling == "medium":
+        start = (len(ids) - count) // 2
+    else:
+        start = len(ids) - count
     return np.sort(ids[order[start : start + count]])
 
 
@@ -334,7 +351,10 @@ def draw_group_halves(
 
 
 def drop_odd_one(ids: np.ndarray, pool_stage: Stage) -> np.ndarray:
-    """Drop a random id from a pool of odd size, so that all pairs split the same samples."""
+    """Drop a random id from a pool of odd size.
+
+    Which one depends only on the stage of the pool, so all pairs split the same samples.
+    """
     if len(ids) % 2:
         return np.delete(ids, (pool_stage / "odd").numpy_generator().integers(len(ids)))
     return ids
@@ -373,7 +393,7 @@ def read_list(path: Path) -> list[int] | list[str]:
     duplicates.sort()
     if duplicates:
         raise ValueError(
-            f"{path}: lists {len(duplicates)} entries more than once, e.g. {duplicates[0]}; list each once"
+            f"{path}: repeats {len(duplicates)} of its entries, e.g. {duplicates[0]}; list each once"
         )
     if all(entry.isdecimal() for entry in entries):
         return [int(entry) for entry in entries]
@@ -428,7 +448,10 @@ def require_listed_share(path: Path, count: int, train_count: int, rate: float) 
 
 
 def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path) -> list[int]:
-    """Find the samples of files, whose paths may omit the first folders."""
+    """Return the ids of files, whose paths may omit the first folders.
+
+    Raises ValueError for unknown and ambiguous files, or if the samples are not files.
+    """
     if "name" not in samples[0]:
         raise ValueError(
             f"{path}: lists file names, but this data set's samples are not files; list ids"
@@ -442,7 +465,7 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
             ids_by_ending.setdefault(ending, []).append(int(row["id"]))
     unknown = []
     ambiguous = []
-    first_ids = {}
+    id_by_file = {}
     for file in files:
         ids = ids_by_ending.get("/".join(Path(file).parts), [])
         if not ids:
@@ -450,14 +473,14 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
             continue
         if len(ids) > 1:
             ambiguous.append(file)
-        first_ids[file] = ids[0]
+        id_by_file[file] = ids[0]
     _refuse_entries(path, "unknown files", unknown)
     _refuse_entries(path, "ambiguous names (write more of the path)", ambiguous)
-    return list(first_ids.values())
+    return list(id_by_file.values())
 
 
 def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
-    """Raise ValueError if there are wrong entries. what: describes them in the message."""
+    """Raise ValueError if there are any faulty entries, which `what` describes in the message."""
     if entries:
         examples = ", ".join(map(repr, entries[:MAX_LISTED]))
         raise ValueError(
@@ -489,7 +512,7 @@ def _read_npy(path: Path) -> list[str]:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
     except ValueError:
-        raise ValueError(f"{path}: is not an array of numbers or names") from None
+        raise ValueError(f"{path}: is not a NumPy array of integers or names") from None
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuU":
         raise ValueError(f"{path}: must be a one-dimensional array of integers or names")
     return [str(entry) for entry in array.tolist()]

@@ -18,12 +18,12 @@ class ForgetSplit(NamedTuple):
 
 
 def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
-    """Write a forget set, or half of a pool.
+    """Write the ids of a forget set, or of half of a pool, as a CSV file.
 
     Parameters
     ----------
     units
-        The unit of each id, for halves of whole units.
+        The unit of each id, if the pool consists of whole units. It is written as a second column.
     """
     rows: list[dict[str, object]] = []
     for sample_id in ids.tolist():
@@ -35,7 +35,10 @@ def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = N
 
 
 def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
-    """Read the unit of each id from files of halves; empty if they have no column `unit`."""
+    """Read the unit of each id from the files of a pool's halves.
+
+    Returns an empty dictionary if they have no column `unit`.
+    """
     units = {}
     for path in paths:
         for row in read_csv(path):
@@ -45,7 +48,7 @@ def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
 
 
 def read(path: str | Path | None) -> np.ndarray:
-    """Read the sorted sample ids of a forget set: (M,) int64. Empty without a file.
+    """Read the sorted sample ids of a forget set: (M,) int64. They are empty if `path` is None.
 
     Raises DamagedFileError if the file was changed since it was written, or contains no ids.
     """
@@ -60,12 +63,12 @@ def read(path: str | Path | None) -> np.ndarray:
 def split(
     dataset: Dataset, path: str | Path | None, absent: str | Path | None = None
 ) -> ForgetSplit:
-    """Split the training samples into retain set and forget set.
+    """Split the training samples into a retain set and a forget set.
 
     Parameters
     ----------
     path
-        The forget set file; without one, all samples are retained.
+        The file of the forget set. If None, the forget set is empty.
     absent
         In an audit, the file of samples that the model never saw. They are in neither set.
     """

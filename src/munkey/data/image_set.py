@@ -121,7 +121,7 @@ class ImageSet:
 
 @dataclass(frozen=True)
 class TensorSet:
-    """Labeled images in memory, e.g. computed ones.
+    """Labeled images in memory, for example computed ones.
 
     Attributes
     ----------
@@ -183,9 +183,9 @@ def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
 
 
 def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> ImageSet:
-    """Move the images to the GPU if they fit in this share of its free memory.
+    """Return the samples with their images on the GPU, if they fit in `share` of its free memory.
 
-    Otherwise, and on a CPU, returns the samples unchanged.
+    Otherwise, or if `device` is the CPU, returns the samples unchanged.
     """
     if device != "cuda":
         return samples
@@ -194,14 +194,14 @@ def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> Imag
     if image_bytes > share * free_bytes:
         print(
             f"{image_bytes / 1e9:.1f} GB of images do not fit in {share:.0%} of"
-            f" {free_bytes / 1e9:.1f} GB: they are streamed"
+            f" {free_bytes / 1e9:.1f} GB, so they are streamed"
         )
         return samples
     return upload(samples, device)
 
 
 def upload(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
-    """Copy only these samples' images to a tensor on the device.
+    """Return the samples with only their own images, copied to a tensor on the device.
 
     Copies `block` images at a time, to limit host memory.
     """

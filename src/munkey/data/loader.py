@@ -66,6 +66,7 @@ class Loader:
         stream = gpu.CopyStream()
 
         def start_copy(index: Tensor) -> tuple[Batch, gpu.Arrival]:
+            # The batch is read only after `start` has selected the stream.
             return stream.start(lambda: self._read(index))
 
         for batch, arrival in prefetch(start_copy, self.indices, self.AHEAD):

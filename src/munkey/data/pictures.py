@@ -1,4 +1,4 @@
-"""Read picture files of any format, size and color mode as RGB arrays."""
+"""Read picture files of all supported formats, sizes and color modes as RGB arrays."""
 
 import os
 import stat
@@ -37,15 +37,15 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    Warns about 16-bit gray that becomes nearly black. Raises SourceError at the end, with every
-    file that cannot be read or, without a `size`, differs in size from the first.
+    Warns about 16-bit gray pictures that become nearly black. After the last file, raises
+    SourceError if any file cannot be read or, with ``size=None``, differs in size from the first.
 
     Parameters
     ----------
     size
-        If given, each picture is resized to size x size.
+        Side in pixels to which each picture is resized. None to leave the size unchanged.
     white
-        The setting source.white.
+        Brightest value of 16-bit grayscale pictures (source.white). None for 65535.
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
@@ -62,7 +62,8 @@ def decode(
         first_shape = first_shape or picture.shape
         if picture.shape != first_shape:
             faults.append(
-                f"{name}: {picture.shape[:2]} px, the first is {first_shape[:2]}; set source.storage_size"
+                f"{name}: {picture.shape[:2]} px, but the first picture has {first_shape[:2]} px;"
+                " set source.storage_size"
             )
         elif not faults:  # after a fault, the other pictures are only checked
             block.append(picture)
@@ -84,7 +85,7 @@ def are_readable(
 ) -> list[bool]:
     """Return whether each picture file can be read.
 
-    Decodes all files, and warns about those that cannot be read, with the reasons.
+    Decodes all files. Warns about those that cannot be read, with the reasons.
     """
     faults: list[str] = []
     is_readable: list[bool] = []
@@ -127,7 +128,7 @@ def open_regular_file(path: str | Path) -> IO[bytes]:
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
-        raise OSError(f"{path} is not a plain file")
+        raise OSError(f"{path} is not a regular file")
     return os.fdopen(descriptor, "rb")
 
 
@@ -151,7 +152,10 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
 
 
 def _convert_floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
-    """Convert images (n, ...) of floats in [0, 1] to uint8. Raises SourceError as `to_rgb`."""
+    """Convert images (n, ...) of floats in [0, 1] to uint8.
+
+    Raises SourceError for NaN and values out of range.
+    """
     faults = []
     for number, image in enumerate(images, start=first):
         if not np.isfinite(image).all():

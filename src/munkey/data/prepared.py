@@ -45,8 +45,8 @@ class Dataset:
     splits
         (N,) str.
     units
-        The person, lesion, … of each sample, or None if unknown. None for a data set without
-        units.
+        The unit of each sample, such as a person or lesion; None for a sample without one. None
+        instead of a tuple for a data set without units.
     """
 
     images: np.ndarray
@@ -75,9 +75,9 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    Raises SourceError with all faults of the source. Reports a warning with the number of images
-    that occur in two splits, because no test can show whether those are forgotten. A killed process
-    leaves no file that looks complete.
+    Raises SourceError with all faults of the source. Reports warnings about large units and about
+    copies of an image in different classes, units or splits. A killed process leaves no file that
+    looks complete.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def prepare(
 
 
 def _find_suspicious_samples(source: Source, digests: np.ndarray) -> list[str]:
-    """Make warnings about copies of images and large units, which may be mistakes."""
+    """Return warnings about copies of images and about large units, which may be mistakes."""
     names = source.names or [f"image {number}" for number in range(len(digests))]
     classes = [source.classes[label] for label in source.labels.tolist()]
     contents = digests.tolist()
@@ -116,8 +116,8 @@ def _find_suspicious_samples(source: Source, digests: np.ndarray) -> list[str]:
     duplicates = _count_duplicates_across_splits(digests, source.splits)
     if duplicates:
         warnings.append(
-            f"{duplicates} images of val or test also occur in another split, pixel by pixel:"
-            " they show nothing about forgetting"
+            f"{duplicates} images of val or test also occur in another split, pixel by pixel,"
+            " so they show nothing about forgetting"
         )
     return [warning for warning in warnings if warning]
 
@@ -192,7 +192,7 @@ def _find_label_faults(source: Source, min_train: int, max_train: int | None) ->
         faults += _find_missing_classes(labels, splits, classes)
     if not faults and np.bincount(labels[splits == "test"]).max() < 2:
         faults.append(
-            "split 'test' has one image of each class: the membership attack needs two of at least one class"
+            "split 'test' has only one image of each class: the membership attack needs two of at least one class"
         )
     count = int((splits == "train").sum())
     if count < min_train:

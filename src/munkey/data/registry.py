@@ -24,11 +24,13 @@ class DatasetEntry:
     Attributes
     ----------
     needs_path
-        Whether source.path is a file or a folder; None for published data sets.
+        "file" or "folder" if source.path must be set to one. None for a data set that is published
+        or built in.
     folder
-        The unpacked data set, used without a checksum.
+        The unpacked data set, used without a checksum. None if it is not used.
     archive
         Returns the file to download. Called only if needed, because it imports heavy libraries.
+        None if there is nothing to download.
     more
         Returns further files that the file at source.path refers to.
     """
@@ -47,7 +49,7 @@ class DatasetEntry:
         return SIZES[self.name].train if self.name in SIZES else None
 
     def files(self, settings: SourceSettings) -> list[Path]:
-        """List the files or the folder of a data set without a published checksum."""
+        """List the files or the folder that this data set reads without a published checksum."""
         if self.needs_path and settings.path:
             return [Path(settings.path), *self.more(Path(settings.path))]
         return [self.folder] if self.folder else []
@@ -59,7 +61,7 @@ DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 def find_reader(dataset: str, settings: SourceSettings) -> DatasetEntry:
     """Find the reader of a data set: source.reader, or the one with the data set's name.
 
-    Raises KeyError, with a list of valid names, for an unknown name.
+    Raises KeyError, which lists the valid names, for an unknown name.
     """
     return DATASETS[settings.reader or dataset]
 
@@ -72,16 +74,27 @@ def dataset(
     archive: Archive | None = None,
     more: References = lambda path: (),
 ) -> Callable[[Reader], Reader]:
-    """Register a data set's reader.
+    """Register the decorated function as a data set's reader.
 
     Parameters
     ----------
     description
         A short description for the table of data sets.
+    needs_path, folder, archive, more
+        The fields of `DatasetEntry`.
     """
 
     def register(load: Reader) -> Reader:
-        DATASETS.add(name, DatasetEntry(name, description, needs_path, folder, archive, more, load))
+        entry = DatasetEntry(
+            name=name,
+            description=description,
+            needs_path=needs_path,
+            folder=folder,
+            archive=archive,
+            more=more,
+            load=load,
+        )
+        DATASETS.add(name, entry)
         return load
 
     return register

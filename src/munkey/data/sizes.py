@@ -6,7 +6,7 @@ from munkey.settings import SourceSettings
 
 
 class Size(NamedTuple):
-    """Number of images in each split, side of a stored picture in pixels, number of classes."""
+    """Number of images in each split, side of a stored picture in pixels and number of classes."""
 
     train: int
     val: int
@@ -36,7 +36,7 @@ SIZES = {  # by the name of the data set
 
 
 def get_class_limit(settings: SourceSettings, split: str) -> int | None:
-    """Return the most images per class in a split (source.limit_per_class), or None."""
+    """Return the maximum number of images per class in a split; None if there is no limit."""
     if not isinstance(settings.limit_per_class, dict):
         return settings.limit_per_class
     limits: dict[str, int] = dict(settings.limit_per_class.items())

@@ -15,7 +15,7 @@ MAX_LISTED = 20  # faults listed in a message
 class SourceError(ValueError):
     """A data set cannot be used.
 
-    The message lists the first faults, and `faults` all of them.
+    The message lists the first faults, and `faults` contains all of them.
     """
 
     def __init__(self, what: str, faults: Sequence[str]) -> None:
@@ -36,7 +36,7 @@ def escape_undecodable(name: str) -> str:
 
 @contextmanager
 def reraise_as_source_error(name: str) -> Iterator[None]:
-    """Convert any error from a library that reads a file to a SourceError with the file's name."""
+    """Convert any error in the block to a SourceError that names the file."""
     try:
         yield
     except SourceError:
@@ -65,9 +65,9 @@ class Source:
     splits
         (N,) names from SPLITS.
     names
-        The source files of the images, if any.
+        The source files of the images. None if the images do not have their own files.
     units
-        The person, lesion, … of each sample, or None if unknown.
+        The unit of each sample, such as a person or lesion; None for a sample without one.
     """
 
     images: np.ndarray | Iterable[np.ndarray]
@@ -89,7 +89,7 @@ class Source:
 
 
 def find_image_faults(blocks: Iterable[np.ndarray]) -> list[str]:
-    """Find the faults of a source's images, by reading all of them."""
+    """Read all images of a source, and return their faults."""
     try:
         for _ in blocks:
             pass

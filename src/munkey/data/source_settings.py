@@ -1,4 +1,4 @@
-"""Settings for any data set: class names, fewer samples, another size, altered samples."""
+"""Settings that any data set supports: class names, fewer samples, another size, alterations."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -25,7 +25,8 @@ BRIGHTNESS = 1.15  # brightness factor of a near-duplicate
 def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     """Apply source.classes, only, limit_per_class, val_from and storage_size.
 
-    Raises SourceError if the class names do not match the source, or source.units is not supported.
+    Raises SourceError if `classes` does not match the source's classes, `only` names an unknown
+    class, or `units` is set but the source has none, because its samples have no paths to search.
     """
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
@@ -35,7 +36,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     if settings.units is not None and source.units is None:
         raise SourceError(
             "source.units",
-            ["is only for folders of pictures: this data set has no paths to search"],
+            ["applies only to image folders: this data set has no file paths to search"],
         )
     if settings.limit_per_class is not None:
         limits = {split: get_class_limit(settings, split) for split in SPLITS}
@@ -48,10 +49,11 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
 
 
 def _check_class_names(numbers: list[str], names: list[str]) -> None:
-    """Raise SourceError unless the classes are numbers, and there is one name for each."""
+    """Raise SourceError unless the classes are numbers and there is one name for each."""
     if not all(number.isdecimal() for number in numbers):
         raise SourceError(
-            "source.classes", [f"must be null, the classes have names: {', '.join(numbers[:20])}"]
+            "source.classes",
+            [f"must be null: the classes already have names ({', '.join(numbers[:20])})"],
         )
     if len(numbers) != len(names):
         raise SourceError(
@@ -65,7 +67,7 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
     Parameters
     ----------
     limits
-        Number of samples by split; None keeps all.
+        The number of samples by split. None to keep all of them.
     """
     import pandas as pd
 
@@ -77,9 +79,9 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
 
 
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
-    """Draw val from the training samples; the source's own val becomes test.
+    """Draw val from the training samples. If the source has its own val, it becomes test.
 
-    Val is drawn by class, and a unit's samples stay together.
+    Val is drawn within each class, and the samples of a unit stay together.
 
     Parameters
     ----------
@@ -239,7 +241,7 @@ def _make_altered_units(is_altered: np.ndarray) -> list[str | None]:
 
 
 def _add_patches(source: Source, has_patch: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the blocks with a checkered patch in the lower right corner of some images."""
+    """Yield the blocks, with a checkerboard patch in the lower right corner of some images."""
     start = 0
     for block in source.blocks():
         side = max(round(PATCH * block.shape[1]), 2)
@@ -273,7 +275,7 @@ def _add_near_duplicates(source: Source, share: float, generator: np.random.Gene
 
 
 def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the blocks, then a block of the near-duplicates."""
+    """Yield the blocks, and then one block of near-duplicates."""
     start = 0
     twins: list[np.ndarray] = []
     for block in source.blocks():
@@ -285,9 +287,9 @@ def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np
 
 
 def _make_near_duplicate(image: np.ndarray) -> np.ndarray:
-    """Crop the upper and left edge of an image (H, W, 3) uint8, brighten it, and resize it back."""
+    """Crop the top and left of a square image (H, W, 3) uint8, brighten it, and resize it back."""
     side = image.shape[0]
-    edge = max(side // 16, 1)
-    pixels = BRIGHTNESS * image[edge:, edge:].astype(np.float64)
+    margin = max(side // 16, 1)
+    pixels = BRIGHTNESS * image[margin:, margin:].astype(np.float64)
     brighter_image = np.clip(pixels, 0, 255).astype(np.uint8)
     return resize(brighter_image, (side, side))

@@ -1,4 +1,4 @@
-"""Draw missing splits of data sets. They are the same for all seeds."""
+"""Draw the splits that data sets lack. They are the same for all seeds."""
 
 from collections.abc import Sequence
 
@@ -38,14 +38,19 @@ def complete_splits(
 ) -> np.ndarray:
     """Complete the splits of a source. Returns the split of each sample: (N,) names.
 
-    All samples of a unit are in the split of its first sample.
+    Where splits are drawn here, all samples of a unit get the split of its first sample.
 
     Parameters
     ----------
+    name
+        Seeds the draw.
     split_names
-        The split of each sample, or empty strings. Without val, test is divided.
+        The split of each sample in the source. If any is UNSPLIT, all splits are drawn. Otherwise,
+        if none is val, test is divided into val and test.
     shares
-        The shares of train, val and test within each class, if the source has no splits.
+        The shares of train, val and test within each class, if all splits are drawn.
+    units
+        The unit of each sample. None if there are no units.
     """
     # All samples of a unit follow its first sample. A sample without a unit follows itself.
     first_samples = np.arange(len(labels))
@@ -53,7 +58,7 @@ def complete_splits(
     for number, unit in enumerate(units or []):
         if unit:
             first_samples[number] = first_of_unit.setdefault(unit, number)
-    # So only these first samples, the leaders, are split; `positions` maps samples to leaders.
+    # Only these first samples, the leaders, are split. `positions` maps each sample to its leader.
     if UNSPLIT in split_names:
         leaders, positions = np.unique(first_samples, return_inverse=True)
         splits_of_leaders = split_by_class(name, labels[leaders], shares)
@@ -94,7 +99,7 @@ def apportion(sizes: np.ndarray, count: int) -> np.ndarray:
     """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`."""
     quotas = count * sizes / sizes.sum()
     shares = np.floor(quotas).astype(int)
-    # The rest after rounding down goes to the largest remainders, one each.
+    # What rounding down left over goes to the largest remainders, one each.
     order = np.argsort(-(quotas - shares), kind="stable")
     shares[order[: count - shares.sum()]] += 1
     return shares

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
 class ModelType:
     """How transformers loads a type of model, and how to get features from its output.
 
-    arguments: further arguments of `from_pretrained`.
+    Attributes
+    ----------
+    arguments
+        Further arguments of `from_pretrained`.
     """
 
     class_name: str
@@ -47,10 +50,14 @@ SUPPORTED = (
 
 
 def _register(name: str, hub: str, feature: str, revision: str, operations: float) -> None:
-    """Register the encoder in a hub repository.
+    """Register the encoder in a repository on the Hugging Face Hub.
 
-    feature: a description of its output, for the table of encoders. operations: floating-point
-    operations per picture, as torch counts them.
+    Parameters
+    ----------
+    feature
+        A description of its output, for the table of encoders.
+    operations
+        Floating-point operations per picture, as torch counts them.
     """
 
     @encoder(
@@ -95,9 +102,10 @@ def is_transformers(folder: Path) -> bool:
 
 
 def require_repository(name: str, revision: str | None) -> None:
-    """Raise MissingEncoderError if a repository is neither in the local cache nor on a hub.
+    """Raise MissingEncoderError if a repository's configuration cannot be read or downloaded.
 
-    Requests only its configuration, not the weights.
+    It is read from the local cache, or downloaded from the Hugging Face Hub. Weights are not
+    downloaded.
     """
     import transformers
 
@@ -110,19 +118,25 @@ def require_repository(name: str, revision: str | None) -> None:
 def load_transformers_encoder(name: str, revision: str | None, device: str) -> Encoder:
     """Load an encoder with transformers.
 
-    name: a hub repository, or a folder with a saved model. Raises MissingEncoderError if it cannot
-    be loaded, and ValueError if it is not an encoder.
+    Parameters
+    ----------
+    name
+        A repository on the Hugging Face Hub, or a folder with a saved model.
+
+    Raises
+    ------
+    MissingEncoderError
+        If a file is missing and cannot be downloaded.
+    ValueError
+        If the model is incomplete, or of a type without pooled image features.
     """
     import transformers
 
     try:
-        try:
-            config = transformers.AutoConfig.from_pretrained(name, revision=revision)
-        except ValueError as error:  # a model type unknown to this version of transformers
-            raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
-        model_type = MODEL_TYPES.get(config.model_type)
+        type_name = _read_model_type(name, revision)
+        model_type = MODEL_TYPES.get(type_name)
         if model_type is None:
-            return _load_pooled_encoder(name, config.model_type, revision, device)
+            return _load_pooled_encoder(name, type_name, revision, device)
         model_class = getattr(transformers, model_type.class_name)
         model = model_class.from_pretrained(name, revision=revision, **model_type.arguments)
         processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
@@ -131,6 +145,20 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
     preprocess = make_preprocess(processor.to_dict())
     model.eval().to(device)
     return lambda images: model_type.get_features(model(pixel_values=preprocess(images)))
+
+
+def _read_model_type(name: str, revision: str | None) -> str:
+    """Read the type of a model from its configuration.
+
+    Raises ValueError if this version of transformers does not know the type.
+    """
+    import transformers
+
+    try:
+        config = transformers.AutoConfig.from_pretrained(name, revision=revision)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}; {SUPPORTED}") from error
+    return str(config.model_type)
 
 
 def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
@@ -161,13 +189,13 @@ def _load_pooled_encoder(name: str, model_type: str, revision: str | None, devic
             return output.pooler_output
         output = model(**inputs)
         if missing_weights:
-            # The pooler was not saved and is random: take the first token, [CLS], as for vit-b16.
+            # The pooler was not saved and is random, so take the first token, [CLS], as for vit-b16.
             pooled_output = output.last_hidden_state[:, 0]
         else:
             pooled_output = output.pooler_output
         return pooled_output.flatten(1)  # ConvNeXt returns (B, d, 1, 1)
 
-    # Encode two blank pictures, to refuse unsupported models now and not after hours.
+    # Encode two blank pictures, to reject unsupported models now and not after hours.
     try:
         with torch.no_grad():
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
@@ -187,11 +215,11 @@ def _make_unsupported_error(name: str, model_type: str, why: str) -> ValueError:
 
 
 def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
-    """Make the error that explains how to copy an encoder from a machine with a network."""
+    """Make the error that explains how to copy an encoder from a machine with Internet access."""
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(
-        f"the encoder {name} is not in the local cache and cannot be downloaded. On a machine with a network,"
+        f"the encoder {name} is not in the local cache and cannot be downloaded. On a machine with Internet access,"
         f" run `hf download {name}{pinned} --local-dir {folder}`, copy that folder here, and set"
         f" keys.encoder: {folder}"
     )

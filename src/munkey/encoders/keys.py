@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from munkey.core.console import warn
+from munkey.core.console import pluralize, warn
 from munkey.core.device import keep_freed_memory, to_device, to_host
 from munkey.core.files import DamagedFileError, read_npy, read_npz, write_npy, write_npz
 from munkey.core.ids import find_rows
@@ -14,14 +14,22 @@ from munkey.encoders.registry import Encoder
 
 ShowProgress: TypeAlias = Callable[[Sequence[int]], Iterable[int]]
 
-BLOCK = 16  # batches per stored block, which are lost at most by an interruption
+BLOCK = 16  # batches per stored block; an interruption loses at most one block
 # Kernels for smaller batches round differently, but the key of an image must not depend on the
 # other images in its batch.
 MIN_BATCH = 16
 
 
 class Keys(NamedTuple):
-    """Keys of samples. ids: (N,) int64; keys: (N, d) float32 of unit norm, in the order of ids."""
+    """Keys of samples.
+
+    Attributes
+    ----------
+    ids
+        (N,) int64.
+    keys
+        (N, d) float32 of unit norm, in the order of `ids`.
+    """
 
     ids: np.ndarray
     keys: np.ndarray
@@ -37,10 +45,17 @@ def extract(
 ) -> np.ndarray:
     """Extract keys (N, d) float32 of unit norm from images (N, H, W, 3) uint8.
 
-    Uses half precision on a GPU. show_progress: wraps the sequence of batches, each given as the
-    index of its first image. folder: stores finished blocks of batches, so that an interrupted
-    extraction continues after the last block, with the same result. It must be used only for these
-    images, encoder, batch size and device. Raises ValueError if a feature is zero or not finite.
+    Uses half precision on a GPU. Raises ValueError if an image's features are all zero, or one of
+    them is not finite.
+
+    Parameters
+    ----------
+    show_progress
+        Wraps the sequence of batches, each given by the index of its first image.
+    folder
+        Stores finished blocks of batches, so that an interrupted extraction continues after the
+        last block, with the same result. Use a folder only for the same images, encoder, batch size
+        and device. By default, nothing is stored.
     """
     import torch
 
@@ -85,7 +100,7 @@ def pad_batch(images: np.ndarray) -> np.ndarray:
 
 
 def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
-    """Read the features of finished blocks, by first image. Skips damaged blocks with a warning."""
+    """Read the features of finished blocks, by first image. Warns about damaged blocks."""
     features = {}
     for block in blocks:
         file = _block_file(folder, block)
@@ -102,20 +117,20 @@ def _block_file(folder: Path, block: range) -> Path:
 
 
 def _scale_to_unit_norm(features: np.ndarray) -> np.ndarray:
-    """Scale features (N, d) to unit norm. Raises ValueError if one is zero or not finite."""
+    """Scale features (N, d) to unit norm. Raises ValueError if a row is zero or not finite."""
     norms = np.linalg.norm(features, axis=1, keepdims=True)
     is_unusable = ~np.isfinite(norms[:, 0]) | (norms[:, 0] == 0)
     unusable_rows = np.flatnonzero(is_unusable)
     if len(unusable_rows):
         raise ValueError(
-            f"{len(unusable_rows)} images have no usable key (not finite, or zero), e.g. rows"
-            f" {unusable_rows[:5].tolist()}"
+            f"no usable key (not finite, or zero) for {pluralize(len(unusable_rows), 'image')}, e.g."
+            f" rows {unusable_rows[:5].tolist()}"
         )
     return features / norms
 
 
 def normalize_rows(X: np.ndarray) -> np.ndarray:
-    """Scale each embedding of (N, d) to unit norm, as float32. Zeros stay zero."""
+    """Scale each row of (N, d) to unit norm, as float32. Rows of zeros stay zero."""
     X = np.ascontiguousarray(X, dtype=np.float64)
     # Divide by the largest number first, because squares of very large numbers overflow.
     largest = np.abs(X).max(axis=1, keepdims=True)
@@ -142,7 +157,7 @@ def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
     stored = read_npz(path, "ids", "keys")
     norms = np.linalg.norm(stored["keys"], axis=1)
     if len(stored["ids"]) != len(norms) or not np.allclose(norms, 1, atol=1e-4):
-        raise DamagedFileError(path, "keys are not one unit vector per id")
+        raise DamagedFileError(path, "does not contain one unit vector per id")
     if ids is None:
         return Keys(stored["ids"], stored["keys"])
     return Keys(ids, stored["keys"][find_rows(stored["ids"], ids)])

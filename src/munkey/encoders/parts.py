@@ -29,9 +29,15 @@ MAX_FOLDER_NAME = 120  # file systems allow 255 bytes; logs append to the name
 def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
     """Split `settings.encoder` at its plus signs into the settings of each encoder.
 
-    Parts from a hub use the commit that the registry pins; a single encoder uses
-    `settings.revision`. Raises KeyError for an unknown name, and ValueError for an empty or
-    repeated part or an invalid side.
+    A single encoder uses `settings.revision`. Several encoders use the revisions that the registry
+    pins.
+
+    Raises
+    ------
+    KeyError
+        If a name is unknown.
+    ValueError
+        If a part is empty or repeated, there are too many, or a side is invalid.
     """
     names = settings.encoder.split("+")
     if len(names) > MAX_PARTS:
@@ -84,7 +90,7 @@ def find_part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def fingerprint_weights(settings: EncoderSettings) -> str | None:
-    """Return a string that changes with any part's weights; None if a part has no such string."""
+    """Return a string that changes with the weights of any part; None if a part has none."""
     fingerprints = []
     for part in split_parts(settings):
         fingerprint = find(part.encoder).weights(part)
@@ -97,7 +103,7 @@ def fingerprint_weights(settings: EncoderSettings) -> str | None:
 def build(settings: EncoderSettings, device: str) -> Encoder:
     """Build the encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d).
 
-    The features of a single part without mirroring are not normalized.
+    Its features do not have unit norm yet. `extract` scales them.
     """
     encoders = [_build_part(part, device) for part in split_parts(settings)]
     if len(encoders) == 1:

@@ -20,9 +20,9 @@ def pixels(settings: EncoderSettings, device: str) -> Encoder:
     assert side is not None
 
     def encode(images: torch.Tensor) -> torch.Tensor:
-        # Each pixel is the mean of its area. Smaller pictures have their pixels repeated.
+        # Each pixel is the mean of its area. In smaller pictures, pixels are repeated.
         area_means = adaptive_avg_pool2d(images.float(), side)
-        # From 1 to 256, because a black picture's key would otherwise be zero, without a direction.
+        # Add 1, because the key of a black picture would otherwise be zero and have no direction.
         return (255 * area_means).round().flatten(1) + 1
 
     return encode

@@ -18,9 +18,16 @@ class PixelSize(NamedTuple):
 class Preprocess:
     """Resize, center-crop and normalize batches (B, 3, H, W) in [0, 1].
 
-    resize: the length of the shorter edge in pixels, or the exact size; None skips this step. crop:
-    None skips this step. mean, std: per channel, of pixels in [0, 1]. interpolation: torchvision's
-    name, e.g. `bicubic`.
+    Attributes
+    ----------
+    resize
+        The length of the shorter edge in pixels, or the exact size. None to skip this step.
+    crop
+        The size of the crop. None to skip this step.
+    mean, std
+        Mean and standard deviation of each channel, for pixels in [0, 1].
+    interpolation
+        Torchvision's name, such as `bicubic`.
     """
 
     resize: int | PixelSize | None

@@ -1,8 +1,8 @@
-"""Recognize a folder with a copy of a published encoder, by its configuration but not its weights.
+"""Recognize a folder with a copy of the paper's encoder by its configuration, not its weights.
 
 Architecture, preprocessing and classes together distinguish the paper's encoder from related models
-on the hub (DeiT, DINO, the model before its training on ImageNet-1k, and fine-tuned models).
-`_name_or_path` does not, because a fine-tuned model keeps the name of its base model.
+on the Hugging Face Hub: DeiT, DINO, the model before it was trained on ImageNet-1k, and fine-tuned
+models. `_name_or_path` does not, because a fine-tuned model keeps the name of its base model.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ ARCHITECTURE = {  # google/vit-base-patch16-224
     "image_size": 224,
 }
 SIZES = (224, {"height": 224, "width": 224})  # in older and newer versions of transformers
-MEAN_AND_STD = [0.5, 0.5, 0.5]  # of its pixels
+MEAN_AND_STD = [0.5, 0.5, 0.5]  # both the mean and the standard deviation of the channels
 
 
 def find_published_name(encoder: str) -> str:
@@ -31,14 +31,14 @@ def find_published_name(encoder: str) -> str:
     config = _read_json_or_empty(Path(encoder) / "config.json")
     processor = _read_json_or_empty(Path(encoder) / "preprocessor_config.json")
     has_architecture = all(config.get(key) == value for key, value in ARCHITECTURE.items())
-    has_pixels = processor.get("image_mean") == processor.get("image_std") == MEAN_AND_STD
+    has_normalization = processor.get("image_mean") == processor.get("image_std") == MEAN_AND_STD
     has_size = processor.get("size") in SIZES
     # The 1,000 classes of ImageNet-1k in order; checking one of them is enough.
     names = config.get("id2label")
     has_classes = (
         isinstance(names, Mapping) and len(names) == 1000 and names.get("285") == "Egyptian cat"
     )
-    if has_architecture and has_pixels and has_size and has_classes:
+    if has_architecture and has_normalization and has_size and has_classes:
         return "vit-b16"
     return encoder
 

@@ -28,7 +28,10 @@ class MissingEncoderError(FileNotFoundError):
 
 
 def read_json(path: Path) -> Mapping[str, Any]:
-    """Read a configuration file of a saved encoder. Raises ValueError if it is invalid."""
+    """Read a configuration file of a saved encoder.
+
+    Raises ValueError if it is not a JSON object.
+    """
     try:
         content = json.loads(path.read_text())
     except ValueError as error:
@@ -80,18 +83,19 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
         "free" if `keys.image_size` sets the side of the input, "own" if the published preprocessing
         fixes it.
     revision : str, optional
-        The hub revision that `keys.revision` should pin, for weights from a hub.
+        The revision to which `keys.revision` should be set, for weights from the Hugging Face Hub.
     hub : str, optional
-        The repository on the hub.
+        The repository on the Hugging Face Hub.
     weights : callable, optional
         Settings -> a string that changes with the weights, or None if the builder's code determines
         them. If it changes, keys are extracted again. It is called for planning, so it must be
         fast. By default, `keys.revision`.
     package : str, optional
-        The module with its weights, if the extra `keys` installs it.
+        The module that contains its weights, if the extra `keys` installs it.
     operations : callable, optional
-        Settings -> floating-point operations per picture, two for each multiply-add, from which
-        `munkey plan` estimates how long keys take. By default, they are not counted.
+        Settings -> floating-point operations per picture, with two for each multiply-add.
+        `munkey plan` uses them to estimate how long the extraction of keys takes. By default, they
+        are not counted.
 
     Returns
     -------
@@ -122,7 +126,15 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
 
     def register(build: Builder) -> Builder:
         entry = EncoderEntry(
-            name, description, size, revision, hub, weights, build, package, operations
+            name=name,
+            description=description,
+            size=size,
+            revision=revision,
+            hub=hub,
+            weights=weights,
+            build=build,
+            package=package,
+            operations=operations,
         )
         ENCODERS.add(name, entry)
         return build
@@ -133,7 +145,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
 def find(name: str) -> EncoderEntry:
     """Find the entry for a value of keys.encoder: a name, `timm:NAME`, or a folder (with a slash).
 
-    Raises KeyError, with a list of valid names, for an unknown name.
+    Raises KeyError, which lists the valid names, for an unknown name.
     """
     if name.startswith("timm:"):
         return ENCODERS["timm:NAME"]

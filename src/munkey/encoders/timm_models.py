@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def _fingerprint_timm_weights(settings: EncoderSettings) -> str:
-    """Return a stamp of a folder's files, or timm's version, which determines a model's weights."""
+    """Return a stamp of the files in a local folder, or else timm's version.
+
+    The version determines which weights a name stands for.
+    """
     folder = settings.encoder.partition("local-dir:")[2]
     if folder:
         return compute_stamp(folder)
@@ -33,8 +36,14 @@ def timm_model(settings: EncoderSettings, device: str) -> Encoder:
 def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
     """Load a timm model without its head, by name or from `local-dir:FOLDER`.
 
-    setting: the setting in params.yaml that names it, for the error message. arguments: further
-    arguments of `timm.create_model`. Raises MissingEncoderError if it cannot be loaded.
+    Raises MissingEncoderError if it cannot be loaded.
+
+    Parameters
+    ----------
+    setting
+        The setting in params.yaml that names the model, for the error message.
+    arguments
+        Further arguments of `timm.create_model`.
     """
     import timm
     from safetensors import SafetensorError
@@ -44,13 +53,16 @@ def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
     except (OSError, RuntimeError, SafetensorError) as error:
         raise MissingEncoderError(
             f"timm's model {name!r} cannot be loaded ({type(error).__name__}:"
-            f" {str(error).splitlines()[0]}). Without a network, save it on a machine that has one"
-            f" with timm.models.save_for_hf(model, FOLDER) and set {setting} to the folder"
+            f" {str(error).splitlines()[0]}). If this machine has no Internet access, save it on"
+            f" one that has with timm.models.save_for_hf(model, FOLDER), and set {setting} to the folder"
         ) from error
 
 
 def load_timm_encoder(name: str, device: str) -> Encoder:
-    """Load a timm model as an encoder. Raises MissingEncoderError if it cannot be loaded."""
+    """Load a timm model as an encoder.
+
+    Raises MissingEncoderError if it cannot be loaded, or if its preprocessing is not supported.
+    """
     model = load_timm(name, "keys.encoder")
     preprocess = _make_timm_preprocess(model)
     model.eval().to(device)
@@ -58,7 +70,10 @@ def load_timm_encoder(name: str, device: str) -> Encoder:
 
 
 def _make_timm_preprocess(model: "nn.Module") -> Preprocess:
-    """Make the preprocessing of a timm model. Raises MissingEncoderError if the model pads images."""
+    """Make the preprocessing of a timm model.
+
+    Raises MissingEncoderError unless the model's crop mode is `center` or `squash`.
+    """
     from timm.data.config import resolve_data_config
 
     config = resolve_data_config({}, model=model)

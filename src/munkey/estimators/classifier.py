@@ -81,14 +81,15 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         FileExistsError
             If `save_to` is a directory that is not empty. Nothing is fitted then.
         ValueError
-            If X, y, ids and units differ in length, or a parameter is invalid.
+            If X, y, ids and units differ in length, ids repeat, or a parameter is invalid.
 
         Warns
         -----
         UserWarning
             If the index of X, y or units cannot be used as ids, for example because it contains
             strings or duplicates. Do not pass its values to `forget`, where they would refer to
-            other rows.
+            other rows. Also if equal rows with 16 or more columns belong to different classes or
+            units, or if a unit is so large that its name may mean "unknown".
         """
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
@@ -102,7 +103,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return self
 
     def add(self, X: ArrayLike, y: ArrayLike, *, ids: Any = None, units: Any = None) -> np.ndarray:
-        """Add rows, as if they had been part of the fit. They may belong to new classes.
+        """Add rows, as if they had been part of the fit. Their classes may be new.
 
         Parameters
         ----------
@@ -118,9 +119,13 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ------
         UsedIdError
             If an id is in use or may have belonged to a forgotten row. Because forgotten ids are
-            not stored, all ids below the next new id are refused after a deletion.
+            not stored, all ids below the next new id are rejected after a deletion.
         InvalidRequestError
-            If ids are passed for a model that `munkey export` wrote, which numbers its own rows.
+            If an id is not a nonnegative integer, or if ids are passed for a model that
+            `munkey export` wrote, which numbers its own rows.
+        ValueError
+            If X, y, ids and units differ in length, ids repeat, or classes differ in type from the
+            model's.
         """
         check_is_fitted(self)
         with self._rows.lock() as rows:
@@ -389,17 +394,21 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
         """Return the keys of rows to fit or add.
 
-        Raises ValueError for a row that cannot be summed exactly.
+        A subclass raises ValueError for a row that it cannot sum exactly.
         """
         return self._compute_keys(X)
 
     def _validate_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
-        """Validate rows. Warns about copies and large units.
+        """Validate rows to fit or add, and compute their keys.
+
+        Warns about copies in different classes or units and, in a fit, about large units. Raises
+        ValueError if the arguments differ in length or ids repeat.
 
         Parameters
         ----------
         first_id
-            The first default id. It is 0 for `fit`, which also sets the number of columns.
+            The first default id: 0 in a fit, which also sets the number of columns, and greater
+            than 0 when rows are added.
         """
         tables = {"X": X, "y": y, "units": units}
         is_fit = first_id == 0
@@ -465,7 +474,7 @@ def warn_of_earlier(directory: Path, stacklevel: int) -> None:
 def warn_of_copies(
     rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
 ) -> None:
-    """Warn about equal rows (N, d) that belong to two classes or two units."""
+    """Warn if equal rows among (N, d) belong to different classes or units."""
     # Rows that are not copies rarely have equal sums, so only rows with equal sums are compared
     # byte by byte.
     row_sums = rows.sum(axis=1)
@@ -484,7 +493,7 @@ def warn_of_copies(
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:
-    """Warn if a unit has more than a tenth of all rows."""
+    """Warn about units so large that their names may mean "unknown"."""
     warning = format_large_units_warning(units)
     if warning:
         warn_user(warning)

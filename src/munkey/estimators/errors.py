@@ -4,7 +4,7 @@ from munkey.deploy.errors import UnknownNamesError, format_first_ten
 
 
 class RequestError(Exception):
-    """A request to add or forget rows was refused. Nothing was changed."""
+    """A request to add or forget rows was rejected. Nothing was changed."""
 
 
 class UnknownRowsError(RequestError, UnknownNamesError):
@@ -30,8 +30,8 @@ class UnknownRowsError(RequestError, UnknownNamesError):
 
 
 class InvalidRequestError(RequestError, ValueError):
-    """The arguments are invalid: all are None, or contain missing values, a mask or invalid ids."""
+    """The arguments of a request are invalid, for example ids that are not integers."""
 
 
 class UsedIdError(RequestError, ValueError):
-    """An id is in use or may have belonged to a forgotten row. No id is used twice."""
+    """The id of a new row is in use or may have belonged to a forgotten row."""

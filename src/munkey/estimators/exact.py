@@ -1,6 +1,7 @@
-"""The estimators, one for each family that deletes exactly.
+"""Estimators that forget exactly: LDA, nearest class mean and k-nearest neighbors.
 
-Their parameters are the family's settings in params.yaml.
+Their parameters are the settings in the family's section of params.yaml. Those with a linear head
+also have `norm` and `bound`.
 """
 
 from typing import Any, Literal
@@ -85,8 +86,8 @@ class ForgettingLinear(ForgettingClassifier):
         # Suggest the next power of 2, because dividing by it is exact.
         sufficient_bound = 2.0 ** np.ceil(np.log2(largest))
         raise ValueError(
-            f"feature {feature} reaches {largest:g}, beyond bound={self.bound:g}: scale X by fixed"
-            f" factors, or pass bound={sufficient_bound:g}, which stores values in steps of"
+            f"feature {feature} reaches {largest:g}, which exceeds bound={self.bound:g}: scale X by"
+            f" fixed factors, or pass bound={sufficient_bound:g}, which stores values in steps of"
             f" {sufficient_bound * UNIT:.2g}"
         )
 
@@ -101,7 +102,7 @@ class ForgettingLDA(ForgettingLinear):
     alpha : float or "auto", default=0.2
         Shrinkage of the covariance toward the same variance in all directions, from 0.0001 to 1.
         The fewer rows, the more shrinkage is needed. A number stays fixed, so choose it without
-        rows that you may have to forget. "auto" chooses one of nine values by leave-one-out log
+        using rows that you may have to forget. "auto" chooses one of nine values by leave-one-out log
         loss, and chooses again after each deletion.
     temperature : float or "auto", default="auto"
         Divisor of the logits. "auto" minimizes the leave-one-out log loss, and does so again after
@@ -112,7 +113,7 @@ class ForgettingLDA(ForgettingLinear):
         warning. On scaled iris, accuracy is 0.87 with "unit", 0.95 with None, and 0.98 with None
         and ``alpha=0.01`` (docs/serving.md).
     bound : float, default=64.0
-        Largest absolute value of a feature, if ``norm=None``. `fit` and `add` refuse rows with
+        Largest absolute value of a feature, if ``norm=None``. `fit` and `add` reject rows with
         larger values. Values are stored in steps of bound / 32,768, so that their sums are exact.
         The bound is a constant, since one computed from the data would keep a trace of deleted
         rows.
@@ -222,7 +223,7 @@ class ForgettingKNN(ForgettingClassifier):
         proportional to 1 / (2 + rank), with ranks from 0.
     temperature : float, default=0.02
         Temperature of "similarity". There is no "auto", because leave-one-out predictions would
-        compare all pairs of rows after each deletion.
+        require comparing all pairs of rows after each deletion.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ class Handle:
     def lock(self) -> Iterator[EstimatorPredictor]:
         """Lock the directory against changes by other processes. Yields the model.
 
-        Raises LockedMemoryError if another process holds the lock for too long.
+        Raises LockedMemoryError if another process holds the lock for longer than LOCK_TIMEOUT_S.
         """
         model = self.model
         with model.writing(LOCK_TIMEOUT_S):

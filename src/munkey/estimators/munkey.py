@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -91,23 +91,23 @@ FIXED_SETTINGS: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
-# A program that waits until its standard input is closed, then removes a folder.
+# A program that waits until its standard input is closed and then removes a folder.
 REMOVE_AT_END = (
     "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
 )
 
 
 @cache
-def make_watched_folder(process: int) -> str:
-    """Make a private temporary folder for this process's models, which is removed when it ends.
+def make_watched_folder(process_id: int) -> str:
+    """Make a private temporary folder for the models of this process.
 
-    A second process removes the folder, even if this process is killed. It waits for the end of a
-    pipe, which the operating system closes.
+    A second process removes the folder when this process ends, even if this process is killed. It
+    waits for the end of a pipe, which the operating system then closes.
 
     Parameters
     ----------
-    process
-        The id of this process. With another id, a fork gets its own folder from the cache.
+    process_id
+        The id of this process. The cache has a folder for each id, so a fork gets its own.
     """
     folder = tempfile.mkdtemp(prefix="munkey-")
     command = [sys.executable, "-I", "-c", REMOVE_AT_END, folder]
@@ -187,9 +187,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes that it can predict, in ascending order.
+        The classes that the model can predict, in ascending order.
     ids_ : ndarray of int64 of shape (n_pictures,)
-        The ids of the pictures in its memory, in ascending order.
+        The ids of the pictures in the memory, in ascending order.
     directory_ : Path
         The directory of the model, which is temporary before `save`.
 
@@ -225,7 +225,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     p_token: float = 0.3
     head: str = "none"
     k: int = 4
-    alpha: float = 0.2
+    alpha: float | Literal["auto"] = 0.2
     seed: int = 0
     device: Device = "auto"
     verbose: bool = True
@@ -266,7 +266,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         FileExistsError
             If `save_to` is a directory that is not empty. No picture is read then.
         ValueError
-            If a parameter is invalid, or X, y, ids and units differ in length.
+            If a parameter is invalid, X, y, ids and units differ in length, or ids repeat.
         """
         if save_to is not None:
             disk.require_empty_folder(Path(save_to))
@@ -275,11 +275,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 f"family must be one of {', '.join(EXPORTED_FAMILIES)}, not {self.family!r}"
             )
         params = {name: to_python(value) for name, value in self.get_params().items()}
-        sections = deepcopy(FIXED_SETTINGS)
-        for name, full_setting in SETTING_OF_PARAMETER.items():
-            section, _, setting = full_setting.partition(".")
-            sections[section][setting] = params[name]
-        # Parse the sections now, so that invalid settings are refused before any picture is read.
+        sections = _make_sections(params)
+        # Parse the sections now, so that invalid settings are rejected before any picture is read.
         family = FAMILIES[self.family]
         if isinstance(family, FittedFamily):
             family_settings = family.read_section(sections)
@@ -304,8 +301,6 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             system = family.fit(keys, class_indices, len(classes), family_settings)
         else:
             _, depth = sections["munkey"]["neighbors"]
-            # Each row is its own nearest neighbor, so look up one more and drop the row itself.
-            nearest = find_nearest(keys, keys, depth + 1)
             training = Training(
                 samples=ImageSet(
                     pictures.images,
@@ -317,7 +312,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 recipe=recipe,
                 device=device,
                 report=print if self.verbose else lambda _: None,
-                members=MemberKeys(keys.keys, drop_self(nearest, pictures.ids, depth)),
+                members=_find_members(keys, depth),
             )
             system = family.train(training).system
 
@@ -344,9 +339,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _read_pictures(
         self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int
     ) -> _LabeledPictures:
-        """Read the pictures, except those to skip, and sort them by id.
+        """Read the pictures and sort them by id. With ``on_bad="skip"``, omits unreadable pictures.
 
-        Warns about copies with two labels or units, and about large units.
+        Warns about copies with different labels or units, and about large units.
         """
         pictures = list(iterate_inputs(X))
         all_labels = column_or_1d(y)
@@ -489,7 +484,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Returns
         -------
         ids : ndarray of int64 of shape (n_pictures,)
-            Ids of the new pictures. No id is used twice.
+            Ids of the new pictures. Ids are never reused.
 
         Raises
         ------
@@ -500,7 +495,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         Notes
         -----
-        MUNKEY has not learned a token for a new picture, so it uses its neighbors' tokens.
+        MUNKEY has not learned a token for a new picture, so it uses the tokens of the picture's
+        neighbors.
         """
         check_is_fitted(self)
         labels = column_or_1d(y)
@@ -604,14 +600,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     @property
     def classes_(self) -> np.ndarray:
-        """The classes that it can predict, in ascending order: (C,)."""
+        """The classes that the model can predict, in ascending order: (C,)."""
         manifest = self._handle.model.manifest
         dtype = manifest.estimator.dtype if manifest.estimator else "<U"
         return np.array(manifest.classes, dtype=dtype)
 
     @property
     def ids_(self) -> np.ndarray:
-        """The ids of the pictures in its memory, in ascending order: (N,)."""
+        """The ids of the pictures in the memory, in ascending order: (N,)."""
         return self._handle.model.ids
 
     def __getstate__(self) -> dict[str, Any]:
@@ -626,6 +622,22 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         tags = super().__sklearn_tags__()
         tags.input_tags.two_d_array = False
         return tags
+
+
+def _make_sections(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Make the sections of params.yaml from the classifier's parameters and FIXED_SETTINGS."""
+    sections = deepcopy(FIXED_SETTINGS)
+    for name, full_setting in SETTING_OF_PARAMETER.items():
+        section, _, setting = full_setting.partition(".")
+        sections[section][setting] = params[name]
+    return sections
+
+
+def _find_members(keys: Keys, depth: int) -> MemberKeys:
+    """Find the nearest neighbors of each row among the other rows, up to `depth`."""
+    # Each row is its own nearest neighbor, so look up one more and drop the row itself.
+    nearest = find_nearest(keys, keys, depth + 1)
+    return MemberKeys(keys.keys, drop_self(nearest, keys.ids, depth))
 
 
 def _require_aligned(count: int, labels: np.ndarray, ids: np.ndarray) -> None:

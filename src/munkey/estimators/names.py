@@ -67,7 +67,7 @@ def to_python(value: Any) -> Any:
 
 
 def _require_present(argument: str, names: list[str | None]) -> list[str]:
-    """Return the names. Raises InvalidRequestError if any is None."""
+    """Return the names unchanged. Raises InvalidRequestError if any is None."""
     present_names = [name for name in names if name is not None]
     missing_count = len(names) - len(present_names)
     if missing_count:
@@ -102,7 +102,7 @@ def read_ids(ids: Any, argument: str) -> np.ndarray:
         else:
             is_whole = isinstance(value, int)
         if not is_whole:
-            raise InvalidRequestError(f"{argument} must be whole numbers from 0 on, not {value!r}")
+            raise InvalidRequestError(f"{argument} must be nonnegative integers, not {value!r}")
         whole_numbers.append(int(value))
     try:
         # Without dtype=object, NumPy would convert numbers beyond int64 to floats.
@@ -142,13 +142,15 @@ def read_unit_names(units: Any) -> list[str | None] | None:
 def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.ndarray | None:
     """Read ids from the index of a pandas object.
 
-    Returns None if no object has an index other than 0, 1, .... Also returns None, with a warning,
-    if an index cannot be used as ids.
+    Returns None if every index is the default one, which counts from 0. Also returns None, with a
+    warning, if an index cannot be used as ids.
 
     Parameters
     ----------
     tables
         X, y and units, by name.
+    count
+        The number of rows. Tables of another length are ignored.
     stacklevel
         The stack level of the user's call, seen from the caller.
     """
@@ -164,7 +166,7 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
         if is_whole and np.array_equal(values, np.arange(count)):
             continue
         if not is_whole or values.min() < 0 or len(np.unique(values)) < count:
-            fault = f"the index of {name} does not consist of distinct whole numbers from 0 on"
+            fault = f"the index of {name} does not consist of distinct nonnegative integers"
         elif ids is not None and not np.array_equal(ids, values):
             fault = f"the index of {name} differs from the others"
         else:

@@ -40,7 +40,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         Side in pixels to which pictures are resized without cropping. None for the encoder's own
         size.
     revision : str or None, default=None
-        Revision of the encoder, if it is from a hub.
+        Revision of the encoder, if it comes from the Hugging Face Hub.
     batch_size : int, default=64
         Number of pictures per batch.
     on_bad : {"raise", "skip"}, default="raise"
@@ -150,13 +150,13 @@ def readable_pictures(
     Raises
     ------
     NotADirectoryError
-        If there is no such folder.
+        If `files` is a single path and there is no such folder.
 
     Warns
     -----
     UserWarning
-        If there are files that are not pictures (PDFs, videos, thumbnails from a NAS), or pictures
-        that cannot be read. The latter are listed with the reasons.
+        If some files are not pictures (such as PDFs, videos or thumbnails from a NAS), or if some
+        pictures cannot be read. The message lists the unreadable pictures with the reasons.
 
     Notes
     -----
@@ -207,28 +207,28 @@ def find_largest_side(settings: EncoderSettings) -> int:
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:
-    """Return the batches, and show progress while iterating if there are several."""
+    """Return the first index of each batch. Iterating shows progress if there are several."""
     if len(starts) < MIN_BATCHES_FOR_PROGRESS:
         return starts
     return progress(starts, "keys", "batches")
 
 
 def show_picture_progress(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
-    """Return the pictures, and show progress while iterating if there are many."""
+    """Return the pictures. Iterating shows progress if there are many."""
     if len(pictures) < MIN_PICTURES_FOR_PROGRESS:
         return pictures
     return progress(pictures, "pictures", "pictures")
 
 
 def require_on_bad(on_bad: str) -> OnBad:
-    """Return the value of `on_bad`. Raises ValueError if it is neither "raise" nor "skip"."""
+    """Return `on_bad` unchanged. Raises ValueError if it is neither "raise" nor "skip"."""
     if on_bad not in get_args(OnBad):
         raise ValueError(f"on_bad must be one of {', '.join(get_args(OnBad))}, not {on_bad!r}")
     return cast(OnBad, on_bad)
 
 
 def prepare_pictures(X: Any) -> Any:
-    """Convert an array of files to a list, which `read_pixels` accepts."""
+    """Convert a one-dimensional array of files to a list. Returns anything else unchanged."""
     if isinstance(X, np.ndarray) and X.ndim == 1:
         return X.tolist()
     return X

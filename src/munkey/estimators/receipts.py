@@ -99,8 +99,8 @@ def _describe_copies(copies: Collection[Mapping[str, Any]]) -> str:
     units = sorted({copy["unit"] for copy in copies if copy["unit"]})
     unit_clause = f", of unit {format_first_ten(units)}" if units else ""
     return (
-        f"exact copies of these stay: ids {format_first_ten(ids)}{unit_clause};"
-        f" forget(ids={ids[:10]}) forgets them too"
+        f"exact copies of these remain: ids {format_first_ten(ids)}{unit_clause};"
+        f" to forget them too, call forget(ids={ids[:10]})"
     )
 
 
@@ -233,10 +233,11 @@ def describe_deletion(
 
 
 def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str, Any]:
-    """Forget rows of a deployed model and purge its files.
+    """Forget rows of a deployed model and purge its files, or only preview this in a dry run.
 
     This is the only place where an estimator deletes rows from a directory. Returns the output of
-    `munkey forget --json`.
+    `munkey forget --json`. If another process prevented purging, the output also has the entry
+    `unpurged`, with an explanation.
     """
     # The key None stands for a request without an identifier.
     request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)

@@ -80,9 +80,9 @@ class ForgettingKRR(ForgettingRidge):
     Parameters
     ----------
     lam : float or "auto", default=0.03
-        Ridge penalty. A number stays fixed, so choose it without rows that you may have to forget.
-        "auto" minimizes the leave-one-out log loss, and does so again after each deletion, which
-        takes about seven times as long.
+        Ridge penalty. A number stays fixed, so choose it without using rows that you may have to
+        forget. "auto" minimizes the leave-one-out log loss, and does so again after each deletion,
+        which takes about seven times as long.
     temperature : float or "auto", default="auto"
         Divisor of the logits. "auto" works as in `ForgettingRanPAC`.
     pixels : int, default=0

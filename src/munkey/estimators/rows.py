@@ -27,7 +27,7 @@ from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval
 from munkey.settings import Section
 
-# The argument for pictures and their settings, which fitted families do not read.
+# Passed in place of pictures and their settings, which fitted families do not read.
 NOT_NEEDED: Any = None
 
 
@@ -174,9 +174,8 @@ class RowsInMemory:
         if self.family.asks_keys:
             retrieval = Retrieval(neighbors=None, keys=keys)
         else:
-            (k,) = self.family.count_neighbors(
-                self.settings
-            ).values()  # KNN's only neighbor setting
+            # KNN has only one setting for a number of neighbors.
+            (k,) = self.family.count_neighbors(self.settings).values()
             # Queries are not in the memory, so they have no ids.
             queries = Keys(np.full(len(keys), NO_NEIGHBOR), keys)
             members = Keys(self.ids, self._memory.keys.numpy())
@@ -323,7 +322,10 @@ class RowsInDirectory:
         return self.model.solve_head().head
 
     def save(self, folder: Path, features: list[str] | None) -> None:
-        """Copy the current model, with its log of deletions, to an empty folder."""
+        """Copy the current model, with its log of deletions, to an empty folder.
+
+        `features` has no effect, because the model already stores the names of its columns.
+        """
         with self._handle.lock() as model:
             model.copy(folder)
 

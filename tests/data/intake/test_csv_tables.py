@@ -53,8 +53,8 @@ def test_all_lines_that_do_not_fit_are_named(tmp_path):
     with pytest.raises(TableError) as refused:
         read_table(tmp_path / "t.csv")
     assert refused.value.faults == [
-        "line 1: two columns 'a'",
-        "line 3: 1 cells, but the header has 3",
+        "line 1: the column 'a' is repeated",
+        "line 3: 1 cell, but the header has 3",
         "line 5: 2 cells, but the header has 3",
     ]
 
@@ -109,7 +109,7 @@ def test_columns_are_found_by_the_names_that_the_model_knows(tmp_path):
     np.testing.assert_array_equal(
         read_vectors(tmp_path / "v.csv", 3, ["a", "b", "c"]), FRAME.to_numpy()
     )
-    with pytest.raises(TableError, match="line 1: no column 'd' among those of its header"):
+    with pytest.raises(TableError, match="line 1: no column 'd' in the header"):
         read_vectors(tmp_path / "v.csv", 3, ["a", "b", "d"])
 
 

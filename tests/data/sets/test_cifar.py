@@ -135,7 +135,7 @@ def test_a_cut_off_archive_is_damaged_and_stays_as_it_is(monkeypatch, tmp_path, 
     archive = tmp_path / published.filename
     archive.write_bytes(b"the first bytes")
     with pytest.raises(
-        ValueError, match=f"{published.filename} is damaged or another file: its md5 is not"
+        ValueError, match=f"{published.filename} is damaged or a different file: its md5 is not"
     ):
         DATASETS[name].load(settings())
     assert archive.read_bytes() == b"the first bytes"

@@ -195,8 +195,8 @@ def replaced(number, line):
     [
         (replaced(1, "path,label"), "line 1: no column 'file' among path, label"),
         (replaced(1, "file|label"), "line 2: 2 cells, but the header has 1"),
-        (replaced(1, "file,label,label"), "line 1: two columns 'label'"),
-        (replaced(3, "../pets/cat/0.png"), "line 3: 1 cells, but the header has 2"),
+        (replaced(1, "file,label,label"), "line 1: the column 'label' is repeated"),
+        (replaced(3, "../pets/cat/0.png"), "line 3: 1 cell, but the header has 2"),
         (replaced(3, '"../pets/cat/0.png,cat'), "line 21: unexpected end of data"),
         (replaced(3, "../pets/cat/0.png, "), "line 3, column 'label': is empty"),
         (replaced(3, ",cat"), "line 3, column 'file': is empty"),

@@ -329,7 +329,7 @@ def test_a_pattern_without_one_group_is_refused(pattern, message):
 
 def test_a_pattern_where_there_are_no_paths_is_refused():
     asked = settings(units="(p)")
-    with pytest.raises(SourceError, match="only for folders of pictures"):
+    with pytest.raises(SourceError, match="applies only to image folders"):
         apply_source_settings(DATASETS["digits"].load(asked), asked)
 
 

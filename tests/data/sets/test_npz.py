@@ -305,5 +305,5 @@ def test_units_come_from_arrays_of_their_own(tmp_path):
         == units
     )
     np.savez(tmp_path / "x.npz", **written, train_units=np.array([*"aabbcc"]))
-    with pytest.raises(SourceError, match="each split needs one unit for each of its images"):
+    with pytest.raises(SourceError, match="each split needs one unit per image"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))

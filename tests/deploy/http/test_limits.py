@@ -344,7 +344,7 @@ def test_what_a_decoder_does_not_finish_in_time_stops_no_prediction(predictor):
         )
         assert (
             refused.status == 422
-            and "is not decoded after 0.1 s of CPU time" in refused.json["error"]
+            and "was not decoded within 0.1 s of CPU time" in refused.json["error"]
         )
         assert one.ask("POST", "/predict", file_of("PNG"), "predict").status == 200
 

@@ -208,7 +208,7 @@ def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, m
     Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
     monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
     with pytest.raises(
-        PictureError, match=r"one\.png: cannot be read as a picture, it is not one of BMP, GIF, "
+        PictureError, match=r"one\.png: cannot be read as a picture; it is not one of BMP, GIF, "
     ):
         read_pixels(tmp_path / "one.png", STORED)
     (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")

@@ -35,7 +35,7 @@ from munkey.data.decoding.picture_files import (
 
 MAX_MEMORY = 8 * 2**30  # bytes of the process's address space
 REFUSALS = {kind.__name__: kind for kind in (RefusedPictureError, TooManyPixelsError)}
-# The process multiplies no matrices, and a BLAS's idle threads would use up its memory.
+# The process does no matrix multiplication, and idle BLAS threads would use up its memory.
 SINGLE_THREADED = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
@@ -55,7 +55,8 @@ class Decoder:
     ) -> list[DecodedPicture]:
         """Decode pictures. Each is resized to `size` (width, height) if that is given.
 
-        Raises RefusedPictureError for an unusable picture, or if decoding takes too long.
+        Raises RefusedPictureError if a picture cannot be used, takes too long to decode, or crashes
+        the process.
         """
         with self._turn:
             try:
@@ -64,7 +65,7 @@ class Decoder:
                 raise RefusedPictureError(self._explain_end(limits.seconds)) from error
             except RefusedPictureError:
                 raise
-            # For example, after an interrupt, the next call would receive the pending response.
+            # After Ctrl-C, for example, the next call would receive the response to this one.
             except BaseException:
                 self.stop()
                 raise
@@ -122,13 +123,11 @@ class Decoder:
         self._connection = None
         self._process = None
         if code == -signal.SIGPROF:
-            return (
-                f"is not decoded after {seconds:g} s of CPU time; save it again in another format"
-            )
+            return f"was not decoded within {seconds:g} s of CPU time; save it in another format"
         return f"crashed the process that decodes pictures (exit code {code}): too little memory, or a bug in Pillow"
 
     def stop(self) -> None:
-        """End the process; the next picture starts another one."""
+        """Kill the process. The next picture starts another one."""
         if self._connection:
             self._connection.close()
         if self._process:
@@ -138,7 +137,7 @@ class Decoder:
         self._process = None
 
     def abandon(self) -> None:
-        """Forget the parent's process, in a forked child, which starts its own."""
+        """In a forked child, drop the parent's process. The child starts its own."""
         if self._connection:
             self._connection.close()
         self._turn = threading.Lock()  # a thread of the parent may have held the old one
@@ -147,7 +146,7 @@ class Decoder:
 
 
 def _get_content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """Return the descriptor of a plain file, or the content of any other, such as a zip member."""
+    """Return the descriptor of a regular file, or the content of others, such as zip members."""
     if isinstance(picture, bytes):
         return picture
     try:
@@ -171,7 +170,7 @@ def decode_pictures(
     return _decoder.read(pictures, limits, size)
 
 
-# In the process
+# The functions below run in the decoder process.
 
 
 def _serve(connection: Connection) -> None:

@@ -26,19 +26,21 @@ MAX_SIDE = 30_000
 MAX_ASPECT = 100
 # The JPEG 2000 decoder takes up to 100 bytes per pixel, even if the file is almost empty.
 MAX_JPEG2000 = 10_000_000
-# Pixels of a tile in a smaller TIFF picture, since tiles are decoded as a whole.
+# A tile of a TIFF picture, which is decoded as a whole, may have this many pixels even if the
+# picture has fewer.
 MAX_TILE = 2**20
 TILE_WIDTH = 322  # tag numbers in the TIFF 6.0 specification
 TILE_HEIGHT = 323
 # Each scan of a progressive JPEG decodes the whole picture, but takes only 12 bytes in the file.
 # libjpeg writes 10 scans; 64 would be one per frequency.
 MAX_SCANS = 64
-# For formats with a single picture. No compression needs this many; the rest is for metadata.
+# A file may have this many bytes per pixel, more than any compression needs, plus metadata.
 MAX_BYTES_PER_PIXEL = 64
 METADATA_BYTES = 4 * 2**20
-ONE_PICTURE = ("BMP", "JPEG", "JPEG2000", "PPM")
+ONE_PICTURE = ("BMP", "JPEG", "JPEG2000", "PPM")  # formats with a single picture
 
-# A marker of JPEG: not a byte of entropy-coded data (FF 00), not a restart within it (D0 to D7).
+# A JPEG marker, except a stuffed byte (FF 00) or a restart (D0 to D7), which occur within
+# entropy-coded data.
 JPEG_MARKER = re.compile(rb"\xff+([^\x00\xff\xd0-\xd7])")
 START = b"\xd8"
 END = b"\xd9"
@@ -75,11 +77,12 @@ class PictureLimits:
     pixels
         Maximum number of pixels of one picture.
     together
-        Maximum total number of pixels.
+        Maximum total number of pixels. None for no limit.
     seconds
         Maximum CPU time for all pictures, in seconds.
     white
-        The value of 16-bit gray that becomes white, e.g. 4095 if only 12 bits are used.
+        The value of 16-bit gray that becomes white, such as 4095 if only 12 bits are used. None
+        for 65535.
     """
 
     pixels: int
@@ -106,20 +109,21 @@ class DecodedPicture(NamedTuple):
 def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[DecodedPicture]:
     """Decode pictures. Each is resized to `size` (width, height) if that is given.
 
-    All headers are checked before any pixel is decoded. Raises RefusedPictureError.
+    All headers are checked before any pixel is decoded. Raises RefusedPictureError if a picture
+    cannot be used, and TooManyPixelsError if the pictures have too many pixels in total.
     """
     pictures: list[Image] = []
-    pixels = 0
+    total_pixels = 0
     for number, file in enumerate(files):
         with _add_number_to_errors(number):
             picture = open_picture(file, limits.pixels)
-        pixels += picture.width * picture.height
-        if limits.together is not None and pixels > limits.together:
-            raise TooManyPixelsError(f"{pixels:,} pixels", number)
+        total_pixels += picture.width * picture.height
+        if limits.together is not None and total_pixels > limits.together:
+            raise TooManyPixelsError(f"{total_pixels:,} pixels", number)
         pictures.append(picture)
     decoded_pictures: list[DecodedPicture] = []
     for number in range(len(pictures)):
-        # Popped, so that its decoded pixels are freed at the end of the iteration.
+        # Pop the picture, so that its decoded pixels are freed at the end of the iteration.
         with _add_number_to_errors(number), pictures.pop(0) as picture:
             image = to_upright_rgb(picture, limits.white)
             brightest = None
@@ -133,7 +137,7 @@ def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> li
 
 @contextmanager
 def _add_number_to_errors(number: int) -> Iterator[None]:
-    """Add the picture's number to errors, and convert other errors to RefusedPictureError."""
+    """Convert errors in the block to RefusedPictureError, with the picture's number."""
     try:
         yield
     except RefusedPictureError as error:
@@ -147,7 +151,8 @@ def _add_number_to_errors(number: int) -> Iterator[None]:
 def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
     """Open a picture without reading its pixels.
 
-    Raises RefusedPictureError, and whatever Pillow raises on bytes that it cannot read.
+    Raises RefusedPictureError if the format is unsupported or decoding would be too expensive, and
+    any error that Pillow raises for bytes that it cannot read.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -157,7 +162,7 @@ def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             picture = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError as error:
-        why = f"cannot be read as a picture, it is not one of {', '.join(FORMATS)}"
+        why = f"cannot be read as a picture; it is not one of {', '.join(FORMATS)}"
         raise RefusedPictureError(why) from error
     require_plausible_size(picture, max_pixels)
     _require_plausible_file(picture, file)
@@ -255,7 +260,9 @@ def _is_deep(picture: "Image") -> bool:
 
 
 def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """Format a warning about 16-bit gray pictures that become nearly black; '' if there are none.
+    """Format a warning about 16-bit gray pictures that become nearly black.
+
+    Returns an empty string if there are none.
 
     Parameters
     ----------
@@ -272,8 +279,8 @@ def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
         return ""
     bits = max(highest.bit_length(), 8)
     return (
-        f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {MAX_GRAY:,}:"
-        f" they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
+        f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {MAX_GRAY:,},"
+        f" so they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
     )
 
 

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import numpy as np
 
+from munkey.core.console import pluralize
 from munkey.core.files import read_user_text
 
 SEPARATORS = "\t;,"
 MAX_FAULTS = 20  # faulty lines listed in a message
-INDEX = ("", "unnamed: 0")  # header of the index that pandas writes, and of its re-read form
+# Header of the index that pandas writes, and what pandas calls it after reading it back.
+INDEX = ("", "unnamed: 0")
 
 
 class TableError(ValueError):
@@ -56,12 +58,13 @@ def read_table(path: str | Path, *, strip: bool = True) -> Table:
 def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     """Parse the text of a CSV file with a header.
 
-    The separator is the first of tab, semicolon and comma that splits the header. Skipped are a
-    line `sep=;` (which Excel writes), rows with only empty cells, and an unnamed first column (the
-    index that pandas writes). An empty file has no header.
+    The separator is the first of tab, semicolon and comma that splits the header, unless the file
+    starts with a line such as `sep=;`, which Excel writes. Rows with only empty cells are skipped,
+    as is an unnamed first column, which is the index that pandas writes. An empty file gives an
+    empty table.
 
-    Raises TableError, with all faults, for rows with another number of cells than the header, and
-    for repeated column names.
+    Raises TableError, which lists all faults, if a row and the header differ in their number of
+    cells, or if a column name is repeated.
 
     Parameters
     ----------
@@ -81,11 +84,12 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     name_counts = Counter(name.lower() for name in header[first_column:])
     for name, count in name_counts.items():
         if count > 1:
-            faults.append(f"line 1: two columns {name!r}")
+            faults.append(f"line 1: the column {name!r} is repeated")
     checked_lines: list[tuple[int, tuple[str, ...]]] = []
     for number, cells in lines[1:]:
         if len(cells) != len(header):
-            faults.append(f"line {number}: {len(cells)} cells, but the header has {len(header)}")
+            fault = f"{pluralize(len(cells), 'cell')}, but the header has {len(header)}"
+            faults.append(f"line {number}: {fault}")
         kept_cells = cells[first_column:]
         if strip:
             kept_cells = [cell.strip() for cell in kept_cells]
@@ -96,7 +100,9 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
 
 
 def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
-    """Split the text of a CSV file into non-empty rows. Returns line number and cells of each.
+    """Split the text of a CSV file into rows, and skip empty ones.
+
+    Returns the line number and the cells of each row.
 
     Raises TableError if the text is not valid CSV.
     """
@@ -134,13 +140,13 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
 
     A comma within a number is a decimal comma, which requires another separator.
 
-    Raises ValueError, with the faulty lines and columns.
+    Raises TableError, which lists the first faulty lines.
 
     Parameters
     ----------
     names
         The columns to read, in this order, if the file has a header (`_is_header`). Other columns,
-        including an index, are ignored.
+        including an index, are ignored. By default, all columns except an index are read.
     """
     lines = split_cells(path, read_user_text(path))
     columns = list(range(width))
@@ -156,7 +162,8 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
     rows: list[list[float]] = []
     for number, cells in lines:
         if len(cells) != cell_count:
-            faults.append(f"line {number}: {len(cells)} cells, but {cell_count} are needed")
+            fault = f"{pluralize(len(cells), 'cell')}, but {cell_count} are needed"
+            faults.append(f"line {number}: {fault}")
             continue
         try:
             rows.append([_parse_number(cells[column]) for column in columns])
@@ -178,7 +185,7 @@ def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | No
     missing_names = [name for name in names if name not in header]
     if missing_names:
         examples = ", ".join(map(repr, missing_names[:5]))
-        raise TableError(path, [f"line 1: no column {examples} among those of its header"])
+        raise TableError(path, [f"line 1: no column {examples} in the header"])
     return [header.index(name) for name in names]
 
 
@@ -186,8 +193,8 @@ def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
     """Return whether the first row of a file is a header instead of a vector.
 
     It is a header if it contains all of `names`, numbers the columns from 0, as pandas does, or
-    contains no number. A row with both numbers and words is a vector with a typing error, which is
-    refused later.
+    contains no number. A row with both numbers and words is a vector with a typo, which is rejected
+    later.
     """
     header = [cell.strip() for cell in cells]
     if names is not None and set(names) <= set(header):
@@ -213,7 +220,7 @@ def _is_number_or_gap(cell: str) -> bool:
 
 
 def _parse_number(cell: str) -> float:
-    """Parse a number, possibly with a decimal comma, which cells of comma-separated files lack."""
+    """Parse a number with a decimal point or comma. Raises ValueError if it is not a number."""
     try:
         return float(cell)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Normalize the names of units (a sample's person, lesion, …), and find similar names."""
+"""Normalize the names of units, such as a sample's person or lesion, and find similar names."""
 
 import re
 import unicodedata
@@ -69,25 +69,30 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
 
 
 def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """Return the stored names that match each name: itself if stored, else all of the same unit."""
-    spellings: dict[str | None, list[str]] = defaultdict(list)
+    """Return the stored names that match each name.
+
+    A name that is stored matches only itself. Any other name matches all stored spellings of the
+    same unit, or none if it means that there is no unit, such as NA.
+    """
+    stored_by_unit: dict[str | None, list[str]] = defaultdict(list)
     for stored_name in stored_names:
-        spellings[unit_name(stored_name)].append(stored_name)
-    spellings[None] = []  # NA and similar names match no unit
+        unit = unit_name(stored_name)
+        if unit is not None:
+            stored_by_unit[unit].append(stored_name)
     matches = {}
     for name in names:
         if name in stored_names:
             matches[name] = [name]
         else:
-            matches[name] = spellings.get(unit_name(name), [])
+            matches[name] = stored_by_unit.get(unit_name(name), [])
     return matches
 
 
 def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
-    """Find, for each name, up to three similar stored names.
+    """Find up to three similar stored names for each name.
 
-    These differ only in case, spaces or Unicode form. If there are none, they have one letter
-    added, dropped or replaced, or two adjacent letters swapped.
+    Names are similar if they differ only in case, spaces or Unicode form. If no stored name does,
+    those with one letter added, dropped or replaced, or two adjacent letters swapped, are similar.
     """
     names_by_fold: dict[str, list[str]] = defaultdict(list)
     for stored_name in sorted({*stored_names}):
@@ -97,14 +102,14 @@ def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dic
     for name in names:
         folds = [_fold(name)]
         if folds[0] not in names_by_fold:
-            # Faster than a comparison with every stored name, since there may be far more stored
-            # names than spellings one letter off.
+            # This is faster than comparing every stored name, because there may be far more stored
+            # names than spellings that are one letter off.
             spellings = _make_spellings_one_letter_off(folds[0], letters)
             folds = sorted(spellings & names_by_fold.keys())
-        similar_names_of_name: list[str] = []
+        candidates: list[str] = []
         for fold in folds:
-            similar_names_of_name += names_by_fold[fold]
-        similar[name] = similar_names_of_name[:3]
+            candidates += names_by_fold[fold]
+        similar[name] = candidates[:3]
     return similar
 
 
@@ -116,8 +121,8 @@ def _fold(name: str) -> str:
 def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
     """Return all spellings one letter off: a letter added, dropped or replaced, or two swapped.
 
-    Empty for a name that is too long. As in Norvig's spelling corrector
-    (norvig.com/spell-correct.html).
+    Returns an empty set for a name that is too long. This is the method of Norvig's spelling
+    corrector (norvig.com/spell-correct.html).
     """
     spellings: set[str] = set()
     if len(name) > MAX_COMPARED_LENGTH:
@@ -135,10 +140,10 @@ def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[s
 
 
 def format_large_units_warning(units: Sequence[str | None]) -> str:
-    """Format a warning about units that may mean "unknown"; empty if there are none.
+    """Format a warning about units whose names may mean "unknown"; empty if there are none.
 
-    Such a unit has more than 10% of all samples, and at least twice the median of the other units,
-    because a few persons with similar numbers of samples are not a mistake.
+    Such a unit has more than 10% of all samples, and at least twice as many as the median of the
+    other units, because a few persons with similar numbers of samples are not a mistake.
     """
     counts = Counter(unit for unit in units if unit is not None)
     large_units = []
@@ -160,6 +165,5 @@ def format_large_units_warning(units: Sequence[str | None]) -> str:
         each = " each"
     return (
         f"{subject} more than a tenth of all {len(units):,} samples{each}. All samples of a unit"
-        " are forgotten together:"
-        " if the name means 'unknown', leave the cell empty"
+        " are forgotten together: if the name means 'unknown', leave the cell empty"
     )

@@ -29,7 +29,11 @@ BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of 
 def _make_archive(name: str) -> PublishedFile:
     reader = _get_reader(name)
     return PublishedFile(
-        reader.url, reader.filename, reader.tgz_md5, BYTES[name], reader.base_folder
+        url=reader.url,
+        name=reader.filename,
+        md5=reader.tgz_md5,
+        size=BYTES[name],
+        unpacked=reader.base_folder,
     )
 
 
@@ -88,7 +92,7 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
     """Unpack the user's own copy, with the md5 in source.md5, where torchvision expects the files.
 
     The files in a repacked copy must be the published ones, because they are pickles, which can run
-    code. Raises SourceError with all missing and different files.
+    code. Raises SourceError, which lists all missing and different files.
     """
     if settings.md5 is None:
         return
@@ -118,8 +122,9 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
 def _read(name: str) -> Source:
     """Read a data set, after downloading it if necessary.
 
-    Torchvision unpacks the archive next to it. If both the files and the archive are damaged, it
-    would overwrite the archive with a download, so a damaged archive is refused first.
+    Torchvision unpacks the archive into the same folder. If both the unpacked files and the archive
+    were damaged, it would overwrite the archive with a download, so a damaged archive is rejected
+    first.
     """
     archive = _make_archive(name)
     path = FOLDER / archive.name
@@ -152,7 +157,7 @@ def _is_unpacked(name: str) -> bool:
 
 
 def combine(name: str, train: "CIFAR10", test: "CIFAR10") -> Source:
-    """Combine torchvision's two parts; test is split 40 / 60 into val and test (app. B.1)."""
+    """Combine torchvision's two parts. Test is split 40 / 60 into val and test (app. B.1)."""
     train_splits = np.full(len(train.data), "train")
     test_splits = split_held_out(name, len(test.data))
     return Source(

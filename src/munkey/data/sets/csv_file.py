@@ -23,7 +23,7 @@ Line = tuple[int, Mapping[str, str]]  # line number in the file, and cells by co
 
 
 def list_pictures(path: Path) -> list[Path]:
-    """Return the pictures that a CSV file lists; empty for an unreadable file."""
+    """Return the pictures that a CSV file lists, or none if the file cannot be read."""
     try:
         lines = read_lines(path, ["file"])
     except SourceError:
@@ -40,12 +40,13 @@ def list_pictures(path: Path) -> list[Path]:
 def csv_file(settings: SourceSettings) -> Source:
     """Read the pictures that source.path lists, in order.
 
-    The columns are file, a path relative to the CSV file; label; and optionally unit (the person,
-    lesion, … in the picture) and split. Classes are the sorted labels; numbers are sorted by value.
-    Without splits, source.split divides each class, with all pictures of a unit in one split.
-    Without `val`, 40% of test becomes val.
+    The columns are `file`, `label` and optionally `unit` and `split`. `file` is a path relative to
+    the CSV file, and `unit` is, for example, the person in the picture. Classes are the sorted
+    labels. If all labels are whole numbers, they are sorted by value. Without splits, source.split
+    divides each class, and all pictures of a unit are in one split. Without `val`, 40% of test
+    becomes val.
 
-    Raises SourceError with all faults, by line and column.
+    Raises SourceError, which lists all faults by line and column.
     """
     path = Path(str(settings.path))
     lines = read_lines(path, ["file", "label"])
@@ -64,26 +65,18 @@ def csv_file(settings: SourceSettings) -> Source:
         warn(
             f"{path}: ignored the columns {', '.join(ignored_columns)}; only {', '.join(COLUMNS)} are read"
         )
-    folder = _make_absolute(path.parent)
-    has_units = "unit" in lines[0][1]
-    label_names: list[str] = []
-    units: list[str | None] = []
-    split_names: list[str] = []
-    names: list[str] = []
-    picture_by_title: dict[str, Path] = {}  # titles are for messages
-    for (line, cells), picture in zip(lines, pictures, strict=True):
-        label_names.append(unicodedata.normalize("NFC", cells["label"]))
-        if has_units:
-            units.append(unit_name(cells["unit"]))
-        split_names.append(cells.get("split", ""))
-        if picture.is_relative_to(folder):
-            names.append(str(picture.relative_to(folder)))
-        else:
-            names.append(str(picture))
+    rows = [cells for _, cells in lines]
+    label_names = [unicodedata.normalize("NFC", row["label"]) for row in rows]
+    split_names = [row.get("split", "") for row in rows]
+    units = None
+    if "unit" in rows[0]:
+        units = [unit_name(row["unit"]) for row in rows]
+    picture_by_title = {}  # titles are for messages
+    for (line, _), picture in zip(lines, pictures, strict=True):
         picture_by_title[f"{path}, line {line}, column 'file', {picture}"] = picture
     classes, labels = _encode_labels(label_names)
-    splits = complete_splits("csv", split_names, labels, settings.split, units or None)
-    if has_units:
+    splits = complete_splits("csv", split_names, labels, settings.split, units)
+    if units is not None:
         divided_units = _find_divided_units(units, splits)
         if divided_units:
             warn(
@@ -99,9 +92,20 @@ def csv_file(settings: SourceSettings) -> Source:
         labels=labels,
         splits=splits,
         classes=classes,
-        names=names,
-        units=units or None,
+        names=_name_pictures(pictures, _make_absolute(path.parent)),
+        units=units,
     )
+
+
+def _name_pictures(pictures: Sequence[Path], folder: Path) -> list[str]:
+    """Return the paths of pictures, relative to the folder for those in it."""
+    names = []
+    for picture in pictures:
+        if picture.is_relative_to(folder):
+            names.append(str(picture.relative_to(folder)))
+        else:
+            names.append(str(picture))
+    return names
 
 
 def _are_readable(
@@ -142,7 +146,10 @@ def _make_absolute(path: Path) -> Path:
 
 
 def _find_picture(path: Path) -> Path:
-    """Find a picture by its path, also in another Unicode form (macOS writes NFD)."""
+    """Find a picture by its path or another Unicode form of it (macOS writes NFD).
+
+    Returns the absolute path unchanged if there is no such file.
+    """
     picture = _make_absolute(path)
     if os.path.isfile(picture):  # noqa: PTH113 (Path.is_file raises PermissionError)
         return picture
@@ -156,8 +163,8 @@ def _find_picture(path: Path) -> Path:
 def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
     """Read the non-empty lines of a CSV file, without spaces around cells.
 
-    Raises SourceError if a required column is missing, a line has another number of cells than the
-    header, or there are no lines.
+    Raises SourceError if the file cannot be read, a required column is missing, a line and the
+    header differ in their number of cells, or there are no lines.
     """
     with reraise_as_source_error(f"source.path = {path}"):
         try:

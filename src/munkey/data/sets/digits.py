@@ -1,4 +1,4 @@
-"""The embedded data set: scikit-learn's 1,797 scanned digits of 8x8 pixels (UCI, CC BY 4.0)."""
+"""The built-in data set: scikit-learn's 1,797 scanned digits of 8x8 pixels (UCI, CC BY 4.0)."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""The MNIST file format (IDX), gzipped or not: MNIST, Fashion-MNIST, KMNIST."""
+"""Data sets in the MNIST file format (IDX), gzipped or not, such as Fashion-MNIST and KMNIST."""
 
 import gzip
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ def _find_file(file: Path) -> Path:
     needs_path="folder",
 )
 def idx(settings: SourceSettings) -> Source:
-    """Read images and labels under source.path; the test part is split 40 / 60 into val and test."""
+    """Read images and labels under source.path. Test is split 40 / 60 into val and test."""
     root = Path(str(settings.path))
     train_images = _find_file(root / "train-images-idx3-ubyte")
     train_labels = _find_file(root / "train-labels-idx1-ubyte")
@@ -71,7 +71,7 @@ def _read_labels(path: Path) -> np.ndarray:
 
 
 def _read_images(paths: list[Path]) -> Iterator[np.ndarray]:
-    """Yield blocks of (n, H, W, 3) uint8 of all files."""
+    """Yield the images of all files in blocks of (n, H, W, 3) uint8."""
     for path in paths:
         with _open(path) as file:
             for block in _parse_header(file, path, 3).read_blocks(file):
@@ -89,7 +89,10 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _parse_header(file: BufferedIOBase, path: Path, dimensions: int) -> ArrayHeader:
-    """Parse an IDX header of unsigned bytes: a magic number, then the length of each axis."""
+    """Parse an IDX header: a magic number, and then the length of each axis.
+
+    Raises SourceError unless the array consists of unsigned bytes in `dimensions` dimensions.
+    """
     if file.read(4) != bytes([0, 0, 8, dimensions]):
         raise SourceError(
             str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"]

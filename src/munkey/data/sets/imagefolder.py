@@ -58,12 +58,12 @@ def imagefolder(settings: SourceSettings) -> Source:
     """Read the pictures under source.path, in path order.
 
     The splits are folders `train`, `test` and optionally `val`. Without `val`, test is split 40 /
-    60, or train with source.val_from. If source.path contains class folders instead, source.split
-    divides each class. source.limit_per_class takes only the first pictures of each class folder.
-    source.units is a pattern that finds the unit in each path; splits that are drawn here keep a
-    unit's pictures together.
+    60 into val and test (but see source.val_from). If source.path contains class folders instead,
+    source.split divides each class. source.limit_per_class takes only the first pictures of each
+    class folder. source.units is a pattern that finds the unit in each path. Splits that are drawn
+    here keep the pictures of a unit together.
 
-    Raises SourceError with all faults.
+    Raises SourceError if the folders or pictures cannot be used.
     """
     root = Path(str(settings.path))
     with reraise_as_source_error(f"source.path = {root}"):
@@ -72,10 +72,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         if not class_folders:
             raise SourceError(f"source.path = {root}", ["contains no class folders"])
         classes = [_make_class_name(folder) for folder in class_folders]
-        for name, count in sorted(Counter(classes).items()):
-            if count > 1:
-                fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
-                raise SourceError(f"source.path = {root}", [fault])
+        _require_distinct_names(root, classes)
         folders = []
         for split, folder in split_folders.items():
             for label, name in enumerate(class_folders):
@@ -129,14 +126,22 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
 
 
 def _make_class_name(folder: str) -> str:
-    """Return a class name in Unicode form NFC, as typed; macOS stores names in NFD."""
+    """Return a class name in Unicode form NFC, as users type it. macOS stores names in NFD."""
     return unicodedata.normalize("NFC", escape_undecodable(folder))
 
 
-def _find_unit(pattern: str, name: str) -> str | None:
-    """Return the unit in a path, which is the pattern's group; None without a match.
+def _require_distinct_names(root: Path, classes: list[str]) -> None:
+    """Raise SourceError if two class folders have the same name in different Unicode forms."""
+    for name, count in sorted(Counter(classes).items()):
+        if count > 1:
+            fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
+            raise SourceError(f"source.path = {root}", [fault])
 
-    Unicode forms are normalized before the search.
+
+def _find_unit(pattern: str, name: str) -> str | None:
+    """Return the unit in a path, which is the pattern's group, or None if there is no match.
+
+    The Unicode forms of pattern and path are normalized before the search.
     """
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
@@ -147,8 +152,8 @@ def _find_unit(pattern: str, name: str) -> str | None:
 def _find_split_folders(root: Path) -> dict[str, Path]:
     """Return the folder of each split, or {UNSPLIT: root} if there are no split folders.
 
-    Raises SourceError if the folder does not exist, or if it has some split folders, but others are
-    missing or unknown.
+    Raises SourceError if `root` does not exist, or if it has split folders, but train or test is
+    missing or there are other folders.
     """
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
@@ -187,13 +192,13 @@ def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[Clas
 
 
 def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
-    """List the pictures below a folder, and all other files, both in path order."""
+    """List the pictures below a folder, and all other visible files, both in path order."""
     pictures: list[str] = []
     other_files: list[Path] = []
     if not folder.is_dir():
         return pictures, other_files
     for path in sorted(_walk(folder), key=str):
-        # For example, a pipe. A broken link is not special, and reading it raises a clear error.
+        # A pipe is special, for example. A broken link is not: reading it raises a clear error.
         is_special = path.exists() and not path.is_file()
         if is_picture_name(path.name) and not is_special:
             pictures.append(str(path))
@@ -203,7 +208,7 @@ def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Yield all files below a folder that are not hidden, and folders that are not searched."""
+    """Yield the visible files below a folder, and the IGNORED_FOLDERS below it."""
     for path in _list_visible(folder):
         if path.is_dir() and path.name not in IGNORED_FOLDERS:
             yield from _walk(path)

@@ -17,7 +17,9 @@ def _make_archive(name: str) -> PublishedFile:
     info = INFO[name]
     unpacked_bytes = sum(info["n_samples"].values()) * SIZES[name].picture_bytes
     size = f"{unpacked_bytes / 2**30:.1f} GiB unpacked"
-    return PublishedFile(info["url_224"], f"{name}_224.npz", info["MD5_224"], size)
+    return PublishedFile(
+        url=info["url_224"], name=f"{name}_224.npz", md5=info["MD5_224"], size=size
+    )
 
 
 @dataset(
@@ -54,7 +56,7 @@ def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = N
     Parameters
     ----------
     arrays
-        As for `read_archive`.
+        The prefix of each split's arrays; by default, the split's name.
     """
     from medmnist import INFO
 

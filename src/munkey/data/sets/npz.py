@@ -38,7 +38,7 @@ def read_archive(
 ) -> Source:
     """Read an archive as a source.
 
-    Raises SourceError with all faults.
+    Raises SourceError if the archive cannot be used.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def read_archive(
     classes
         Class names; by default, numbers.
     val
-        How many samples of test become val, if there is no array for val; by default, 40%.
+        The number of test samples that become val if there is no array for val; by default, 40%.
     storage_size
         Side to which the images will be resized. If None, all images must have the same size.
     """
@@ -92,7 +92,7 @@ def _read_units(
             names.append(f"{prefix}_units")
     if not names:
         return None
-    message = "each split needs one unit for each of its images"
+    message = "each split needs one unit per image"
     if len(names) < len(prefixes):
         raise SourceError(f"{path} cannot be used", [f"{names[0]}: {message}"])
     units: list[str | None] = []
@@ -185,7 +185,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     """Open an archive. Errors in the block become SourceError."""
     with reraise_as_source_error(str(path)):
         if path.exists() and not path.is_file():  # opening a pipe would wait for a writer
-            raise OSError("is not a plain file")
+            raise OSError(f"{path} is not a regular file")
         with zipfile.ZipFile(path) as archive:
             yield archive
 

@@ -31,7 +31,10 @@ ARCHIVE = PublishedFile(
     archive=lambda: ARCHIVE,
 )
 def tinyimagenet(settings: SourceSettings) -> Source:
-    """Read train and val. The test images have no labels; val is split 40 / 60 (app. B.1)."""
+    """Read train and val. The test images have no labels, so they are not used.
+
+    Val is split 40 / 60 into val and test (app. B.1).
+    """
     folder = FOLDER / NAME
     if folder.is_dir():
         source = read_folder(folder)
@@ -54,7 +57,7 @@ def read_zip(path: Path) -> Source:
 
 
 def _make_source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
-    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG, with classes from val_annotations.txt.
+    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG. Val's classes are in a separate file.
 
     Raises SourceError if a list of classes cannot be read, or if a picture belongs to no class.
     """
