@@ -78,7 +78,7 @@ def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(
     assert jobs >= 10 * len(groups) > 0
     if targets:
         page = " ".join((ROOT / "docs/cluster.md").read_text().split())
-        assert f"{len(groups)} for the paper's {jobs:,} jobs" in page
+        assert f"{jobs:,} jobs are grouped into {len(groups)} SLURM jobs" in page
 
 
 def run_with(project: Project, profile: str, name: str, command: str) -> str:
