@@ -94,8 +94,9 @@ class Watch:
             return
         if any(holds(value) for value in frame.f_locals.values()):
             self.functions.add((str(Path(file).relative_to(ROOT)), name))
-        if name == MunkeySettings._check_ranges.__name__:
-            self.checked.append(frame.f_locals["self"])
+        section = frame.f_locals.get("self")
+        if name == MunkeySettings._check_ranges.__name__ and isinstance(section, MunkeySettings):
+            self.checked.append(section)
 
 
 def test_the_walk_of_a_setting_names_every_file_that_it_passes(

@@ -151,7 +151,7 @@ class LogHandler(LogHandlerBase):
         seconds = time.monotonic() - job.start
         self.seconds[job.rule].append(seconds)
         self.print_line(
-            f"{self.percent:>5}  {self.time_left:20}  {format_duration(seconds):>9}  {job.message}"
+            f"{self.percent:>4}  {self.time_left:20}  {format_duration(seconds):>9}  {job.message}"
         )
 
     @property

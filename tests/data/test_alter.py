@@ -92,5 +92,5 @@ def test_a_share_of_none_is_refused():
     ("kind", "classes"), [("confusion", ["a"]), ("patch", []), ("twins", ["a"])]
 )
 def test_each_kind_takes_as_many_classes_as_it_needs(kind: str, classes: list[str]):
-    with pytest.raises(ValidationError, match=f"{kind} takes"):
+    with pytest.raises(ValidationError, match=f"{kind} needs"):
         AlterSettings(kind=kind, share=0.1, classes=classes)

@@ -275,14 +275,14 @@ def test_copies_in_two_classes_and_gray_of_twelve_bits_are_warned_of_and_the_set
     model = MunkeyClassifier(family="ncm", key_size=32, device="cpu")
     with pytest.warns(
         UserWarning,
-        match=r"1 sample is in two classes or more, in exact copies: id 0 \(3\) and id 2 \(7\)",
+        match=r"1 sample is in two or more classes, as exact copies: id 0 \(3\) and id 2 \(7\)",
     ):
         model.fit(X[[0, 1, 0]], [3, 7, 7])
     values = GENERATOR.integers(0, 4096, (6, 16, 16)).astype(np.uint16)
     files = [tmp_path / f"{row}.png" for row in range(6)]
     for file, image in zip(files, values, strict=True):
         Image.fromarray(image).save(file)
-    with pytest.warns(UserWarning, match="6 pictures are gray of 16 bits, .* set white to 4095"):
+    with pytest.warns(UserWarning, match="6 pictures are 16-bit gray, .* set white to 4095"):
         model.fit(files, [3, 7] * 3)
     model.set_params(white=4095).fit(files, [3, 7] * 3)
     model.save(tmp_path / "model")

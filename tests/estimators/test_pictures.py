@@ -87,14 +87,14 @@ def test_one_picture_in_two_classes_or_under_two_persons_is_warned_of_with_two_e
     given = [*files, *files[:3]]
     people = ["Anna", "Ben", "Cleo", "Dora", "Emil", "Fay", "Ben", "Ben", None]
     model = make_pipeline(PictureKeys(image_size=SIDE), ForgettingLDA())
-    with pytest.warns(UserWarning, match="in exact copies") as warned:
+    with pytest.warns(UserWarning, match="as exact copies") as warned:
         model.fit(given, ["cat"] * 6 + ["dog"] * 3, forgettinglda__units=people)
     said = [str(one.message) for one in warned]
     assert said[0].startswith(
-        "3 samples are in two classes or more, in exact copies: id 0 (cat) and id 6 (dog); id 1"
+        "3 samples are in two or more classes, as exact copies: id 0 (cat) and id 6 (dog); id 1"
     )
     assert said[1].startswith(
-        "1 sample is in two units or more, in exact copies: id 0 (Anna) and id 6 (Ben)."
+        "1 sample is in two or more units, as exact copies: id 0 (Anna) and id 6 (Ben)."
     )
 
 
@@ -138,7 +138,7 @@ def test_readable_pictures_leaves_out_what_is_no_picture_and_what_cannot_be_read
         pictures = readable_pictures(tmp_path / "pets")
     assert pictures == sorted(good)
     notes, bad = (str(one.message) for one in warned)
-    assert "left out 3 files beside the pictures" in notes
+    assert "skipped 3 files next to the pictures" in notes
     assert "left out 1 picture that cannot be read" in bad
     assert str(empty) in bad
     assert readable_pictures([str(good[1]), good[0]]) == sorted(good)

@@ -121,14 +121,14 @@ def test_before_the_first_job_all_that_must_be_downloaded_is_named(bare: Project
 def test_without_a_gpu_only_a_rehearsal_may_run(ready: Project) -> None:
     refused = make(ready, "reproduce", check=False, CUDA_VISIBLE_DEVICES="")
     assert refused.returncode != 0 and "make reproduce REHEARSAL=1" in refused.stderr
-    assert f"\n{PAPER_TRAININGS} trainings" in refused.stdout and "at least" in refused.stdout
+    assert f"\n{PAPER_TRAININGS} training runs" in refused.stdout and "at least" in refused.stdout
 
 
 def test_the_rehearsal_says_what_it_will_take_and_that_it_is_one(
     said: str, rehearsal: Rehearsal, plan: Plan
 ) -> None:
     before, _, after = said.partition("This machine is ready.")
-    assert f"\n{rehearsal.trainings} trainings" in before and "at least" in before
+    assert f"\n{rehearsal.trainings} training runs" in before and "at least" in before
     for dataset in plan.params.datasets:
         assert (
             f"{dataset}: a rehearsal, with fewer seeds, images and epochs than the paper's" in after

@@ -135,7 +135,7 @@ def test_what_the_test_pictures_of_a_person_relied_on(drawn, made, k):
         ids.tolist()
         == np.unique(neighbors.read_neighbors(made[3], np.array(asked)).ids[:, :k]).tolist()
     )
-    with pytest.raises(ValueError, match="no sample is of 'person 70'"):
+    with pytest.raises(ValueError, match="no sample belongs to 'person 70'"):
         drawn("relied-on", names=["person 70"])
 
 

@@ -51,7 +51,7 @@ def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path
     dataset = prepared(tmp_path)
     train, test = dataset.get_ids("train"), dataset.get_ids("test")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    right = np.isin(dataset.ids, [*order.members(2)[:3], test[0]])
+    right = np.isin(dataset.ids, [*order.get_members(2)[:3], test[0]])
     moment = StreamEvaluation(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
     )

@@ -68,9 +68,9 @@ def test_blanks_stay_where_they_are_asked_for(tmp_path):
 @pytest.mark.parametrize(
     ("encoding", "said"),
     [
-        ("utf-16", "it may be in UTF-16"),
-        ("utf-16-le", "it may be in UTF-16"),
-        ("latin-1", r"line 2\); it may be in lat"),
+        ("utf-16", "It may be in UTF-16"),
+        ("utf-16-le", "It may be in UTF-16"),
+        ("latin-1", r"line 2\). It may be in lat"),
     ],
 )
 def test_other_encodings_are_refused_with_what_to_do(tmp_path, encoding, said):

@@ -320,7 +320,7 @@ def test_a_pattern_finds_units_in_paths_and_keeps_each_in_one_split(tmp_path):
 
 @pytest.mark.parametrize(
     ("pattern", "message"),
-    [("p[", "no regular expression"), (r"p\d+", "one group"), ("(a)(b)", "it has 2")],
+    [("p[", "not a valid regular expression"), (r"p\d+", "one group"), ("(a)(b)", "it has 2")],
 )
 def test_a_pattern_without_one_group_is_refused(pattern, message):
     with pytest.raises(ValueError, match=message):

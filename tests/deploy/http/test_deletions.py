@@ -159,7 +159,7 @@ def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_use
     assert delete_samples(model, second, meant[1])["repeated"]
     with pytest.raises(
         ValueError,
-        match=r"request 'DSR-1' was carried out on .* names 1 sample that the memory holds",
+        match=r"request 'DSR-1' was carried out on .* names 1 sample still in the memory",
     ):
         delete_samples(model, third, meant[2])
     other = ForgetRequest(ids=[14])

@@ -147,7 +147,7 @@ def test_unknown_ids_are_all_named_and_nothing_is_deleted(folder):
         (3, "list of whole"),
         ([-1], "between 0"),
         ([1 << 63], "between 0"),
-        ([1 << 64], "between 0 and 2\\^63 - 1; but these range from 18446744073709551616"),
+        ([1 << 64], "between 0 and 2\\^63 - 1, but these range from 18446744073709551616"),
         ([3, 1 << 70], "from 3 to 1180591620717411303424"),
         ([-(1 << 70)], "between 0 and"),
         ([None], "whole numbers"),
@@ -164,7 +164,7 @@ def test_ids_of_a_wrong_type_are_refused(folder, ids, said):
 @pytest.mark.parametrize(
     ("ids", "keys", "tokens", "said"),
     [
-        ([1, 1], KEYS[:2], TOKENS[:2], "twice"),
+        ([1, 1], KEYS[:2], TOKENS[:2], "more than once"),
         ([1], KEYS[:2], TOKENS[:1], "keys must be"),
         ([1], KEYS[:1, :5], TOKENS[:1], "takes keys of 9"),
         ([1], KEYS[:1], TOKENS[:1, :0], "tokens must be"),

@@ -131,7 +131,7 @@ def test_equal_labels_of_an_upper_header_row_span_their_columns():
     )
     text = render_latex_table(pd.DataFrame([list("mabcd")], columns=columns), "l cc cc")
     assert text.splitlines()[0] == r"\begin{tabular}{l cc cc}"
-    assert r" & \multicolumn{2}{c}{10 \%} & \multicolumn{2}{c}{2 \%} \\" in text.splitlines()
+    assert r" & \multicolumn{2}{c}{10\%} & \multicolumn{2}{c}{2\%} \\" in text.splitlines()
     assert r"x & a & b & a & b \\" in text.splitlines()
 
 
