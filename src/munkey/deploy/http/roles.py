@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import HTTPException, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
-ROLES = ("predict", "verify", "forget")  # each may do everything that those before it may
+ROLES = ("predict", "verify", "forget")  # each has all permissions of the roles before it
 BEARER = HTTPBearer(auto_error=False, description="The token of a role: predict, verify or forget.")
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)]
 RoleCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[str | None]]
@@ -16,14 +16,15 @@ RoleCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[s
 class Tokens:
     """The token of each role that has one.
 
-    Without its own token, `predict` is open to all, and `verify` needs the token of `forget`.
+    If `predict` has no token, anyone may predict. If `verify` has none, it needs the token of
+    `forget`.
     """
 
     def __init__(self, tokens: Mapping[str, str]) -> None:
         self._tokens = tokens
 
     async def identify_role(self, request: Request, bearer: Bearer) -> str | None:
-        """Return the role of the request's token, or None without a token.
+        """Return the role of the token in a request, or None if it has no token.
 
         Raises HTTPException for an unknown token.
         """
@@ -31,9 +32,10 @@ class Tokens:
             return None
         credentials = b""
         if bearer:
-            credentials = bearer.credentials.strip().encode("latin-1")  # as HTTP encodes headers
+            # Headers are decoded as Latin-1, so this restores the bytes that were sent.
+            credentials = bearer.credentials.strip().encode("latin-1")
         for role, token in self._tokens.items():
-            # In constant time, so that timing does not reveal how much of a guess is right.
+            # Takes the same time for any guess, so that timing does not reveal a partial match.
             if hmac.compare_digest(credentials, token.encode()):
                 return role
         raise HTTPException(
@@ -43,7 +45,7 @@ class Tokens:
     def make_role_check(self, role: str, exception: str = "") -> RoleCheck:
         """Make a dependency that requires this role or a higher one, and returns the caller's role.
 
-        exception: text to add to a refusal if some requests need another role.
+        exception: words to add to the refusal, which name another role that some requests need.
         """
 
         async def check_role(request: Request, bearer: Bearer) -> str | None:
@@ -54,7 +56,10 @@ class Tokens:
         return check_role
 
     def require_role(self, role: str, caller_role: str | None, exception: str = "") -> None:
-        """Raise HTTPException unless the caller has this role or a higher one."""
+        """Raise HTTPException unless the caller has this role or a higher one.
+
+        caller_role: None without a token. exception: as for `make_role_check`.
+        """
         # The refusal names the lowest sufficient role that has a token.
         sufficient_roles = ROLES[ROLES.index(role) :]
         required_role = next(name for name in sufficient_roles if name in self._tokens)
