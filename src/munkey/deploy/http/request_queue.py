@@ -1,6 +1,6 @@
 """The order of requests: predictions run one at a time, and a deletion waits for at most one.
 
-A check of the whole memory may take minutes, but only other checks wait for it.
+Neither waits for a check of the whole memory, which may take minutes.
 """
 
 import asyncio
@@ -55,8 +55,8 @@ class RequestQueue:
         self._prediction_lock = asyncio.Lock()  # one prediction at a time
         self._model_lock = asyncio.Lock()  # one user of the predictor at a time
         self._reader_lock = asyncio.Lock()  # one separate reader at a time
-        self._names_lock = asyncio.Lock()  # one look-up of names at a time
-        self._unsettled = False
+        self._names_lock = asyncio.Lock()  # one lookup of names at a time
+        self._unsettled = False  # whether zeros of deleted rows may not be on the disk yet
         self.unpurged = predictor.deletions > 0
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
