@@ -267,7 +267,7 @@ class Deletions:
 
 
 def require_new_number(number: str | None, earlier_receipt: Receipt | None, count: int) -> None:
-    """Raise ValueError if a request is repeated, but `count` > 0 of its samples are in the memory."""
+    """Raise ValueError if a request is repeated, but `count` of its samples are in the memory."""
     if earlier_receipt and count:
         outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(

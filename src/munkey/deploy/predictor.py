@@ -158,7 +158,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether the model is open in this process, and its files are still those in the directory.
+        """Whether the model is open in this process, and its files are still in the directory.
 
         If not, load it again.
         """
@@ -682,7 +682,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._list_foreign_files(self._store.purge())
 
     def compact(self) -> tuple[str, ...]:
-        """Free the space of forgotten samples, and purge. Returns and raises the same as `purge`."""
+        """Free the space of forgotten samples, and purge. Returns and raises as `purge` does."""
         with self._lock_changes():
             self._forget_empty_classes()
             return self._list_foreign_files(self._store.compact())

@@ -125,7 +125,9 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
     files: Annotated[Names, Field(description="Files, folders or shell patterns.")] = []
     classes: Names = []
-    units: Annotated[Names, Field(description="Persons, lesions, …: all of their samples.")] = []
+    units: Annotated[
+        Names, Field(description="Units, such as persons or lesions: all of their samples.")
+    ] = []
     ignore_missing: bool = Field(False, description="Skip names that match no sample.")
     dry_run: bool = Field(False, description="Only list what would be deleted.")
     request: Name | None = Field(

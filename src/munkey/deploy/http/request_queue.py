@@ -105,7 +105,7 @@ class RequestQueue:
         pictures: picture files, or rows (N, d). Returns None if the client has disconnected when
         its turn comes; then nothing is computed.
         """
-        # Called before waiting: after a long body, it makes uvicorn read on and notice a disconnect.
+        # After this call, uvicorn reads on after a long body, and so notices a disconnect.
         await is_disconnected()
         async with self._prediction_lock:
             if await is_disconnected():
@@ -187,7 +187,7 @@ class RequestQueue:
             self.purged_at = datetime.now(UTC)
 
     def describe_purge(self) -> Json:
-        """Return fields for a response: whether and when the model was purged, and foreign files."""
+        """Return whether and when the model was purged, and foreign files, as response fields."""
         purged_at = None
         if self.purged_at:
             purged_at = self.purged_at.isoformat(timespec="microseconds")

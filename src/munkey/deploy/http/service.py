@@ -57,7 +57,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     422: {"model": Refusal, "description": "The request is not valid."},
     503: {
         "model": Refusal,
-        "description": "The memory cannot be used now. With Retry-After: try again.",
+        "description": "The memory cannot be used now. If Retry-After is set, try again.",
     },
 }
 BODY_REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -206,7 +206,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
 
     @app.post("/purge", dependencies=[Depends(access.make_role_check("forget"))])
     async def purge() -> Json:
-        """Remove all traces of deleted samples. `foreign`: files that do not belong to the model."""
+        """Remove all traces of deleted samples. `foreign` lists files that are not the model's."""
         await queue.purge()
         return queue.describe_purge()
 
@@ -378,7 +378,7 @@ def add_certificate(result: Json, certificate: Certificate) -> None:
 
 
 def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
-    """Return the result of a request that matched no sample, with an error and the unknown names."""
+    """Return the result of a request that matched no sample, with an error and unknown names."""
     if result.get("repeated"):
         when = f"on {result['when']}"
     else:
@@ -404,7 +404,7 @@ def list_unmatched_names(plan: DeletionPlan) -> Json:
 
 
 def make_refusal(error: Exception) -> JSONResponse:
-    """Convert an error to a JSON response, with a status code and a sentence that says what is wrong."""
+    """Convert an error to a JSON response: a status code, and a sentence that says what is wrong."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:

@@ -135,7 +135,10 @@ class Ledger:
         connection.close()
 
     def _check_file(self) -> None:
-        """Configure the connection. Raises UnreadableMemoryError unless it is a ledger of this format."""
+        """Configure the connection, and check the file.
+
+        Raises UnreadableMemoryError unless it is a ledger of this format.
+        """
         if self._query_number("PRAGMA application_id") != APPLICATION_ID:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
         version = self._query_number("PRAGMA user_version")
@@ -273,7 +276,7 @@ class Ledger:
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """Return the dead rows with sequence numbers in (after, until], in deletion order: (D,) int64."""
+        """Return the dead rows (D,) with sequence numbers in (after, until], in deletion order."""
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
@@ -346,7 +349,7 @@ class Ledger:
         return self._query_number("SELECT COUNT(*) FROM blocked")
 
     def get_last_link(self) -> ChainLink:
-        """Return the last link, or the initial link (sequence 0) if nothing has been deleted yet."""
+        """Return the last link, or the initial link (sequence 0) if nothing was deleted yet."""
         links = self._query_links("ORDER BY sequence DESC LIMIT 1")
         if not links:
             first_head = compute_first_head(self.read_state().store)

@@ -22,7 +22,7 @@ NAMES = ("keys", "tokens", "records", "live")
 
 
 class CopiedRows(NamedTuple):
-    """Rows copied from the maps. Where `live` is False, the row was deleted, and the rest is zero."""
+    """Rows copied from the maps. Where `live` is False, the row was deleted and the rest is zero."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -55,7 +55,7 @@ class MemoryView:
 
     @cached_property
     def longest_key(self) -> float:
-        """An upper bound of the norms of the keys. Computed once, since keys can only become zero."""
+        """An upper bound of the norms of the keys. Cached, because keys can only become zero."""
         return bound_length(self.keys)
 
     @cached_property
@@ -80,7 +80,7 @@ class MemoryView:
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
     def copy_rows(self, rows: np.ndarray) -> CopiedRows:
-        """Copy rows, given by an array of row numbers. Rows deleted before the copy ends are zero."""
+        """Copy rows, by an array of row numbers. Rows deleted before the copy ends are zero."""
         records = self.records[rows]
         tokens = self.tokens[rows]
         live = self.live[rows]  # read last: rows deleted before this line are not returned
@@ -182,7 +182,7 @@ class Matrices:
         total: number of rows in the files.
         """
         if rows.size:
-            # Only the writer changes this file, so one write from the first to the last row is safe.
+            # Write from the first to the last row at once: only the writer changes this file.
             first = int(rows.min())
             last = int(rows.max())
             live = np.array(self._map_file("live", total)[first : last + 1])

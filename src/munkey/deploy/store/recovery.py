@@ -43,7 +43,7 @@ def find_generations(folder: Path) -> set[Path]:
 
 
 def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
-    """List files and folders that do not belong to a memory, and files with bytes after the last row.
+    """List files and folders that do not belong to a memory, and bytes after its last row.
 
     Rows that a writer is currently adding count as such bytes. If a compaction removes the
     generation meanwhile, nothing is listed.

@@ -102,7 +102,7 @@ def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> li
 
 
 def digest_keys(keys: np.ndarray) -> np.ndarray:
-    """Return a digest of each key (N, d): (N, 16) uint8. Rows without pictures use it as content."""
+    """Return a digest of each key (N, d): (N, 16) uint8, the content of a row without a picture."""
     digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
     return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 

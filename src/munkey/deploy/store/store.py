@@ -334,7 +334,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def view(self) -> MemoryView:
-        """The current rows. For longer use, see `reading`: a compaction may empty them at any time."""
+        """The current rows, for a single access. A compaction may empty them; `reading` prevents it."""
         with self.reading() as view:
             return view
 
@@ -365,7 +365,7 @@ class Store(AbstractContextManager["Store"]):
             generation = current_generation
 
     def _lock_generation(self, generation: int) -> int | None:
-        """Lock a generation for reading, and return the lock; None if a compaction has removed it."""
+        """Return a lock on a generation for reading; None if a compaction has removed it."""
         try:
             return disk.lock_generation(generation_folder(self.folder, generation))
         except LockedMemoryError:  # an OSError too, but here the folder exists
@@ -507,7 +507,7 @@ class Store(AbstractContextManager["Store"]):
             return copied_rows.ids[copied_rows.live]
 
     def find_copies(self, rows: np.ndarray) -> np.ndarray:
-        """Return the other live rows that have the content of any of these rows, in ascending order."""
+        """Return other live rows that have the content of any of these rows, in ascending order."""
         with self.reading() as view:
             contents = view.records["content"][rows]
             same_rows = find_same_contents(view.records, view.content_halves, contents)
@@ -855,7 +855,7 @@ class Store(AbstractContextManager["Store"]):
             disk.sync_folder(folder)
 
     def close(self) -> None:
-        """Settle, and release the memory. Further calls, and calls in a forked child, do nothing."""
+        """Settle, and release the memory. Later calls, and calls in a forked child, do nothing."""
         if os.getpid() == self._process:
             with self._change_lock, self._state_lock:
                 if not self._closed and self._matrices is not None:

@@ -72,7 +72,7 @@ def split_blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
 def select_rows(
     view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
 ) -> np.ndarray:
-    """Return the row numbers that meet a condition. condition: maps a block of rows to (n,) bool."""
+    """Return the rows that meet a condition. condition: maps a block of rows to (n,) bool."""
     matches = [rows[:0]]
     for block in split_blocks(rows):
         meets_condition = np.asarray(condition(view.take_rows(block)), dtype=bool)
@@ -198,7 +198,7 @@ def find_problems(
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
-    # Rows that must be zero on the disk. Rows that were deleted since the last `settle` need not be.
+    # Rows that must be zero on the disk. Rows deleted since the last `settle` need not be.
     erased_rows = np.setdiff1d(
         dead_rows[dead_rows < len(view.live)], ledger.list_dead_rows(after=state.erased)
     )
