@@ -158,7 +158,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether the model is open in this process, and its files are still in the directory.
+        """Whether the model is open in this process, and its files have not been replaced.
 
         If not, load it again.
         """

@@ -404,7 +404,7 @@ def list_unmatched_names(plan: DeletionPlan) -> Json:
 
 
 def make_refusal(error: Exception) -> JSONResponse:
-    """Convert an error to a JSON response: a status code, and a sentence that says what is wrong."""
+    """Convert an error to a JSON response: a status code, and a sentence on what is wrong."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:

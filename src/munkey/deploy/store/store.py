@@ -334,7 +334,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def view(self) -> MemoryView:
-        """The current rows, for a single access. A compaction may empty them; `reading` prevents it."""
+        """The current rows, for a single access: a compaction may empty them later (`reading`)."""
         with self.reading() as view:
             return view
 
