@@ -35,9 +35,9 @@ NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source 
 
 
 def table(prediction: Prediction) -> str:
-    """Format a table with one row for each neighbor that a prediction is based on.
+    """Format a table with one row for each neighbor that the predictions are based on.
 
-    Without neighbors, return a sentence that describes how the model predicts.
+    If there are no neighbors, return the sentence that describes how the model predicts.
     """
     from tabulate import tabulate
 
@@ -65,8 +65,9 @@ def table(prediction: Prediction) -> str:
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     """Render an HTML page that explains predictions, with each picture next to its neighbors.
 
-    A neighbor's picture is read from its source file. images: the data set's images, where row i is
-    sample i, for samples without a source file (for a run, results/NAME/data/DATASET/images.npy).
+    The picture of a neighbor is read from its source file. images: the images of the data set
+    (N, H, W, 3), for neighbors whose source file is missing; row i belongs to sample i. For a run,
+    this is results/NAME/data/DATASET/images.npy.
     """
     neighbors_of_picture: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explanation():
@@ -149,14 +150,17 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
 
 
 def is_explanation_page(path: Path) -> bool:
-    """Return whether `page` or `render_near_page` wrote a file, judging by its title."""
+    """Return whether `page` or `render_near_page` made the page in a file, judging by its title."""
     with path.open("rb") as file:
         start = file.read(1000)
     return any(f"<title>{title}</title>".encode() in start for title in (TITLE, NEAR_TITLE))
 
 
 def _load_picture(row: ExplanationRow | NearSample, images: np.ndarray | None) -> str | None:
-    """Load a neighbor's picture as a data URL; None if its source is unknown or unreadable."""
+    """Load the picture of a neighbor as a data URL; None if it has no readable source.
+
+    images: as for `page`. Warns if a source file cannot be read.
+    """
     if row.file is not None:
         try:
             return encode_picture(read_picture(Path(row.file)))

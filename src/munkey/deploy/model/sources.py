@@ -107,7 +107,7 @@ class SourceFiles:
         self._root = Path(locate_file(root)) if root else Path()
 
     def locate(self, file: str | None) -> str | None:
-        """Return the path from which a file was read, given its name in the memory; None for None."""
+        """Return the path that a file was read from, given its name in the memory, or None."""
         if file is None:
             return None
         return posixpath.normpath(posixpath.join(self._root, file))
@@ -124,10 +124,8 @@ class SourceFiles:
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """Return the ids of the samples that match each name, by name.
 
-        A name is one of the following:
-        a file, by its name in the memory or by its path;
-        a folder, for all files below it;
-        a shell pattern, in which `**` matches any number of folders.
+        A name can be a file, by its name in the memory or by its path; a folder, for all files
+        below it; or a shell pattern, in which `**` matches any number of folders.
 
         If a name matches no sample, it is looked up again relative to the folder of the data set
         and its parents, and then in another Unicode form. If the data set has no root, its folder
