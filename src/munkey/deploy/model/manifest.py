@@ -97,9 +97,8 @@ class EncoderReference(Section):
 class MemoryReference(Section):
     """The memory.
 
-    store: its name, in hexadecimal. rows: the number of rows that were ever in it when
-    `first_new_id` was recorded; at first, its initial number of rows. first_new_id: the first id
-    for new rows.
+    store: its name, in hexadecimal. first_new_id: the smallest id for new rows. rows: how many rows
+    had ever been added when `first_new_id` was recorded.
     """
 
     store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]

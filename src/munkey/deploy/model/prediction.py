@@ -112,7 +112,7 @@ class Prediction:
 
 
 def describe_basis(manifest: Manifest, samples: int) -> str:
-    """Describe in a few sentences how a model predicts. samples: number of samples in the memory."""
+    """Describe in a few sentences how a model predicts. samples: their number in the memory."""
     all_samples = f"all {samples:,} samples" if samples > 1 else "its only sample"
     listing = "Listed are the nearest samples, with their classes and how much each counts"
     match manifest.family:

@@ -110,7 +110,7 @@ class Retriever:
         return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
     def _is_added(self, ids: np.ndarray) -> np.ndarray:
-        """Return whether each id (N,) belongs to a sample that was added after training: (N,) bool."""
+        """Return whether each id (N,) is of a sample that was added after training: (N,) bool."""
         if self.first_added is None:
             return np.zeros(len(ids), dtype=bool)
         return ids >= self.first_added
