@@ -62,7 +62,7 @@ class Additions:
                 names.append(pictures.files[index] or f"number {index}")
             raise PictureError(
                 f"forgotten with block_return, so nothing was added: {format_first_ten(names)};"
-                " --allow-blocked (in Python, allow_blocked=True) adds them all the same"
+                " --allow-blocked (in Python, allow_blocked=True) adds them anyway"
             )
         if rows is None:
             keys = model.encoder.compute_keys(pictures.images)

@@ -292,7 +292,9 @@ def find_faults(
         if certificate.ids_sha256 != hash_ids(id_list, salt):
             faults.append("it was not issued for these ids with this salt")
     if certificate.sha256 != compute_digest(certificate):
-        faults.append("it was changed after it was written: its SHA-256 is not the one in it")
+        faults.append(
+            "it was changed after it was written: its SHA-256 does not match its other fields"
+        )
     different_digests = _compare_digests(certificate.exact, exact)
     if different_digests:
         faults.append(
@@ -435,7 +437,7 @@ def read_certificate(path: str | Path) -> Certificate:
         ) from error
     if certificate.sha256 != compute_digest(certificate):
         raise CertificateError(
-            f"{path}: was changed after it was written: its SHA-256 is not the one in it"
+            f"{path}: was changed after it was written: its SHA-256 does not match its other fields"
         )
     return certificate
 
@@ -501,7 +503,7 @@ def get_page_path(path: str | Path) -> Path:
     for file in (Path(path), page):
         if os.path.lexists(file):
             raise CertificateError(
-                f"{file}: exists already, and certificates are never overwritten; give a new name"
+                f"{file}: exists already, and certificates are never overwritten; choose a new name"
             )
     return page
 

@@ -598,8 +598,8 @@ class Predictor(AbstractContextManager["Predictor"]):
             results.append(result)
             if not receipt.sequences:
                 result["why"] = (
-                    "found nothing; deleted nothing: the memory held none of these samples (any"
-                    " more): `log` lists earlier requests"
+                    "found nothing; deleted nothing: none of these samples was in the memory. The"
+                    " command `log` lists earlier requests"
                 )
             was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
             if certificates and number in salts and was_deleted_now:

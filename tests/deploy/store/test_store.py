@@ -164,7 +164,7 @@ def test_ids_of_a_wrong_type_are_refused(folder, ids, said):
 @pytest.mark.parametrize(
     ("ids", "keys", "tokens", "said"),
     [
-        ([1, 1], KEYS[:2], TOKENS[:2], "twice"),
+        ([1, 1], KEYS[:2], TOKENS[:2], "more than once"),
         ([1], KEYS[:2], TOKENS[:1], "keys must be"),
         ([1], KEYS[:1, :5], TOKENS[:1], "takes keys of 9"),
         ([1], KEYS[:1], TOKENS[:1, :0], "tokens must be"),

@@ -39,7 +39,7 @@ class Tokens:
             if hmac.compare_digest(credentials, token.encode()):
                 return role
         raise HTTPException(
-            401, "this service does not know the token", {"WWW-Authenticate": "Bearer"}
+            401, "this service does not accept the token", {"WWW-Authenticate": "Bearer"}
         )
 
     def make_role_check(self, role: str, exception: str = "") -> RoleCheck:

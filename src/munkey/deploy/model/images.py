@@ -229,7 +229,7 @@ def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPic
         return DecodedPicture(resize(pixels, size), None)
     if not isinstance(picture, np.ndarray):
         kind = type(picture).__name__
-        raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {kind}")
+        raise PictureError(f"a picture must be a path, a Pillow image, or an array, not {kind}")
     is_rgb = picture.ndim == 3 and picture.shape[2] == 3
     if picture.dtype != np.uint8 or not is_rgb or not picture.size:
         raise PictureError(

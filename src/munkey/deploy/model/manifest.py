@@ -320,10 +320,11 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             place = ".".join(map(str, first["loc"]))[:100]
-            raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
+            raise UnreadableModelError(path, f"is invalid ({place}: {first['msg']})") from error
         if manifest.sha256 != compute_digest(manifest):
             raise UnreadableModelError(
-                path, "was changed after it was written: its SHA-256 is not the one in it"
+                path,
+                "was changed after it was written: its SHA-256 does not match its other entries",
             )
         if family not in (None, manifest.family):
             raise UnreadableModelError(
@@ -336,5 +337,7 @@ def read_static_file(directory: Path, manifest: Manifest, name: StaticFile) -> b
     """Read a static file. Raises UnreadableModelError if it has changed since the export."""
     content = read_plain_file(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
-        raise UnreadableModelError(directory / name, f"does not have the SHA-256 in {NAME}")
+        raise UnreadableModelError(
+            directory / name, f"is damaged: its SHA-256 does not match {NAME}"
+        )
     return content

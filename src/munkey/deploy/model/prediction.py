@@ -145,11 +145,11 @@ def describe_basis(manifest: Manifest, samples: int) -> str:
         from munkey.models.family import read_added_head
 
         family, _ = read_added_head(manifest.head)
-        head = f" {family.title}'s logits, computed from {all_samples}, are added to its own."
+        head = f" The logits of {family.title}, computed from {all_samples}, are added to its own."
     return (
         "MUNKEY reads the picture together with the tokens of the samples nearest to it."
-        f" {listing}; for one that was added after training, an average of its nearest training"
-        f" samples' tokens was read.{head}"
+        f" {listing}. For a sample that was added after training, it reads an average of the tokens"
+        f" of the nearest training samples.{head}"
     )
 
 

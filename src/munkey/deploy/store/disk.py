@@ -82,7 +82,7 @@ def sync_folder(folder: Path) -> None:
 def require_empty_folder(folder: Path) -> None:
     """Raise FileExistsError unless a folder is empty or missing."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise FileExistsError(f"{folder}: already contains files; name a new or empty folder")
+        raise FileExistsError(f"{folder}: already contains files; choose a new or empty folder")
 
 
 @contextmanager

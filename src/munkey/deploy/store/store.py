@@ -605,19 +605,19 @@ class Store(AbstractContextManager["Store"]):
             new_ids = rows.records["id"]
             if (rows.keys.shape[1], rows.tokens.shape[1]) != (state.key_width, state.token_width):
                 raise ValueError(
-                    f"this memory takes keys of {state.key_width}, tokens of"
+                    f"this memory takes keys of {state.key_width} and tokens of"
                     f" {state.token_width} numbers"
                 )
             is_present = self._row_index.find(new_ids, self._view.live) >= 0
             if is_present.any():
                 present_ids = new_ids[is_present].tolist()
-                raise ValueError(f"these ids are in the memory already: {present_ids}")
+                raise ValueError(f"these ids are already in the memory: {present_ids}")
             if not allow_blocked:
                 is_blocked = self._ledger.are_blocked(rows.records["content"])
                 if is_blocked.any():
                     blocked_ids = new_ids[is_blocked].tolist()
                     raise ValueError(
-                        f"deleted before, and blocked since: {blocked_ids}, so nothing was added"
+                        f"deleted before, and blocked since then: {blocked_ids}, so nothing was added"
                     )
             with self._close_on_failure():
                 first_row = state.rows
