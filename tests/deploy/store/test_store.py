@@ -147,7 +147,7 @@ def test_unknown_ids_are_all_named_and_nothing_is_deleted(folder):
         (3, "list of whole"),
         ([-1], "between 0"),
         ([1 << 63], "between 0"),
-        ([1 << 64], "between 0 and 2\\^63 - 1; but these range from 18446744073709551616"),
+        ([1 << 64], "between 0 and 2\\^63 - 1, but these range from 18446744073709551616"),
         ([3, 1 << 70], "from 3 to 1180591620717411303424"),
         ([-(1 << 70)], "between 0 and"),
         ([None], "whole numbers"),
