@@ -431,8 +431,8 @@ def make_refusal(error: Exception) -> JSONResponse:
         case ValidationError() | RequestValidationError():
             status = 422
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the body"
-            sentence = f"{place}: {first['msg']}"
+            field = ".".join(map(str, first["loc"])) or "the body"
+            sentence = f"{field}: {first['msg']}"
         case LockedMemoryError():
             status = 503
             sentence = str(error)

@@ -82,16 +82,16 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             entry["picture"] = _load_picture(row, images)
         neighbors_of_picture[row.picture].append(entry)
     queries = []
-    for place, class_name in enumerate(prediction.classes):
+    for index, class_name in enumerate(prediction.classes):
         query = {
             "name": class_name,
-            "probability": float(prediction.probabilities[place].max()),
+            "probability": float(prediction.probabilities[index].max()),
             "picture": None,
-            "file": prediction.files[place],
-            "neighbors": neighbors_of_picture[place],
+            "file": prediction.files[index],
+            "neighbors": neighbors_of_picture[index],
         }
         if prediction.pictures is not None:
-            query["picture"] = encode_picture(prediction.pictures[place])
+            query["picture"] = encode_picture(prediction.pictures[index])
         queries.append(query)
     if prediction.neighbors.ids.shape[1] > 0:
         without_neighbors = NO_NEIGHBORS
@@ -112,7 +112,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
 def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
     """Render an HTML page with each picture next to its nearest samples. images: as for `page`."""
     queries = []
-    for place, samples in enumerate(near_samples.samples):
+    for index, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
             entry = {
@@ -128,11 +128,11 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
         query = {
             "name": None,
             "picture": None,
-            "file": near_samples.files[place],
+            "file": near_samples.files[index],
             "neighbors": neighbors,
         }
         if near_samples.pictures is not None:
-            query["picture"] = encode_picture(near_samples.pictures[place])
+            query["picture"] = encode_picture(near_samples.pictures[index])
         queries.append(query)
     return render_template(
         PAGE,

@@ -95,15 +95,15 @@ class Finder:
         cosines = nearest.cosines[is_present].clip(-1, 1)
         has_same_content = (row_contents == contents[query_of_row]).all(axis=1)
         samples: list[list[NearSample]] = [[] for _ in keys]
-        for place, query in enumerate(query_of_row.tolist()):
-            file, unit = sources[place]
+        for index, query in enumerate(query_of_row.tolist()):
+            file, unit = sources[index]
             sample = NearSample(
-                id=int(copied_rows.ids[place]),
-                label=self.names.get(int(copied_rows.labels[place])),
+                id=int(copied_rows.ids[index]),
+                label=self.names.get(int(copied_rows.labels[index])),
                 unit=unit,
                 file=self.locate(file),
-                cosine=float(cosines[place]),
-                copy=bool(has_same_content[place]),
+                cosine=float(cosines[index]),
+                copy=bool(has_same_content[index]),
             )
             if sample.copy or sample.cosine >= above:
                 samples[query].append(sample)

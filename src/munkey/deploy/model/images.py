@@ -83,10 +83,10 @@ def read_pixels(
     """
     pictures: list[np.ndarray] = []
     files: list[str | None] = []
-    places: list[int] = []
+    indices: list[int] = []
     brightest: list[int | None] = []
     faults: list[str] = []
-    for place, picture in enumerate(iterate_pictures(images)):
+    for index, picture in enumerate(iterate_pictures(images)):
         try:
             decoded_picture = _decode_any(picture, picture_size)
         except PictureError as error:
@@ -98,7 +98,7 @@ def read_pixels(
         pictures.append(decoded_picture.pixels)
         brightest.append(decoded_picture.brightest)
         files.append(file)
-        places.append(place)
+        indices.append(index)
     if faults and (on_bad == "raise" or not pictures):
         raise PictureError(_format_faults(faults))
     if not pictures:
@@ -109,7 +109,7 @@ def read_pixels(
         warning = format_dim_warning(brightest, "white")
         if warning:
             warn_user(warning)
-    return DecodedPictures(np.stack(pictures), tuple(files), np.array(places))
+    return DecodedPictures(np.stack(pictures), tuple(files), np.array(indices))
 
 
 def _format_faults(faults: Sequence[str]) -> str:

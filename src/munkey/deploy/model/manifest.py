@@ -319,8 +319,8 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
             manifest = Manifest.model_validate_json(json.dumps(content))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))[:100]
-            raise UnreadableModelError(path, f"is invalid ({place}: {first['msg']})") from error
+            field = ".".join(map(str, first["loc"]))[:100]
+            raise UnreadableModelError(path, f"is invalid ({field}: {first['msg']})") from error
         if manifest.sha256 != compute_digest(manifest):
             raise UnreadableModelError(
                 path,

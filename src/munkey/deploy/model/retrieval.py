@@ -31,9 +31,9 @@ class RetrievedRows:
     def to_memory(self, device: str) -> ExemplarMemory:
         """Return a memory of all neighbors, each of them once, without keys."""
         present = self.neighbors.ids != NO_NEIGHBOR
-        ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
+        ids, first_indices = np.unique(self.neighbors.ids[present], return_index=True)
         keys = torch.zeros(len(ids), 0)
-        tokens = torch.from_numpy(self.tokens[present][first_places])
+        tokens = torch.from_numpy(self.tokens[present][first_indices])
         return ExemplarMemory(
             torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device)
         )
@@ -122,7 +122,7 @@ class Retriever:
             no_tokens = np.zeros((0, width), dtype=np.float32)
             return LentTokens(no_tokens, np.zeros(0, dtype=bool), still_live=True)
         # A row may be a neighbor of several queries. Look it up only once.
-        unique_rows, unique_place = np.unique(rows, return_inverse=True)
+        unique_rows, unique_index = np.unique(rows, return_inverse=True)
         keys = view.keys[unique_rows]
         # All trained rows come before the first added one.
         end = int(self._is_added(view.ids).argmax())
@@ -140,8 +140,8 @@ class Retriever:
         average_tokens = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         has_lender = is_present.any(axis=1)
         return LentTokens(
-            tokens=average_tokens[unique_place],
-            has_lender=has_lender[unique_place],
+            tokens=average_tokens[unique_index],
+            has_lender=has_lender[unique_index],
             still_live=bool(lenders.live.all() and view.live[unique_rows].all()),
         )
 

@@ -147,8 +147,8 @@ class Samples:
                 continue
             if ids_by_file and sample_id not in ids_of_files:
                 continue
-            place = self.sources.locate(file)
-            rows.append(MemoryRow(sample_id, classes.get(label), place, unit, to_datetime(added)))
+            path = self.sources.locate(file)
+            rows.append(MemoryRow(sample_id, classes.get(label), path, unit, to_datetime(added)))
         return sorted(rows)
 
     def select(

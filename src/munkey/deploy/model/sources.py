@@ -192,17 +192,17 @@ class SourceFiles:
         is_current_folder = not Path(name).parts  # as for `.`
         if is_current_folder or os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
             return set()
-        ids_by_place: dict[str, set[int]] = {}
+        ids_by_path: dict[str, set[int]] = {}
         for parent in (folder, *folder.parents):
-            place = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
-            if not Path(place).is_relative_to(folder):
+            path = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
+            if not Path(path).is_relative_to(folder):
                 continue
-            ids = find_ids_by_source(place)
+            ids = find_ids_by_source(path)
             if ids:
-                ids_by_place[place] = ids
-        if len(ids_by_place) > 1:
-            raise AmbiguousFileError(ids_by_place)
-        return set().union(*ids_by_place.values())
+                ids_by_path[path] = ids
+        if len(ids_by_path) > 1:
+            raise AmbiguousFileError(ids_by_path)
+        return set().union(*ids_by_path.values())
 
     def suggest_names(self, missing: Sequence[str]) -> str:
         """Return sentences that suggest names similar to the missing ones, and explain file names.
@@ -222,11 +222,11 @@ class SourceFiles:
             " or by a path from here."
         )
 
-    def _find_ids(self, place: str) -> set[int]:
+    def _find_ids(self, path: str) -> set[int]:
         """Return the ids of the samples from the file at this path."""
-        names = {place}
-        if Path(place).is_relative_to(self._root):
-            names.add(Path(place).relative_to(self._root).as_posix())
+        names = {path}
+        if Path(path).is_relative_to(self._root):
+            names.add(Path(path).relative_to(self._root).as_posix())
         ids: set[int] = set()
         for name in names:
             ids.update(self._store.find_ids_by_source(name).tolist())
@@ -239,14 +239,14 @@ class SourceFiles:
         lead to different files.
         """
         name = str(self._root / escape_undecodable(file.as_posix()))
-        place = locate_file(file)
+        path = locate_file(file)
         ids_by_name: set[int] = set()
         if file.parts:  # `.` is the current folder, not the root of the data set
             ids_by_name = find_ids_by_source(name)
-        ids_by_place = find_ids_by_source(place)
-        if ids_by_place and not ids_by_name <= ids_by_place:
-            raise AmbiguousFileError({name: ids_by_name, place: ids_by_place})
-        return ids_by_name | ids_by_place
+        ids_by_path = find_ids_by_source(path)
+        if ids_by_path and not ids_by_name <= ids_by_path:
+            raise AmbiguousFileError({name: ids_by_name, path: ids_by_path})
+        return ids_by_name | ids_by_path
 
 
 class FileTree:
@@ -270,34 +270,34 @@ class FileTree:
         for sample_id, (file, _) in zip(sample_records["id"].tolist(), sources, strict=True):
             folder, slash, name = (file or "").rpartition("/")
             self._files_by_folder[folder + slash].append((spell(name), sample_id))
-        self._places: dict[str, PurePosixPath] = {}  # the path of each folder
+        self._paths: dict[str, PurePosixPath] = {}  # the path of each folder
         # By path: the folder there, if any, and all folders below it.
         self._subfolders: dict[str, list[str]] = defaultdict(list)
-        self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by path of the file
+        self._ids_by_path: dict[str, set[int]] = defaultdict(set)  # by path of the file
         for folder, named_ids in self._files_by_folder.items():
-            place = PurePosixPath(spell(str(files.locate(folder))))
-            self._places[folder] = place
-            for parent in (place, *place.parents):
+            path = PurePosixPath(spell(str(files.locate(folder))))
+            self._paths[folder] = path
+            for parent in (path, *path.parents):
                 self._subfolders[str(parent)].append(folder)
             for name, sample_id in named_ids:
                 if name:
-                    self._ids_by_place[str(place / name)].add(sample_id)
+                    self._ids_by_path[str(path / name)].add(sample_id)
 
-    def find_ids_below(self, place: str) -> set[int]:
+    def find_ids_below(self, path: str) -> set[int]:
         """Return the ids of a file, of all files below a folder, or of all that match a pattern."""
-        place = self._spell(place)
-        if place in self._ids_by_place:
-            return self._ids_by_place[place]
-        has_special_characters = not SPECIAL.isdisjoint(place)
+        path = self._spell(path)
+        if path in self._ids_by_path:
+            return self._ids_by_path[path]
+        has_special_characters = not SPECIAL.isdisjoint(path)
         # The name of a folder may contain brackets, too. Then it is not a pattern.
-        if place in self._subfolders or not has_special_characters:
-            return self._find_ids_below(place)
-        return self._match_pattern(place)
+        if path in self._subfolders or not has_special_characters:
+            return self._find_ids_below(path)
+        return self._match_pattern(path)
 
-    def _find_ids_below(self, place: str) -> set[int]:
+    def _find_ids_below(self, path: str) -> set[int]:
         """Return the ids of all files below a folder."""
         ids = set()
-        for folder in self._subfolders.get(place, ()):
+        for folder in self._subfolders.get(path, ()):
             for name, sample_id in self._files_by_folder[folder]:
                 if name:  # empty for samples without a file
                     ids.add(sample_id)
@@ -316,7 +316,7 @@ class FileTree:
         *folder_parts, file_pattern = parts
         ids = set()
         for folder, files in self._files_by_folder.items():
-            if not _matches_folder(folder_parts, self._places[folder].parts):
+            if not _matches_folder(folder_parts, self._paths[folder].parts):
                 continue
             for name, sample_id in files:
                 if name and fnmatchcase(name, file_pattern):

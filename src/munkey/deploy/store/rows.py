@@ -231,18 +231,18 @@ class RowIndex:
         """Insert ids (N,) and the row of each."""
         order = np.argsort(ids, kind="stable")
         # To the right of deleted rows with the same id, so that `find` returns the newest row.
-        places = np.searchsorted(self._ids, ids[order], side="right")
-        self._ids = np.insert(self._ids, places, ids[order])
-        self._rows = np.insert(self._rows, places, rows[order])
+        positions = np.searchsorted(self._ids, ids[order], side="right")
+        self._ids = np.insert(self._ids, positions, ids[order])
+        self._rows = np.insert(self._rows, positions, rows[order])
 
     def find(self, ids: np.ndarray, live: np.ndarray) -> np.ndarray:
         """Return the live row of each id, or -1 for an unknown id. live: (N,) bool, by row."""
         if not len(self._ids):
             return np.full(len(ids), -1)
-        # The last place of each id. An id below all others has none, and gets place 0; the
+        # The last position of each id. An id below all others has none, and gets position 0; the
         # comparison of ids below rejects it.
-        places = np.searchsorted(self._ids, ids, side="right") - 1
-        places = np.maximum(places, 0)
-        rows = self._rows[places]
-        is_known = (self._ids[places] == ids) & live[rows]
+        positions = np.searchsorted(self._ids, ids, side="right") - 1
+        positions = np.maximum(positions, 0)
+        rows = self._rows[positions]
+        is_known = (self._ids[positions] == ids) & live[rows]
         return np.where(is_known, rows, -1)

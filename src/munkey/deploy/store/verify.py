@@ -148,10 +148,10 @@ def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
             f" {false_deletion}"
         )
     head = compute_first_head(ledger.read_state().store)
-    for place, link in enumerate(links, start=1):
+    for expected_sequence, link in enumerate(links, start=1):
         head = compute_next_head(head, link.sequence, link.at, link.entry, link.mark)
-        if link.sequence != place or link.head != head:
-            yield f"the chain of deletions is broken at link {place}"
+        if link.sequence != expected_sequence or link.head != head:
+            yield f"the chain of deletions is broken at link {expected_sequence}"
             return
 
 
