@@ -75,7 +75,7 @@ METRIC_HELP = {
     "deleted_samples_total": "Samples deleted since the memory was created.",
     "predictions_waiting": "Predictions in progress.",
     "unpurged": "1 if traces of deleted samples may be in the directory.",
-    "purged_timestamp_seconds": "Time of the last complete purge, 0 if there was none since the start.",
+    "purged_timestamp_seconds": "Time of the last purge since the start if it was complete, else 0.",
     "pictures_total": "Pictures classified since the start.",
     "refusals_total": "Refusals since the start, by status.",
 }

@@ -41,9 +41,9 @@ from munkey.settings import EncoderSettings
 
 MEANINGS = {
     "TA": "accuracy on the test split",
-    "RA": "accuracy on the training samples that stay",
+    "RA": "accuracy on the remaining training samples",
     "FA": "accuracy on the forget set",
-    "MIA": "membership inference on the forget set; 50: none",
+    "MIA": "membership inference on the forget set; 50 is chance",
     "VA": "accuracy on the validation split",
 }
 
