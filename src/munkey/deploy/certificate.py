@@ -103,7 +103,7 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     live : int or None
         Number of samples in the memory after the deletion, if known.
     rows_zeroed : bool
-        Whether keys, tokens, ids and labels were overwritten with zeros, and the zeros were known
+        Whether keys, tokens, ids, and labels were overwritten with zeros, and the zeros were known
         to be on the disk.
     purged : bool
         Whether the memory was purged: none of its files contained a byte of the samples, or of the

@@ -285,11 +285,11 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def ids(self) -> np.ndarray:
-        """Ids of the samples in the memory, ascending: (N,) int64."""
+        """The ids of all samples in the memory, in ascending order: (N,) int64."""
         return self._samples.ids
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids, ascending, and keys of all samples: (N,) int64 and (N, d) float32."""
+        """Return ids and keys of all samples, sorted by id: (N,) int64 and (N, d) float32."""
         return self._samples.read_keys()
 
     @property
@@ -360,7 +360,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         ignore_missing: bool = False,
         request: str | None = None,
     ) -> Selection:
-        """Find the samples that have any of these ids, source files, classes or units.
+        """Find the samples that have any of these ids, source files, classes, or units.
 
         Parameters
         ----------

@@ -120,10 +120,10 @@ class FindRequest(PicturesRequest):
 
 
 class ForgetRequest(BaseModel, extra="forbid", strict=True):
-    """Samples to forget, by ids, files, classes or units, with the options of `munkey forget`."""
+    """Samples to forget, by ids, files, classes, or units, with the options of `munkey forget`."""
 
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
-    files: Annotated[Names, Field(description="Files, folders or shell patterns.")] = []
+    files: Annotated[Names, Field(description="Files, folders, or shell patterns.")] = []
     classes: Names = []
     units: Annotated[
         Names, Field(description="Units, such as persons or lesions: all of their samples.")
@@ -165,7 +165,7 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
     @model_validator(mode="after")
     def _require_names(self) -> Self:
         if not self.model_fields_set & {"ids", "files", "classes", "units"}:
-            raise ValueError("name what to forget: ids, files, classes or units")
+            raise ValueError("name what to forget: ids, files, classes, or units")
         require_few_patterns(self.files)
         return self
 

@@ -8,7 +8,9 @@ from fastapi import HTTPException, Request, Security
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 ROLES = ("predict", "verify", "forget")  # each has all permissions of the roles before it
-BEARER = HTTPBearer(auto_error=False, description="The token of a role: predict, verify or forget.")
+BEARER = HTTPBearer(
+    auto_error=False, description="The token of a role: predict, verify, or forget."
+)
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Security(BEARER)]
 RoleCheck = Callable[[Request, HTTPAuthorizationCredentials | None], Awaitable[str | None]]
 

@@ -138,7 +138,7 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
 
 
 def write_model(result: TrainedSystem, folder: Path) -> None:
-    """Write a trained system into an empty folder: memory, weights, model card and manifest."""
+    """Write a trained system into an empty folder: memory, weights, model card, and manifest."""
     memory = result.system.memory
     model = result.system.model
     assert memory is not None

@@ -222,7 +222,7 @@ class Manifest(Section):
     @model_validator(mode="after")
     def _require_bounded_sizes(self) -> Self:
         """Reject sizes that would overload a machine, because anyone can write a manifest."""
-        message = "batch_size, k or a number of pixels is too large"
+        message = "batch_size, k, or a number of pixels is too large"
         if self.inference and self.inference.k > MAX_SIZE:
             raise ValueError(message)
         if self.encoder:

@@ -35,7 +35,7 @@ from munkey.settings import (
 
 Sections = Mapping[str, Mapping[str, Any]]  # settings by section of params.yaml
 
-EXPORTABLE = "only systems with a memory can be exported: MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
+EXPORTABLE = "only systems with a memory can be exported: MUNKEY, KNN, LDA, NCM, RanPAC, and KRR"
 SYSTEM = "system.safetensors"
 SETTINGS = "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")

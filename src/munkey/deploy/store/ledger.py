@@ -85,7 +85,7 @@ class LedgerState(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A value that changes whenever rows are added, deleted or moved.
+    """A value that changes whenever rows are added, deleted, or moved.
 
     Results computed from the rows may be reused only while the position stays the same.
     """
@@ -147,7 +147,7 @@ class Ledger:
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._query(f"PRAGMA {setting}")
-        # No other tables, indexes or triggers are allowed: a trigger could undo deletions.
+        # No other tables, indexes, or triggers are allowed: a trigger could undo deletions.
         statements = {sql for (sql,) in self._query("SELECT sql FROM sqlite_master")}
         if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")

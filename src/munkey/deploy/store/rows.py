@@ -39,7 +39,7 @@ class Rows(NamedTuple):
 
 
 def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
-    """Return ids from a list, array, set or generator as an array (N,) of int64.
+    """Return ids from a list, array, set, or generator as an array (N,) of int64.
 
     Raises ValueError unless all of them are integers from 0 to 2^63 - 1.
     """
