@@ -68,11 +68,11 @@ def format_near_sample(sample: NearSample) -> Json:
 def format_deletion(receipt: Receipt) -> Json:
     """Format a deletion.
 
-    Fields whose names do not explain them: first, last: sequence numbers of its first and last row
-    in the chain, None if nothing was deleted. found_nothing: whether none of its samples was in the
-    memory when the request first arrived. identical: ids of exact copies that stay. emptied:
-    classes without remaining samples. The last two are None for a repeated request, because the log
-    stores neither. `purged` is False; the caller updates it after a purge.
+    `first` and `last` are the sequence numbers of its first and last row in the chain, or None if
+    nothing was deleted. `found_nothing` says whether none of its samples was in the memory when the
+    request first arrived. `identical` has the ids of exact copies that stay, and `emptied` has the
+    classes without remaining samples; both are None for a repeated request, because the log does
+    not store them. `purged` is False; the caller changes it after a purge.
     """
     sequences = receipt.sequences
     first = None

@@ -272,11 +272,11 @@ async def read_picture_body(
 def make_json_body(
     model: type[BodyT], limits: RequestLimits
 ) -> Callable[[Request], Awaitable[BodyT]]:
-    """Make a dependency that reads the body as JSON, after the role was checked.
+    """Make a dependency that reads the body as JSON, once the role has been checked.
 
-    If the model were a parameter of the endpoint, FastAPI would parse the body before it checks the
-    token, and with json.loads, which 8 MiB of empty lists would keep busy for seconds. pydantic
-    stops at the first of them.
+    If the body were a parameter of the endpoint, FastAPI would parse it before checking the token,
+    and with json.loads, which takes seconds for 8 MiB of empty lists. pydantic stops at the first
+    of them.
     """
 
     async def parse(request: Request) -> BodyT:

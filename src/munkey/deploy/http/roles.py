@@ -44,23 +44,23 @@ class Tokens:
             401, "this service does not accept the token", {"WWW-Authenticate": "Bearer"}
         )
 
-    def make_role_check(self, role: str, exception: str = "") -> RoleCheck:
+    def make_role_check(self, role: str, suffix: str = "") -> RoleCheck:
         """Make a dependency that requires this role or a higher one, and returns the caller's role.
 
-        exception: words to add to the refusal, which name another role that some requests need.
+        suffix: words to add to the role in a refusal, such as another role that some requests need.
         """
 
         async def check_role(request: Request, bearer: Bearer) -> str | None:
             caller_role = await self.identify_role(request, bearer)
-            self.require_role(role, caller_role, exception)
+            self.require_role(role, caller_role, suffix)
             return caller_role
 
         return check_role
 
-    def require_role(self, role: str, caller_role: str | None, exception: str = "") -> None:
+    def require_role(self, role: str, caller_role: str | None, suffix: str = "") -> None:
         """Raise HTTPException unless the caller has this role or a higher one.
 
-        caller_role: None without a token. exception: as for `make_role_check`.
+        caller_role: None without a token. suffix: as for `make_role_check`.
         """
         # The refusal names the lowest sufficient role that has a token.
         sufficient_roles = ROLES[ROLES.index(role) :]
@@ -68,12 +68,12 @@ class Tokens:
         is_open = role == "predict" and role not in self._tokens
         if caller_role is None and not is_open:
             sentence = (
-                f"this needs the token of {required_role!r}{exception}: send the header"
+                f"this needs the token of {required_role!r}{suffix}: send the header"
                 " `Authorization: Bearer TOKEN`"
             )
             raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
         if caller_role is not None and ROLES.index(caller_role) < ROLES.index(role):
             raise HTTPException(
                 403,
-                f"this needs the token of {required_role!r}{exception}, not that of {caller_role!r}",
+                f"this needs the token of {required_role!r}{suffix}, not that of {caller_role!r}",
             )

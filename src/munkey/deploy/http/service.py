@@ -131,7 +131,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         app.add_exception_handler(error_type, refuse)
     verify_role = access.make_role_check("verify")
     preview_role = access.make_role_check(
-        "verify", exception=", and to forget without dry_run that of 'forget'"
+        "verify", suffix=", and to forget without dry_run that of 'forget'"
     )
     app.include_router(
         make_verify_router(queue, counts, limits), dependencies=[Depends(verify_role)]
@@ -214,7 +214,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
     def health(
         role: Annotated[str | None, Depends(access.identify_role)],
     ) -> Json:
-        """Check that the service works. The role `verify` also gets samples and purge state."""
+        """Check that the service works. The role `verify` also gets details about the memory."""
         # Not a coroutine, so FastAPI runs it in a thread: during a purge, the memory may block it.
         head = predictor.head  # raises an error if the memory cannot be used
         if role in (None, "predict"):

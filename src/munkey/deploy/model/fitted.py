@@ -128,9 +128,9 @@ class LiveSums:
         recomputed from all rows.
         """
         position = self._store.position
-        is_covered = position.head == self._head and position.live == self._covered_count
+        covers_all_rows = position.head == self._head and position.live == self._covered_count
         sums = self._sums
-        if sums is not None and is_covered:
+        if sums is not None and covers_all_rows:
             # No rows were added, so none need to be read, and no lock of the memory is taken.
             # The sums are unset meanwhile, as below.
             self._sums = None

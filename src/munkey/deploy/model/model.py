@@ -63,7 +63,7 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
     except Exception as error:
         why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
         if isinstance(error, ModuleNotFoundError):
-            why += "; pip install 'munkey[experiment]' brings what this project's encoders need"
+            why += "; `pip install 'munkey[experiment]'` installs what munkey's own encoders need"
         raise MissingEncoderError(f"{why}; nothing was changed") from error
 
 

@@ -111,7 +111,7 @@ def create_folder(folder: Path) -> Iterator[Path]:
 
 
 def _flock(descriptor: int, kind: int, wait: float) -> None:
-    """Lock an open folder. Raises BlockingIOError if that takes more than `wait` seconds.
+    """Lock an open folder. Raises BlockingIOError if it is not free within `wait` seconds.
 
     kind: LOCK_SH for a shared lock, LOCK_EX for an exclusive one.
     """

@@ -556,7 +556,7 @@ class Store(AbstractContextManager["Store"]):
             return check_memory(self._ledger, view, published, foreign)
 
     def are_zero(self, sequences: range) -> bool:
-        """Return whether deleted rows are zero, both in the maps and on the disk.
+        """Return whether deleted rows are zero, both in the memory maps and on the disk.
 
         sequences: the sequence numbers of the rows in the chain.
         """
