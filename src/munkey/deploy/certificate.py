@@ -324,7 +324,13 @@ def find_faults(
             " deleted samples may be back"
         )
         return faults
-    receipt = find_receipt(store, last_sequence)
+    faults += _compare_with_receipt(certificate, find_receipt(store, last_sequence))
+    faults += _find_digest_faults(certificate, store)
+    return faults
+
+
+def _compare_with_receipt(certificate: Certificate, receipt: Receipt) -> list[str]:
+    """Describe how a certificate differs from the receipt of its deletion in the chain."""
     chained_fields = (
         receipt.sequences,
         receipt.before,
@@ -339,12 +345,12 @@ def find_faults(
         certificate.request,
         certificate.deleted,
     )
-    if certified_fields != chained_fields:
-        faults.append(
-            "the chain of this memory has another deletion in its place: its history differs from"
-            " the certificate's"
-        )
-    return faults + _find_digest_faults(certificate, store)
+    if certified_fields == chained_fields:
+        return []
+    return [
+        "the chain of this memory has another deletion in its place: its history differs from the"
+        " certificate's"
+    ]
 
 
 def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:

@@ -301,7 +301,10 @@ def decode_pictures(
     names = [f"images.{number}" for number in range(len(files))]
     size = (picture_size.width, picture_size.height)
     picture_limits = PictureLimits(
-        LIMITS.pixels, limits.decoding, limits.pixels, picture_size.white
+        pixels=LIMITS.pixels,
+        seconds=limits.decoding,
+        together=limits.pixels,
+        white=picture_size.white,
     )
     try:
         return np.stack(read_pictures(files, names, size, picture_limits))

@@ -182,9 +182,9 @@ class Samples:
         if (unknown_ids or missing_names) and not ignore_missing:
             # If the request was carried out before, its samples are gone. That is not an error.
             is_repeated = request is not None and self._store.find_receipt(request) is not None
-            if not is_repeated and missing_names:
-                raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
             if not is_repeated:
+                if missing_names:
+                    raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
                 raise UnknownIdsError(unknown_ids)
         selected_ids = set(requested_ids.tolist())
         for _, name_ids in ids_by_name:

@@ -142,7 +142,7 @@ class Store(AbstractContextManager["Store"]):
         Parameters
         ----------
         folder : str or Path
-            An empty or new folder.
+            A new or empty folder.
         ids : array-like of int, shape (N,)
             Ids of the rows, not negative.
         keys, tokens : array-like of float, shape (N, d) and (N, m)
