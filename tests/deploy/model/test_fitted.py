@@ -293,8 +293,8 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"settings": None}, "its settings are not those of its family"),
-        ({"family": "munkey"}, "its settings are not those of its family"),
+        ({"settings": None}, "its settings do not match its family"),
+        ({"family": "munkey"}, "its settings do not match its family"),
         (
             {"encoder": None},
             "it has no encoder, no picture size, or no inference settings",

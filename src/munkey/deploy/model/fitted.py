@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from munkey.memory.neighbors import Neighbors
     from munkey.settings import DataSettings
 
-UNKNOWN_LABEL = "has a row with a label that means no class"
+UNKNOWN_LABEL = "has a row whose label is not a class"
 
 
 class LiveSums:
@@ -66,7 +66,8 @@ class LiveSums:
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
         """Delete rows, and record the keys and labels to subtract before the next prediction.
 
-        rows: row numbers in the current generation. delete: deletes them from the memory.
+        rows: row numbers in the current generation. delete: a function that deletes them from the
+        memory.
         """
         with self._lock:
             sums = self._sums

@@ -206,7 +206,7 @@ class Manifest(Section):
             is_consistent = self.settings is not None and not self.head
         has_known_head = not self.head or self.head.get("family", "lda") in ("lda", "krr")
         if not is_consistent or not has_known_head:
-            raise ValueError("its settings are not those of its family")
+            raise ValueError("its settings do not match its family")
         return self
 
     @model_validator(mode="after")

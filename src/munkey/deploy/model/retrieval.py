@@ -89,7 +89,7 @@ class Retriever:
                 rows = nearest.rows[is_present]  # of all queries, concatenated
                 copied_rows = view.copy_rows(rows)
                 file_names = [file for file, _ in self.store.read_sources(rows)]
-                borrowers = np.flatnonzero(self._is_added(copied_rows.ids))
+                borrowers = np.flatnonzero(self._is_added(copied_rows.ids))  # indices into `rows`
                 lent_tokens = self._lend_tokens(view, rows[borrowers])
             if copied_rows.live.all() and lent_tokens.still_live:
                 break  # otherwise, a row was deleted during the search

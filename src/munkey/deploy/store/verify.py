@@ -57,8 +57,8 @@ class Report:
         else:
             zero = "zero"
         return (
-            f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
-            " deleted row put back (a picture that was added again is another row);"
+            f"verified: the commitments of {pluralize(self.live, 'live row')} match, and no deleted"
+            " row was put back (a picture that was added again is another row);"
             f" {pluralize(self.dead, 'dead row')}, hidden and {zero}; an unbroken chain of"
             f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
         )
