@@ -214,12 +214,12 @@ class SourceFiles:
         files = {file for file, _ in self.read_records()[1] if file}
         names = files | {str(self.locate(file)) for file in files}
         suggestion = suggest_near_names("file", missing, names)
-        root = ""
+        below_root = ""
         if self._root.parts:
-            root = f" from {self._root} on,"
+            below_root = f" by its path below {self._root},"
         return (
-            f"{suggestion}Source files are named{root} as `list` shows them, by their absolute path,"
-            " or by a path from here."
+            f"{suggestion}Name a source file by the path that `list` shows,{below_root} or by its path"
+            " from the current folder."
         )
 
     def _find_ids(self, path: str) -> set[int]:
