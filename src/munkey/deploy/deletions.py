@@ -295,7 +295,7 @@ def resolve_selectors(
             [(kind, names)] = selector.items()
             names_by_kind.setdefault(kind, []).extend(names)
             continue
-        # Intersect the samples of all kinds.
+        # Keep the samples that match a name of each kind.
         ids = samples.ids
         for kind, names in selector.items():
             if len(ids):

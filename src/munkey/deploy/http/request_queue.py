@@ -41,7 +41,7 @@ class RequestQueue:
     unpurged : bool
         Whether traces of deleted samples, such as names of source files, may be in the directory.
     purged_at : datetime or None
-        When the last purge ended, if it was complete; None before the first one.
+        When the last purge ended; None if it was incomplete, or if there was none yet.
     foreign : tuple of str
         Files in the directory that do not belong to the model, as of the last purge.
     """

@@ -71,7 +71,7 @@ class LiveSums:
         """
         with self._lock:
             sums = self._sums
-            # Read them before the deletion, which overwrites them.
+            # Read the rows before the deletion, which overwrites them.
             keys_and_labels = self._read_covered_rows(rows)
             if sums is None or keys_and_labels is None:
                 self._sums = None
@@ -87,7 +87,7 @@ class LiveSums:
             _, labels = keys_and_labels
             self._covered_count -= len(labels)
             self._head = bytes.fromhex(receipt.after)
-            deleted_count = sum(len(labels) for _, labels in self._deleted)
+            deleted_count = sum(len(deleted_labels) for _, deleted_labels in self._deleted)
             if deleted_count >= BLOCK:
                 self._subtract_deleted(sums)
             return receipt
