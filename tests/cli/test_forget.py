@@ -897,5 +897,5 @@ def test_files_are_found_as_people_type_them(munkey, model):
     ended = munkey("forget", model, "--files", "Pets/10.png")
     assert (
         ended.code == 2
-        and "for 'Pets/10.png': 'pets/10.png'. Source files are named as `list` shows" in ended.err
+        and "for 'Pets/10.png': 'pets/10.png'. Name a source file by the path that" in ended.err
     )

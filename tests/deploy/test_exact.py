@@ -133,7 +133,8 @@ def weight_after(model):
 
 
 @pytest.mark.parametrize(
-    ("tamper", "named"), [(weight_after, "different weights:"), (row_kept, "different sums and weights:")]
+    ("tamper", "named"),
+    [(weight_after, "different weights:"), (row_kept, "different sums and weights:")],
 )
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not ForgettingKNN])
 def test_one_altered_weight_or_one_row_kept_in_the_sums_is_found(kind, tamper, named, tmp_path):

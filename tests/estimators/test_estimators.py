@@ -242,7 +242,7 @@ def test_a_memory_that_is_not_that_of_its_model_is_refused(tmp_path):
         store.add([N], store.view.keys[:1], store.view.tokens[:1], [4])
     for name, said in (
         ("model", "is the memory of another model"),
-        ("labels", "with a label that means no class"),
+        ("labels", "whose label is not a class"),
     ):
         with pytest.raises(UnreadableModelError, match=rf"{name}/memory: .*{said}"):
             kind.load(tmp_path / name)

@@ -327,9 +327,9 @@ def test_a_directory_that_exists_is_refused_before_the_fit(kind, tmp_path, monke
         "_validate_rows",
         lambda *_, **__: pytest.fail("rows were read"),
     )
-    with pytest.raises(FileExistsError, match="name a new or empty folder"):
+    with pytest.raises(FileExistsError, match="choose a new or empty folder"):
         kind().fit(X, Y, save_to=tmp_path / "model")
-    with pytest.raises(FileExistsError, match="name a new or empty folder"):
+    with pytest.raises(FileExistsError, match="choose a new or empty folder"):
         munkey.MunkeyClassifier().fit("no pictures", [1], save_to=tmp_path / "model")
     monkeypatch.undo()
     assert kind().fit(X, Y, save_to=tmp_path / "new").directory_ == tmp_path / "new"

@@ -1,1 +1,1 @@
-"""Exported models (docs/serving.md): predict, forget, add and explain."""
+"""Exported models (docs/serving.md): predict, forget, add, and explain."""

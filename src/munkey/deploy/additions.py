@@ -1,4 +1,4 @@
-"""New samples: rows that join the memory of a model without training."""
+"""Add new samples to the memory of a model, without training."""
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -31,7 +31,7 @@ class _NewRows(NamedTuple):
 
 
 class Additions:
-    """Adds samples to a model. lock: excludes other threads that change the memory."""
+    """Adds samples to a model. lock: keeps other threads from changing the memory meanwhile."""
 
     def __init__(self, model: LiveModel, lock: Callable[[], AbstractContextManager[None]]) -> None:
         self._model = model
@@ -54,15 +54,15 @@ class Additions:
             label_count = pluralize(len(class_indices), "label")
             raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
         contents = model.digest_contents(pictures, rows)
-        # This also refuses a forked child, before torch is touched.
-        blocked_places = np.flatnonzero(model.store.are_blocked(contents))
-        if len(blocked_places) and not allow_blocked:
+        # In a forked child, this raises an error before torch is used, which would wait forever.
+        blocked_indices = np.flatnonzero(model.store.are_blocked(contents))
+        if len(blocked_indices) and not allow_blocked:
             names = []
-            for place in blocked_places.tolist():
-                names.append(pictures.files[place] or f"number {place}")
+            for index in blocked_indices.tolist():
+                names.append(pictures.files[index] or f"number {index}")
             raise PictureError(
                 f"forgotten with block_return, so nothing was added: {format_first_ten(names)};"
-                " --allow-blocked (in Python, allow_blocked=True) adds them all the same"
+                " --allow-blocked (in Python, allow_blocked=True) adds them anyway"
             )
         if rows is None:
             keys = model.encoder.compute_keys(pictures.images)
@@ -74,7 +74,7 @@ class Additions:
         elif model.tokens_are_keys:
             tokens = keys
         else:
-            # For each prediction, trained neighbors lend their tokens (`Retriever`).
+            # They have no token: for each prediction, trained rows lend theirs (`Retriever`).
             tokens = np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
         with self._lock():
             first_id = self.next_id
@@ -111,16 +111,16 @@ class Additions:
                 changes["estimator"] = reference.model_copy(update={"dtype": dtype})
             if has_chosen_ids:
                 # The next default id must be larger than every id used so far. `next_id` adds the
-                # number of rows added since `rows` was recorded, so until `rows` is updated below,
-                # it skips some ids.
+                # number of rows that were added since `rows` was recorded, so it skips some ids
+                # until `rows` is updated below.
                 first_new_id = max(next_id, int(ids.max(initial=-1)) + 1)
                 counts = {"rows": self._total_rows, "first_new_id": first_new_id}
                 changes["memory"] = manifest.memory.model_copy(update=counts)
-            # The manifest goes first: no row may have a class that is not in the manifest.
+            # The manifest goes first, because no row may have a class that it does not list.
             model.replace_manifest(manifest.model_copy(update=changes))
             index_by_class = {name: index for index, name in enumerate(all_classes)}
             labels = np.array([index_by_class[name] for name in classes], dtype=np.int64)
-            tokens = labels[:, None].astype(np.float32)  # a fitted family's token is the class
+            tokens = labels[:, None].astype(np.float32)  # the token of a fitted family is the class
             contents = digest_keys(stored_keys)
             self._add_rows(_NewRows(ids, stored_keys, tokens, labels, None, units, contents))
             if has_chosen_ids:
@@ -129,7 +129,11 @@ class Additions:
             return ids
 
     def _add_rows(self, new_rows: _NewRows, allow_blocked: bool = False) -> AddedSamples:
-        """Add checked rows, while nothing else changes the memory."""
+        """Add rows that were checked, and find their earlier exact copies. Requires the lock.
+
+        Raises ValueError if a fitted family cannot have that many rows, or if MUNKEY's memory has
+        no trained sample left.
+        """
         model = self._model
         view = model.store.view
         model_with_sums = model.fitted_model or model.head
@@ -140,7 +144,7 @@ class Additions:
             raise ValueError(
                 f"{model.directory}: no longer holds a trained sample that could lend its token"
             )
-        # Earlier rows that are exact copies of new ones.
+        # Find the earlier rows that are exact copies of new ones, before these are in the memory.
         earlier_ids = np.sort(model.store.find_ids_by_content(new_rows.contents))
         earlier_contents = view.records["content"][model.store.require_rows(earlier_ids)]
         model.store.add(*new_rows, allow_blocked=allow_blocked)
@@ -155,14 +159,15 @@ class Additions:
     def next_id(self) -> int:
         """The id of the next new sample.
 
-        It is larger than the ids in the data set, of all samples added since, and in the memory.
+        It is larger than all ids in the data set, all ids that were given to new samples, and all
+        ids in the memory.
         """
         memory = self._model.manifest.memory
-        added_count = self._total_rows - memory.rows  # including rows deleted since
-        largest_id = int(self._model.store.view.ids.max(initial=-1))  # a dead row's id is 0
+        added_count = self._total_rows - memory.rows  # including rows that were deleted since
+        largest_id = int(self._model.store.view.ids.max(initial=-1))  # the id of a dead row is 0
         return max(memory.first_new_id + added_count, largest_id + 1)
 
     @property
     def _total_rows(self) -> int:
-        """Number of rows that were ever in the memory."""
+        """Number of rows that were ever added to the memory."""
         return self._model.store.position.live + self._model.store.deletions

@@ -1,9 +1,9 @@
 """Deletion certificates: how many samples were deleted, when, and what this does not prove.
 
 A certificate is a JSON file with the SHA-256 of its canonical form, and an HTML page with the same
-content. Ids are listed only on request, because a list of deleted ids is itself a trace of them.
-Otherwise, the certificate has a salted hash of the ids, without the salt. Anyone who has the salt
-and the ids can show that these were deleted; nobody else can guess them.
+content. It contains a hash of the ids and a secret salt. Anyone who has the salt and the ids can
+show that these samples were deleted; nobody else can guess the ids. Ids are listed only on request,
+because a list of deleted ids is itself a trace of them.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ LISTED_IDS = (
     " of them."
 )
 
-# Fields that the chain does not record, with descriptions.
+# Fields that the chain does not record, and what each of them states.
 UNCHAINED = {
     "written": "when it was written",
     "versions": "the versions of the programs",
@@ -76,7 +76,7 @@ UNCHAINED = {
 
 
 class CertificateError(ValueError):
-    """A certificate cannot be issued, read or written."""
+    """A certificate cannot be issued, read, or written."""
 
 
 class Certificate(BaseModel, frozen=True, extra="forbid"):
@@ -85,35 +85,39 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     Attributes
     ----------
     memory : str
-        The name of the memory, hexadecimal.
+        The name of the memory, in hexadecimal.
     request : str or None
-        The number of the request.
+        The request number, if the deletion has one.
     rows : int
         Number of deleted samples.
     ids : tuple of int or None
-        Their ids, only on request.
+        Their ids; None unless the list was requested.
     ids_sha256 : str or None
-        SHA-256(salt || ids, ascending, 8 bytes each, little-endian).
+        SHA-256(salt || ids), with the ids in ascending order, 8 bytes each, little-endian.
     deleted, written : str
         When the samples were deleted, and when the certificate was written: ISO 8601, UTC.
     first : int
         Sequence number of the first deleted sample in the chain.
     before, head : str
-        Heads of the chain before and after the deletion.
+        Heads of the chain before and after the deletion, in hexadecimal.
     live : int or None
         Number of samples in the memory after the deletion, if known.
     rows_zeroed : bool
-        Whether keys, tokens, ids and labels were overwritten with zeros, and the zeros were known
+        Whether keys, tokens, ids, and labels were overwritten with zeros, and the zeros were known
         to be on the disk.
     purged : bool
-        Whether the memory was purged: no file of it contained a byte of the samples, or of the
+        Whether the memory was purged: none of its files contained a byte of the samples, or of the
         names of their source files and units.
     identical : int or None
-        Number of exact copies that stayed in the memory.
+        Number of exact copies that stayed in the memory, if known.
     exact : dict of str to str or None
-        Only for families that delete exactly: digests of the model's sums, weights or rows when the
-        certificate was written (`FittedModel.digests`). They equal those of a fit that never saw
-        the deleted rows; `find_faults` checks that.
+        Only for families that delete exactly: digests of the model's sums and weights, or rows,
+        when the certificate was written (`FittedModel.digests`). They equal those of a fit that
+        never saw the deleted rows; `find_faults` checks this.
+    versions : dict of str to str
+        Versions of the programs, by name.
+    not_claimed : tuple of str
+        What the certificate does not claim, one sentence each.
     sha256 : str
         SHA-256 of all other fields (`manifest.compute_digest`).
     """
@@ -141,15 +145,16 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
 
     @property
     def sequences(self) -> range:
-        """The sequence numbers of its rows."""
+        """The sequence numbers of the deleted samples in the chain."""
         return range(self.first, self.first + self.rows)
 
     def seal(self) -> "Certificate":
+        """Return the certificate with the SHA-256 of its current fields."""
         return self.model_copy(update={"sha256": compute_digest(self)})
 
 
 def hash_ids(ids: Iterable[int], salt: bytes) -> str:
-    """Hash ids with a salt, as a certificate does."""
+    """Return the salted hash of ids, as a certificate contains it (`Certificate.ids_sha256`)."""
     ascending_ids = np.unique(check_ids(list(ids)))
     return hashlib.sha256(salt + ascending_ids.tobytes()).hexdigest()
 
@@ -165,9 +170,9 @@ def certify(
 ) -> Certificate:
     """Certify a deletion.
 
-    live: number of rows after the deletion. purged: whether the memory was purged since. The chain
-    records neither. exact: `Predictor.digests`. constants: `Predictor.constants`. Raises
-    CertificateError if nothing was deleted.
+    live: number of rows after the deletion, if known. purged: whether the memory was purged since.
+    The chain records neither. exact: from `Predictor.digests`. constants: from
+    `Predictor.constants`. Raises CertificateError if nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
@@ -208,10 +213,10 @@ def _list_limits(exact: dict[str, str] | None, constants: Sequence[str]) -> list
 
 
 def find_receipt(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
-    """Find the receipt of an earlier deletion; by default, the last one.
+    """Find the receipt of an earlier deletion; by default, of the last one.
 
-    sequence: the number of any of its rows. request: the number of its request. Raises
-    CertificateError if there is none.
+    sequence: the sequence number of any of its rows, ignored if `request` is given. request: its
+    request number. Raises CertificateError if there is no such deletion.
     """
     receipts = [receipt for receipt in store.log() if receipt.sequences]
     if request is not None:
@@ -236,11 +241,11 @@ def add_ids(
     list_ids: bool = False,
     added_later: bool = False,
 ) -> Certificate:
-    """Add the salted hash of the deleted ids to a certificate.
+    """Return a certificate with the salted hash of the deleted ids.
 
-    list_ids: also add the ids; the certificate then states that it is a trace of them. added_later:
-    whether the user supplied the ids after the deletion, so that nothing shows that they are right;
-    the certificate then states that, too.
+    list_ids: also list the ids; the certificate then says that it is a trace of them. added_later:
+    whether the user supplied the ids after the deletion; the certificate then says that nothing
+    shows that they are the right ones.
     """
     changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
@@ -256,10 +261,10 @@ def add_ids(
 def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """List the names of the digests that differ.
+    """Return the names of the digests that differ.
 
-    Returns None if the digests cannot be compared: some are missing, or they belong to different
-    states of the memory.
+    Returns None if the digests cannot be compared, because one of them is missing, or because they
+    belong to different states of the memory.
     """
     if not certified or not exact:
         return None
@@ -275,9 +280,9 @@ def find_faults(
     salt: bytes = b"",
     exact: dict[str, str] | None = None,
 ) -> list[str]:
-    """List how this memory, or ids and salt, contradict a certificate: one sentence per fault.
+    """Describe each fault of a certificate: how this memory, or ids and salt, contradict it.
 
-    exact: `Predictor.digests(recompute=True)`, the digests of a fit to the remaining rows.
+    exact: the digests of a fit to the remaining rows, from `Predictor.digests(recompute=True)`.
     """
     faults: list[str] = []
     memory_name = store.state.store.hex()
@@ -287,7 +292,9 @@ def find_faults(
         if certificate.ids_sha256 != hash_ids(id_list, salt):
             faults.append("it was not issued for these ids with this salt")
     if certificate.sha256 != compute_digest(certificate):
-        faults.append("it was changed after it was written: its SHA-256 is not the one in it")
+        faults.append(
+            "it was changed after it was written: its SHA-256 does not match its other fields"
+        )
     different_digests = _compare_digests(certificate.exact, exact)
     if different_digests:
         faults.append(
@@ -317,7 +324,13 @@ def find_faults(
             " deleted samples may be back"
         )
         return faults
-    receipt = find_receipt(store, last_sequence)
+    faults += _compare_with_receipt(certificate, find_receipt(store, last_sequence))
+    faults += _find_digest_faults(certificate, store)
+    return faults
+
+
+def _compare_with_receipt(certificate: Certificate, receipt: Receipt) -> list[str]:
+    """Describe how a certificate differs from the receipt of its deletion in the chain."""
     chained_fields = (
         receipt.sequences,
         receipt.before,
@@ -332,18 +345,18 @@ def find_faults(
         certificate.request,
         certificate.deleted,
     )
-    if certified_fields != chained_fields:
-        faults.append(
-            "the chain of this memory has another deletion in its place: its history differs from"
-            " the certificate's"
-        )
-    return faults + _find_digest_faults(certificate, store)
+    if certified_fields == chained_fields:
+        return []
+    return [
+        "the chain of this memory has another deletion in its place: its history differs from the"
+        " certificate's"
+    ]
 
 
 def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
-    """Find reasons why these ids cannot be those of the deletion, e.g. they are in the memory.
+    """Describe why these ids cannot be those of the deletion: their number, or rows with these ids.
 
-    The chain itself does not record ids.
+    The chain does not record ids, so it cannot show that they are right.
     """
     faults: list[str] = []
     distinct_count = len(set(ids))
@@ -352,7 +365,7 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
         faults.append(f"it is for {count}, not for {pluralize(distinct_count, 'id')}")
     view = store.view
     deletion_time = _parse_microseconds(certificate.deleted)
-    # An id that was added again later is another row.
+    # A row that was added after the deletion is another one, even if it has the same id.
     is_earlier = view.records["added"] <= deletion_time
     is_still_there = view.live & np.isin(view.ids, check_ids(ids)) & is_earlier
     if is_still_there.any():
@@ -362,7 +375,7 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
 
 
 def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
-    """Find reasons why the digests in `exact` cannot belong to any earlier rows of the memory."""
+    """Describe why the digests in `exact` cannot belong to the memory at any earlier time."""
     if not certificate.exact:
         return []
     head = certificate.exact.get("head", "")
@@ -371,14 +384,14 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
     if head not in heads:
         return ["its digests of the model belong to a head that is not in the chain"]
     if head != store.head:
-        return []  # rows were deleted since
+        return []  # rows were deleted since, so nothing more can be checked
     view = store.view
     added_times = np.sort(view.records["added"][view.live])
-    # Since this head, rows were only added, one or several at a time. So the possible row counts
-    # are the number of rows added before each of those times, and the current number.
+    # At this head, rows were only added, one or several at a time. So before each of these times,
+    # the memory held the rows that were added earlier; now it holds all of them.
     counts_before_additions = np.searchsorted(added_times, added_times).tolist()
     possible_counts = {*counts_before_additions, len(added_times)}
-    # It cannot hold fewer than it held at the time of the deletion.
+    # It never held fewer rows than right after the deletion.
     deletion_time = _parse_microseconds(certificate.deleted)
     least_count = int(np.searchsorted(added_times, deletion_time, side="right"))
     is_possible = live.isdecimal() and int(live) in possible_counts and int(live) >= least_count
@@ -391,9 +404,9 @@ def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
 
 
 def _parse_microseconds(at: str) -> int:
-    """Parse a time in a certificate to microseconds since 1970, as the memory stores it.
+    """Convert a time in a certificate to microseconds since 1970, as the memory stores times.
 
-    Any other text becomes 0, which is before any deletion.
+    A text that is not a time becomes 0, which is before any deletion.
     """
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
@@ -404,9 +417,10 @@ def _parse_microseconds(at: str) -> int:
 def describe_unconfirmed_fields(
     certificate: Certificate, exact: dict[str, str] | None = None
 ) -> dict[str, str]:
-    """Describe each field of a certificate that the chain does not record, by field name.
+    """Describe each field of a certificate that the chain does not confirm, by field name.
 
-    Ids are always among them, because the writer of a certificate chooses both ids and salt.
+    Ids are always among them if there are any, because the writer of a certificate chooses both ids
+    and salt. exact: as for `find_faults`; digests that were compared are not among them.
     """
     fields = {}
     for name, description in UNCHAINED.items():
@@ -429,17 +443,17 @@ def read_certificate(path: str | Path) -> Certificate:
         ) from error
     if certificate.sha256 != compute_digest(certificate):
         raise CertificateError(
-            f"{path}: was changed after it was written: its SHA-256 is not the one in it"
+            f"{path}: was changed after it was written: its SHA-256 does not match its other fields"
         )
     return certificate
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page next to it; sync both to disk.
+    """Write a certificate as JSON, and its page next to it. Wait until both are on the disk.
 
     If the page cannot be written, the JSON file is removed again. If the process is killed in
-    between, only the JSON file exists. Returns the path of the page. Raises the same errors as
-    `get_page_path`, and OSError.
+    between, only the JSON file exists. Returns the path of the page. Raises CertificateError as
+    `get_page_path` does, and OSError if a file cannot be written.
     """
     page = get_page_path(path)
     page_text = render_page(certificate)
@@ -455,7 +469,11 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
 
 def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a new file. On Linux, it is named once it is complete, so a kill leaves no part."""
+    """Write a new file and sync it to disk. Raises UnwritableFileError if it cannot be written.
+
+    On Linux, the file gets its name once it is complete, so a kill leaves no incomplete file. mode:
+    its permissions, before the umask.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
@@ -468,8 +486,8 @@ def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            # The path is absolute, so `src_dir_fd` has no effect on it. But only with `src_dir_fd`
-            # does Python call `linkat`, which follows the link in /proc to the nameless file.
+            # The source path is absolute, so `src_dir_fd` does not change it. But Python calls
+            # `linkat`, which follows the link in /proc to the nameless file, only if it is set.
             os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
     except OSError as error:
         raise UnwritableFileError(
@@ -478,10 +496,10 @@ def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
 
 
 def get_page_path(path: str | Path) -> Path:
-    """Return the path of a new certificate's page.
+    """Return the path for the page of a new certificate.
 
-    Raises CertificateError if that is the certificate itself, or if either file exists. A
-    certificate may be the only record of a deletion, so it is never overwritten.
+    Raises CertificateError if this is the path of the certificate itself, or if either file exists:
+    a certificate may be the only record of a deletion, so it is never overwritten.
     """
     page = Path(path).with_suffix(".html")
     if page == Path(path):
@@ -491,12 +509,12 @@ def get_page_path(path: str | Path) -> Path:
     for file in (Path(path), page):
         if os.path.lexists(file):
             raise CertificateError(
-                f"{file}: exists already, and certificates are never overwritten; give a new name"
+                f"{file}: exists already, and certificates are never overwritten; choose a new name"
             )
     return page
 
 
 def render_page(certificate: Certificate) -> str:
-    """Render the page: one file, no scripts, nothing loaded from elsewhere."""
+    """Render the page: a single file without scripts, which loads nothing from elsewhere."""
     values = {"it": certificate, "text": certificate.model_dump_json(indent=2)}
     return render_template(TEMPLATE, values)

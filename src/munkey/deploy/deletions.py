@@ -1,6 +1,6 @@
-"""Requests to forget: their plan, a preview, and the deletion.
+"""Plan, preview, and carry out deletions.
 
-`Predictor.delete` carries out a request, from its plan to its certificate.
+`Predictor.delete` carries out a whole request, from its plan to its certificates.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +23,9 @@ from munkey.deploy.store.store import Store
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel
 
-# Names of samples by kind, as `Predictor.select` takes them. They select the samples that have a
-# name of each kind. In a table of requests, one row is one selector.
+# Names of samples, by the keyword arguments of `Predictor.select`: ids, files, labels, units. A
+# selector with several of them selects the samples that match each. In a table of requests, one row
+# is one selector.
 Selector = Mapping[str, Any]
 
 
@@ -35,14 +36,14 @@ class DeletionRequest:
     Parameters
     ----------
     selectors : mapping of (str or None) to sequence of Selector
-        Selectors by request number; None for a request without a number. A request is about the
-        samples that any of its selectors selects.
+        Selectors by request number; None for a request without a number. Each request is about all
+        samples that match any of its selectors.
     ignore_missing : bool
-        Skip names that no sample has.
+        Skip names that match no sample.
     also_identical : bool
         Also forget exact copies.
     similar : float or None
-        List look-alikes of at least this cosine. None means 0.95; 0 lists none.
+        Also list look-alikes of at least this cosine; 0 lists none, and None means 0.95.
     also_similar : bool
         Also forget these look-alikes.
     block_return : bool
@@ -58,10 +59,10 @@ class DeletionRequest:
 
 
 class PlannedDeletion(NamedTuple):
-    """The samples of one request, when it was planned.
+    """The samples of one request number, as of the time of the plan.
 
-    ids: (N,) int64, ascending. earlier_receipt: the receipt, if the request was carried out before.
-    look_alikes: the field `similar` of its result, with id, cosine and unit, nearest first.
+    ids: (N,) int64, ascending. earlier_receipt: the receipt if the request was carried out before.
+    look_alikes: a field `similar` for the result, which lists look-alikes; or empty.
     """
 
     ids: np.ndarray
@@ -71,9 +72,10 @@ class PlannedDeletion(NamedTuple):
 
 @dataclass(frozen=True)
 class DeletionPlan:
-    """A request with its samples, when they were looked up.
+    """A request, and its samples as of the time of the plan.
 
-    missing: all names that no sample has. hint: a sentence with similar names.
+    deletions: by request number. missing: all names that match no sample. hint: a sentence that
+    suggests similar names; may be empty.
     """
 
     request: DeletionRequest
@@ -84,10 +86,11 @@ class DeletionPlan:
 
 @dataclass(frozen=True)
 class CertificateOrder:
-    """Which deletions to certify.
+    """Which deletions to certify, and how.
 
-    salts: by request number. deliver: receives each result with its certificate. include_salts:
-    results contain the salts. list_ids: certificates contain the ids.
+    salts: the salt of each certificate, by request number; other requests are not certified.
+    deliver: is called with each result and its certificate. include_salts: add each salt to its
+    result. list_ids: list the ids in the certificates.
     """
 
     salts: Mapping[str | None, bytes]
@@ -99,8 +102,8 @@ class CertificateOrder:
 class Deletion(NamedTuple):
     """A deletion that was carried out.
 
-    ids: (N,) ids of the deleted samples. copies: exact copies of the named samples, with their
-    units. remaining: number of samples still in the memory.
+    ids: (N,) ids of the deleted samples. copies: id and unit of each exact copy of the requested
+    samples. remaining: number of samples that are still in the memory.
     """
 
     receipt: Receipt
@@ -110,10 +113,10 @@ class Deletion(NamedTuple):
 
 
 class Deletions:
-    """Plans deletions and carries them out, one at a time.
+    """Plans deletions, and carries them out one at a time.
 
-    lock: excludes other threads that change the memory. loaded_sums: returns the model whose sums
-    are loaded, if any; each deletion updates them.
+    lock: excludes other threads that change the memory. loaded_sums: returns the fitted model if it
+    is loaded, or None; each deletion updates its sums.
     """
 
     def __init__(
@@ -132,7 +135,7 @@ class Deletions:
         """Implement `Predictor.plan`."""
         deletions: dict[str | None, PlannedDeletion] = {}
         missing: list[str] = []
-        # Missing names that raise an error, unless missing names are ignored.
+        # Of the missing names, those that raise an error unless `ignore_missing` is set.
         refused_names: list[str] = []
         hints: list[str] = []
         for number, selectors in request.selectors.items():
@@ -148,8 +151,8 @@ class Deletions:
                 missing += names
             if earlier_receipt is None:
                 refused_names += names
-            # A repeated request also gets its hint: most of its missing names were forgotten the
-            # first time, but one that resembles a present name may have been mistyped.
+            # Give a hint for a repeated request, too. Most of its missing names were forgotten the
+            # first time, but a name that is similar to an existing one may have been mistyped.
             if hint:
                 hints.append(hint)
         hint = " ".join(dict.fromkeys(hints))  # each hint once
@@ -161,7 +164,7 @@ class Deletions:
         return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
-        """Raise ValueError if a request was carried out since, but some of its samples remain."""
+        """Raise ValueError if a request number was used since, and some of its samples remain."""
         for number, deletion in plan.deletions.items():
             earlier_receipt = self._find_receipt(number)
             if earlier_receipt:
@@ -169,7 +172,7 @@ class Deletions:
                 require_new_number(number, earlier_receipt, len(remaining_ids))
 
     def _find_receipt(self, number: str | None) -> Receipt | None:
-        """Return the receipt of an earlier request with this number; None without a number."""
+        """Return the receipt of an earlier request with this number; None if there is none."""
         if number is None:
             return None
         return self._store.find_receipt(number)
@@ -177,8 +180,7 @@ class Deletions:
     def preview(self, plan: DeletionPlan) -> list[Json]:
         """Implement `Predictor.preview`."""
         results: list[Json] = []
-        # As if each request were carried out before the next.
-        remaining_ids = self._samples.ids
+        remaining_ids = self._samples.ids  # after the previous requests of the plan
         for number, deletion in plan.deletions.items():
             ids = np.intersect1d(deletion.ids, remaining_ids)
             all_copies = self._samples.find_copies_by_id(ids).samples
@@ -210,11 +212,13 @@ class Deletions:
         *,
         was_planned: bool = False,
     ) -> Deletion:
-        """Delete samples under their request's number.
+        """Delete samples, and record the deletion under its request number.
 
-        ids: checked and ascending. was_planned: whether the request had samples when it was
-        planned. If another request, e.g. of the same table, has deleted them since, this request is
-        still recorded. A request that never had a sample is not recorded.
+        ids: (N,) int64, ascending. number: the request number. request: its options; the selectors
+        are not used. was_planned: whether the request had samples when it was planned. Then it is
+        recorded even if another request has deleted all of them since. Otherwise, a request without
+        samples is not recorded. Raises UnknownIdsError for unknown ids, unless they are ignored or
+        the request was carried out before.
         """
         with self._lock():
             rows = self._store.find_rows(ids)
@@ -229,14 +233,14 @@ class Deletions:
             rows_and_copies = np.concatenate([rows, copies.rows])
             labels = np.unique(view.labels[rows_and_copies])
             if request.also_identical:
-                order = np.argsort(view.ids[rows_and_copies])  # the order of the chain
+                order = np.argsort(view.ids[rows_and_copies])  # the chain lists rows by their id
                 rows = rows_and_copies[order]
                 identical = ()
             deleted_ids = view.ids[rows]
             if len(rows) or was_planned or earlier_receipt is not None:
                 receipt = self._delete_rows(rows, number, request.block_return)
             else:
-                # Without a number, a deletion of no rows is not recorded.
+                # A deletion without rows and without a number is not recorded.
                 receipt = self._delete_rows(rows, None, block_return=False)
                 receipt = replace(receipt, request=number)
             remaining, present_labels = self._samples.count_samples_and_labels(labels)
@@ -252,6 +256,7 @@ class Deletions:
     def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
         """Delete rows from the memory, and from the sums if they are loaded."""
 
+        # The sums call this function, because they must read the rows before the deletion.
         def delete() -> Receipt:
             return self._store.delete_rows(rows, request=number, block_return=block_return)
 
@@ -262,7 +267,7 @@ class Deletions:
 
 
 def require_new_number(number: str | None, earlier_receipt: Receipt | None, count: int) -> None:
-    """Raise ValueError for a repeated request of which `count` samples are still in the memory."""
+    """Raise ValueError if a request is repeated, but `count` of its samples are in the memory."""
     if earlier_receipt and count:
         outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(
@@ -275,9 +280,10 @@ def require_new_number(number: str | None, earlier_receipt: Receipt | None, coun
 def resolve_selectors(
     samples: Samples, selectors: Sequence[Selector]
 ) -> tuple[np.ndarray, list[str], str]:
-    """Find the ids (N,) of the samples that any selector selects.
+    """Return the ids (N,) of the samples that match any selector, in ascending order.
 
-    Also returns the names and selectors without samples, and a hint with similar names.
+    Also returns the names and selectors that match no sample, and a hint that suggests similar
+    names.
     """
     hints: list[str] = []
     names_by_kind: dict[str, Any] = {}  # by kind, such as "files" or "units"
@@ -289,9 +295,10 @@ def resolve_selectors(
             [(kind, names)] = selector.items()
             names_by_kind.setdefault(kind, []).extend(names)
             continue
+        # Keep the samples that match a name of each kind.
         ids = samples.ids
         for kind, names in selector.items():
-            if len(ids):  # otherwise it selects nothing, whatever its other names are
+            if len(ids):
                 selection = samples.select(**{kind: names}, ignore_missing=True)
                 ids = np.intersect1d(ids, selection.ids)
                 hints.append(selection.hint)
@@ -309,11 +316,11 @@ def resolve_selectors(
 def _add_look_alikes(
     samples: Samples, deletion: PlannedDeletion, request: DeletionRequest
 ) -> PlannedDeletion:
-    """List the look-alikes of a planned deletion, and add them to it if `also_similar`.
+    """Return a planned deletion with its look-alikes, which are also deleted if `also_similar`.
 
-    A repeated request, and a request for more than 1,000 samples, gets no look-alikes. Raises
-    ValueError if `also_similar` is set for more than 1,000 samples, or if `similar` is not a
-    cosine.
+    A repeated request, or one for no samples or for more than MAX_QUERIES, is returned unchanged.
+    Raises ValueError if `also_similar` is set for more than MAX_QUERIES samples, or if `similar` is
+    not a cosine.
     """
     is_too_large = len(deletion.ids) > MAX_QUERIES and not request.also_similar
     if deletion.earlier_receipt or not len(deletion.ids) or is_too_large:
@@ -326,11 +333,10 @@ def _add_look_alikes(
     units = samples.read_units(similar_ids)
     look_alikes = []
     for similar_id, cosine in cosines.items():
-        look_alikes.append(
-            {"id": similar_id, "cosine": round(cosine, 4), "unit": units.get(similar_id)}
-        )
+        unit = units.get(similar_id)
+        look_alikes.append({"id": similar_id, "cosine": round(cosine, 4), "unit": unit})
     ids = deletion.ids
     if request.also_similar:
         ids = np.union1d(ids, similar_ids)
     similar = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}
-    return PlannedDeletion(ids, None, {"similar": similar})
+    return PlannedDeletion(ids, earlier_receipt=None, look_alikes={"similar": similar})

@@ -1,4 +1,4 @@
-"""Errors of an exported model, and of requests to it. Each message says what to do."""
+"""Errors of an exported model, and of requests to it."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,14 +23,12 @@ def format_first_ten(values: Sequence[object]) -> str:
 
 
 class UnreadableModelError(ValueError):
-    """The directory is not a model that this version can read. Nothing in it was changed.
-
-    path: the faulty file or folder.
-    """
+    """The directory is not a model that this version can read. Nothing in it was changed."""
 
     def __init__(
         self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
     ) -> None:
+        """Format the message. path: the faulty file or folder. why: what is wrong with it."""
         super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
 
 
@@ -42,17 +40,19 @@ class EmptyModelError(ValueError):
     """Every sample was forgotten, so the memory has nothing to predict from."""
 
     def __init__(self, directory: Path, is_fitted: bool) -> None:
+        """Format the message. is_fitted: whether the model is of a fitted family, such as LDA."""
         # Adding does not help MUNKEY: a sample that is added borrows the token of a trained one.
-        to_do = "add samples first" if is_fitted else "train a new model"
+        what_to_do = "add samples first" if is_fitted else "train a new model"
         super().__init__(
-            f"{directory}: every sample was forgotten, so there is nothing to predict from; {to_do}"
+            f"{directory}: every sample was forgotten, so there is nothing to predict from;"
+            f" {what_to_do}"
         )
 
 
 class UnknownNamesError(KeyError):
-    """Files, classes, units or ids that no sample in the memory has.
+    """Some files, classes, units, or ids match no sample in the memory.
 
-    missing: all of them. hint: a sentence with similar names.
+    missing: all of them. hint: a sentence that suggests similar names; may be empty.
     """
 
     def __init__(self, missing: Sequence[str], hint: str = "") -> None:
@@ -71,9 +71,9 @@ class UnknownNamesError(KeyError):
 
 
 class AmbiguousFileError(ValueError):
-    """A name matches two source files: one by its name in the memory, one by its current path.
+    """A name matches more than one source file, such as one by its name and one by its path.
 
-    ids_by_file: the ids of the samples from each.
+    ids_by_file: the ids of the samples from each file.
     """
 
     def __init__(self, ids_by_file: Mapping[str, Collection[int]]) -> None:
@@ -92,7 +92,7 @@ class ExportError(ValueError):
 
 @contextmanager
 def translate_read_errors(path: Path) -> Iterator[None]:
-    """Turn any error of a library that reads a foreign file into an UnreadableModelError."""
+    """Turn any error in the block, which reads a file, into an UnreadableModelError for `path`."""
     try:
         yield
     except UnreadableModelError:

@@ -1,4 +1,4 @@
-"""A predictor for an estimator: it predicts class labels, and accepts rows of new classes."""
+"""The predictor behind an estimator, which can also add rows of new classes."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,11 +13,10 @@ if TYPE_CHECKING:
 
 
 class EstimatorPredictor(Predictor):
-    """A model of a fitted family, as munkey's estimators use it.
+    """A model of a fitted family, as the estimators use it.
 
-    Classes without rows do not appear in its predictions. All predictions equal those of a fit to
-    the rows in the memory, bit for bit. Each method raises UnreadableModelError if the memory is
-    damaged.
+    It never predicts a class without rows. All results equal those of a fit to the rows in the
+    memory, bit for bit. Each method raises UnreadableModelError if the memory is damaged.
     """
 
     @property
@@ -29,7 +28,7 @@ class EstimatorPredictor(Predictor):
     def compute_logits(self, keys: np.ndarray) -> tuple[list[Any], np.ndarray]:
         """Compute logits of keys (N, d) for the classes that have rows.
 
-        Returns the classes, ascending, and the logits (N, C).
+        Returns the classes in ascending order, and the logits (N, C).
         """
         manifest, (class_indices, logits) = self._model.compute_with_manifest(
             lambda: self._fitted_model.compute_present_logits(keys, self._model.retrieve)
@@ -38,18 +37,19 @@ class EstimatorPredictor(Predictor):
         return classes, logits
 
     def solve_head(self) -> "SolvedHead":
-        """Solve for the linear head of `compute_logits`. Only for families that have one."""
+        """Compute the linear head that gives `compute_logits`. Only for families that have one."""
 
+        # Each attempt must look up `_fitted_model` again, because a new class replaces it.
         def solve() -> "SolvedHead":
-            # Looked up inside, because a new class replaces the fitted model.
             return self._fitted_model.solve_present_head()
 
         _, solved_head = self._model.compute_with_manifest(solve)
         return solved_head
 
     def find_present_classes(self) -> list[Any]:
-        """Find the classes that have rows, in ascending order."""
+        """Return the classes that have rows, in ascending order."""
 
+        # Each attempt must look up `_fitted_model` again, because a new class replaces it.
         def find_class_indices() -> np.ndarray:
             return self._fitted_model.find_present_classes()
 
@@ -57,7 +57,7 @@ class EstimatorPredictor(Predictor):
         return [manifest.classes[index] for index in class_indices.tolist()]
 
     def read_units(self) -> np.ndarray:
-        """Read the unit of each sample, in the order of ids: (N,) str, None without a unit."""
+        """Read the unit of each sample, sorted by id: (N,) str, None for a sample without one."""
         records, sources = self._model.samples.sources.read_records()
         units = np.array([unit for _, unit in sources], dtype=object)
         return units[np.argsort(records["id"])]
@@ -71,7 +71,7 @@ class EstimatorPredictor(Predictor):
         ids: np.ndarray | None = None,
         units: Sequence[str | None] | None = None,
     ) -> np.ndarray:
-        """Add rows by their keys, also of new classes.
+        """Add rows, given their keys. The classes may be new.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class EstimatorPredictor(Predictor):
         ids : ndarray of int64, shape (N,), optional
             Ids of the rows. By default, new ids.
         units : sequence of str or None, length N, optional
-            The person, device, … of each row.
+            The unit of each row, such as a person or device.
 
         Returns
         -------
@@ -94,6 +94,6 @@ class EstimatorPredictor(Predictor):
         Raises
         ------
         ValueError
-            If the memory holds any of the ids already.
+            If the memory already holds any of the ids, or if the family cannot have that many rows.
         """
         return self._additions.add_keys(keys, classes, dtype, ids, units)

@@ -1,4 +1,4 @@
-"""Results of a model as JSON: the same from the command line and over HTTP."""
+"""Results of a model as JSON, for the command line and for HTTP."""
 
 from collections.abc import Iterable
 from dataclasses import asdict
@@ -14,9 +14,9 @@ Json = dict[str, Any]
 
 
 def format_prediction(prediction: Prediction, *, explain: bool) -> Json:
-    """Format the predicted class and probabilities of each picture, in order.
+    """Format the predicted class and the probabilities of each picture, in order.
 
-    With `explain`, also describe how the model predicts, and list the neighbors that decided.
+    explain: also list the neighbors of each picture, and describe how the model predicts.
     """
     picture_results: list[Json] = []
     for file, class_name, probabilities in zip(
@@ -46,7 +46,7 @@ def format_prediction(prediction: Prediction, *, explain: bool) -> Json:
 
 
 def format_near_samples(near_samples: NearSamples) -> list[Json]:
-    """Format, for each picture, its file and the samples near it."""
+    """Format each picture's file and the samples near it."""
     pictures = []
     for file, samples in zip(near_samples.files, near_samples.samples, strict=True):
         pictures.append({"file": file, "samples": [format_near_sample(each) for each in samples]})
@@ -68,10 +68,11 @@ def format_near_sample(sample: NearSample) -> Json:
 def format_deletion(receipt: Receipt) -> Json:
     """Format a deletion.
 
-    first, last: its numbers in the chain, None if nothing was deleted. identical: ids of exact
-    copies that stay. found_nothing: whether none of its samples was in the memory when the request
-    first arrived. For a repeated request, identical and emptied are None, because the log stores
-    neither.
+    `first` and `last` are the sequence numbers of its first and last row in the chain, or None if
+    nothing was deleted. `found_nothing` says whether none of its samples was in the memory when the
+    request first arrived. `identical` has the ids of exact copies that stay, and `emptied` has the
+    classes without remaining samples; both are None for a repeated request, because the log does
+    not store them. `purged` is False; the caller changes it after a purge.
     """
     sequences = receipt.sequences
     first = None
@@ -97,7 +98,7 @@ def format_deletion(receipt: Receipt) -> Json:
 
 
 def format_addition(samples: AddedSamples) -> Json:
-    """Format new samples. identical: by new id, the ids of earlier exact copies."""
+    """Format the ids of new samples, and the ids of earlier exact copies of each, by new id."""
     identical = {}
     for new_id, earlier_ids in samples.identical.items():
         identical[str(new_id)] = list(earlier_ids)  # keys of JSON objects are strings
@@ -120,15 +121,15 @@ def format_samples(rows: Iterable[MemoryRow]) -> list[Json]:
 
 
 def format_log(deletions: Iterable[Receipt]) -> list[Json]:
-    """Format each deletion, with only the fields that the log stores."""
+    """Format deletions, each with only the fields that the log stores."""
     fields = ("first", "last", "when", "request", "deleted", "before", "head")
     log_entries = []
     for receipt in deletions:
-        deletion = format_deletion(receipt)
-        log_entries.append({field: deletion[field] for field in fields})
+        all_fields = format_deletion(receipt)
+        log_entries.append({field: all_fields[field] for field in fields})
     return log_entries
 
 
 def format_report(report: Report) -> Json:
-    """Format the result of a check."""
+    """Format the result of a verification; `said` is the report as a sentence."""
     return {"sound": report.sound, "said": str(report)} | asdict(report)

@@ -59,18 +59,18 @@ class Predictor(AbstractContextManager["Predictor"]):
     directory : Path
         The directory of the model.
     writer : bool
-        Whether it may be changed.
+        Whether this object may change the model.
 
     Raises
     ------
     UnreadableModelError
-        If a file in the directory is damaged or of another version. Raised at the latest when the
-        file is needed.
+        If a file in the directory is damaged or of another version. Some files are read only when
+        they are needed, so any method may raise this error.
 
     Notes
     -----
     Weights and encoder are loaded with the first picture. Forgetting needs neither of them, takes
-    milliseconds and does not import torch.
+    milliseconds, and does not import torch.
 
     Examples
     --------
@@ -85,13 +85,13 @@ class Predictor(AbstractContextManager["Predictor"]):
     """
 
     def __init__(self, directory: Path, writer: bool, device: Device, wait: float) -> None:
-        """Use `Predictor.load`."""
+        """Use `Predictor.load` instead."""
         self.directory = directory
         self.writer = writer
         self._model = LiveModel(directory, device, writer, wait)
         self._store = self._model.store
         self._samples = self._model.samples
-        self._change_lock = threading.Lock()  # taken before rows are chosen
+        self._change_lock = threading.Lock()  # held from the choice of rows until they are changed
         self._additions = Additions(self._model, self._lock_changes)
         self._deletions = Deletions(
             self._store, self._samples, self._lock_changes, lambda: self._model.loaded_sums
@@ -106,16 +106,16 @@ class Predictor(AbstractContextManager["Predictor"]):
         device: Device = "auto",
         wait: float = 0.0,
     ) -> Self:
-        """Open an exported model. Changes that a killed process left unfinished are finished first.
+        """Open an exported model, after finishing changes that a killed process left unfinished.
 
         Parameters
         ----------
         directory : str or Path
-            Where `munkey export`, or an estimator's `save`, wrote the model.
+            The directory to which `munkey export`, or the `save` of an estimator, wrote the model.
         writer : bool
-            Whether the model may be changed: `forget`, `add`, `purge` and `compact` need this.
+            Whether the model may be changed. `forget`, `add`, `purge`, and `compact` need this.
         device : {"auto", "cpu", "cuda"}
-            Where to compute. "auto" uses a GPU if there is one.
+            The device to compute on. "auto" uses a GPU if there is one.
         wait : float
             Seconds to wait for another writer.
 
@@ -135,7 +135,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Allow changes while the block runs, for a model that was opened for reading.
+        """Allow changes during the block, if the model was opened for reading.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is open in this process, and its files are still the ones in the directory.
+        """Whether the model is open in this process, and its files have not been replaced.
 
         If not, load it again.
         """
@@ -166,11 +166,11 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest of the directory when it was last read."""
+        """The manifest, as of the last time that it was read."""
         return self._model.manifest
 
     def follow(self) -> Manifest:
-        """Return the current manifest, read again if another process has changed it."""
+        """Return the current manifest, which is read again if another process has changed it."""
         return self._model.follow()
 
     # Predicting
@@ -182,16 +182,17 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Parameters
         ----------
-        images : path, picture of Pillow, array or iterable
-            A file, a folder, a picture of Pillow, an array (N, H, W, 3) uint8, or a list of these.
-            For a model that takes embeddings: an array (N, d), or a file of them (.npy or .csv).
+        images : path, Pillow image, array, or iterable
+            A file, a folder, a Pillow image, a uint8 array of shape (N, H, W, 3) or (H, W, 3), or
+            an iterable of these. For a model that takes embeddings: an array of shape (N, d), or a
+            file with one (.npy or .csv).
         only_held_classes : bool
             Assign probability 0 to classes without a sample in the memory. This only filters the
             output and is not unlearning: the network still knows these classes, and the logits stay
             the same.
         on_bad : {"raise", "skip"}
-            What to do with pictures that cannot be read: refuse, or skip them with a warning that
-            names all of them.
+            What to do if pictures cannot be read: raise an error, or skip them. The error or a
+            warning lists all of them.
 
         Returns
         -------
@@ -201,14 +202,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         PictureError
-            If something is not a picture.
+            If something is not a picture, or if no picture is left.
         EmptyModelError
             If every sample was forgotten.
 
         Notes
         -----
-        The logits equal the pipeline's, bit for bit on the same machine (docs/serving.md). No
-        prediction is based on a sample that was forgotten before the call.
+        On the same machine, the logits equal those of the pipeline, bit for bit (docs/serving.md).
+        No prediction is based on a sample that was forgotten before the call.
         """
         return self._model.predict(images, only_held_classes, on_bad)
 
@@ -220,30 +221,30 @@ class Predictor(AbstractContextManager["Predictor"]):
         above: float = -1.0,
         on_bad: OnBad = "raise",
     ) -> NearSamples:
-        """Find the samples nearest to a picture or a row of numbers, with their units.
+        """Find the samples nearest to each picture, or to each row of numbers.
 
         Parameters
         ----------
-        images : path, picture of Pillow, array or iterable
-            As `predict` takes them.
+        images : path, Pillow image, array, or iterable
+            Pictures or rows, as `predict` takes them.
         count : int
-            How many samples to list for each picture, at most 1,000.
+            Maximum number of samples to list for each picture, from 1 to 1,000.
         above : float
-            The least cosine of keys, from -1 to 1. Exact copies among the `count` nearest are
+            Minimum cosine of keys, from -1 to 1. Exact copies among the `count` nearest samples are
             listed anyway.
         on_bad : {"raise", "skip"}
-            What to do with pictures that cannot be read: refuse, or skip them with a warning.
+            What to do if pictures cannot be read, as for `predict`.
 
         Returns
         -------
         NearSamples
-            For each picture, samples with id, class, unit, source file, cosine, and whether it is
-            an exact copy. None of them was forgotten before the call.
+            For each picture, the samples near it: id, class, unit, source file, cosine, and whether
+            the sample is an exact copy. None of them was forgotten before the call.
 
         Raises
         ------
         PictureError
-            If something is not a picture, or a row of another width.
+            If something is not a picture, or if a row has another width than the model's keys.
         ValueError
             If `count` or `above` is out of range.
 
@@ -261,14 +262,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         0 cat Ann 1.0 True
         1 cat Bob 0.6 False
         """
-        _ = self._store.view  # refuses first in a forked child, where torch would wait forever
+        # In a forked child, torch would wait forever. There, `view` raises an error first.
+        _ = self._store.view
         require_valid_search(count, above)
         return self._model.find(images, count, above, on_bad)
 
     def warm_up(self) -> None:
-        """Load weights and encoder now.
+        """Load weights and encoder now, by classifying a blank picture.
 
-        The first prediction is then as fast as the next, and any error appears immediately.
+        The first prediction is then as fast as the following ones, and any error appears now.
         """
         if not self._store.view.live.any():
             return  # without samples, `predict` raises EmptyModelError
@@ -283,24 +285,24 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @property
     def ids(self) -> np.ndarray:
-        """Ids of the samples in the memory, ascending: (N,) int64."""
+        """The ids of all samples in the memory, in ascending order: (N,) int64."""
         return self._samples.ids
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids, ascending, and keys of all samples: (N,) int64 and (N, d) float32."""
+        """Return ids and keys of all samples, sorted by id: (N,) int64 and (N, d) float32."""
         return self._samples.read_keys()
 
     @property
     def head(self) -> str:
-        """The head of the chain of deletions, hexadecimal.
+        """The head of the chain of deletions, in hexadecimal.
 
-        Publish it elsewhere, and you will notice a restored backup.
+        If you publish it elsewhere, `verify` can detect a restored backup.
         """
         return self._store.head
 
     @property
     def deletions(self) -> int:
-        """Number of samples deleted so far."""
+        """Number of samples that were deleted so far."""
         return self._store.deletions
 
     @property
@@ -327,9 +329,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         labels : iterable of int or str
             Classes, by index or name. By default, all.
         units : iterable of str or None
-            Persons, devices, … of the samples; None for those without one. By default, all.
+            Units of the samples, such as persons or devices; None selects samples without a unit.
+            By default, all.
         files : iterable of str or Path
-            Source files, as for `select`. By default, any.
+            Source files, as for `select`. By default, all.
 
         Returns
         -------
@@ -341,7 +344,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         UnknownNamesError
             If a file or unit has no sample.
         AmbiguousFileError
-            If a name matches two files.
+            If a name matches more than one file.
         ValueError
             If a label is not a class of the model.
         """
@@ -357,35 +360,37 @@ class Predictor(AbstractContextManager["Predictor"]):
         ignore_missing: bool = False,
         request: str | None = None,
     ) -> Selection:
-        """Find the samples that have any of these ids, source files, classes or units.
+        """Find the samples that have any of these ids, source files, classes, or units.
 
         Parameters
         ----------
         ids : array-like of int
             Ids of samples.
         files : iterable of str or Path
-            Names or places of files, folders for all files below them, and patterns such as
+            Files by name or path, folders for all files below them, and patterns such as
             ``pets/*.png``. They are looked up in the memory, not on the disk.
         labels : iterable of int or str
             Classes, by index or name.
         units : iterable of str
-            Persons, devices, … of the samples.
+            Units of the samples, such as persons or devices.
         ignore_missing : bool
-            Skip names that no sample has.
+            Skip ids and names that match no sample.
         request : str, optional
-            The number of a request. If it was carried out before, no name counts as missing.
+            A request number. If that request was carried out before, missing ids and names do not
+            raise an error.
 
         Returns
         -------
         Selection
-            The samples, the missing names, and how many samples of each class there are.
+            The ids of the samples, the ids and names that match no sample, and the number of
+            selected samples in each class.
 
         Raises
         ------
         UnknownIdsError, UnknownNamesError
-            If any id or name has no sample. The error lists all of them.
+            If any id or name matches no sample. The error lists all of them.
         AmbiguousFileError
-            If a name matches two files.
+            If a name matches more than one file.
         ValueError
             If something is not an id, or not a class of the model.
         """
@@ -401,35 +406,35 @@ class Predictor(AbstractContextManager["Predictor"]):
     def similar(
         self, ids: ArrayLike | Iterable[int], *, above: float = DEFAULT_SIMILARITY
     ) -> dict[int, float]:
-        """Find look-alikes: other samples whose keys are close to one of these samples' keys.
+        """Find look-alikes: other samples whose keys are close to the key of one of these samples.
 
         Parameters
         ----------
         ids : array-like of int
-            Ids of at most 1,000 samples.
+            Ids of at most 1,000 samples. Unknown ids are skipped.
         above : float
-            The least cosine of keys, above 0 and at most 1.
+            Minimum cosine of keys, above 0 and at most 1.
 
         Returns
         -------
         dict of int to float
-            The cosine by id, the nearest sample first. Exact copies are not included; `forget`
-            lists them.
+            The largest cosine of each look-alike, by its id, in descending order. Exact copies are
+            not included; `forget` lists them.
 
         Raises
         ------
         ValueError
-            If the cosine is out of range, or there are too many samples.
+            If `above` is out of range, or if there are too many samples.
 
         Notes
         -----
-        Deleting a sample does not delete its look-alikes, which the requester may also want to
-        forget.
+        Deleting a sample does not delete its look-alikes, but whoever requests the deletion may
+        want to delete them, too.
         """
         return self._samples.find_similar(ids, above)
 
     def memory_facts(self) -> dict[str, object]:
-        """Return the facts about the memory that the command `inspect` prints."""
+        """Return facts about the memory, by name, as the command `inspect` prints them."""
         state = self._store.state
         return {
             "deleted, space not freed": len(self._store.view.live) - len(self.ids),
@@ -441,7 +446,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         }
 
     def summary(self) -> dict[str, Any]:
-        """Return the number of samples, bytes of the directory, and head of the deletion chain."""
+        """Return the number of samples, the bytes in the directory, and the head of the chain."""
         size = sum(file.stat().st_size for file in self.directory.rglob("*") if file.is_file())
         return {"samples": len(self.ids), "bytes": size, "head": self.head}
 
@@ -458,7 +463,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> Receipt:
         """Forget samples: all of them, or none if any id is unknown.
 
-        When this returns, the deletion is on the disk, and no prediction is based on these samples.
+        Once this returns, the deletion is on the disk, and no prediction is based on these samples.
 
         Parameters
         ----------
@@ -467,8 +472,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         ignore_missing : bool
             Skip unknown ids. If no id is known, nothing is recorded.
         request : str, optional
-            A request number that you choose. A second call with the same number changes nothing and
-            returns the earlier receipt.
+            A request number that you choose. A second call with the same number and ids changes
+            nothing, and returns the earlier receipt.
         also_identical : bool
             Also forget exact copies.
         block_return : bool
@@ -485,10 +490,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         UnknownIdsError
             If any id is unknown. The error lists all unknown ids; nothing is forgotten.
         ValueError
-            If something is not an id, or the number belongs to another request.
+            If something is not an id, or if the number belongs to an earlier request, and any of
+            the ids is in the memory.
         """
         options = DeletionRequest(
-            selectors={},  # the samples are known by their ids
+            selectors={},  # unused, because the ids are given
             ignore_missing=ignore_missing,
             also_identical=also_identical,
             block_return=block_return,
@@ -497,7 +503,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._deletions.delete_samples(unique_ids, request, options).receipt
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
-        """Look up the samples of a request to forget. Nothing is changed.
+        """Look up the samples that a request would forget. Nothing is changed.
 
         Parameters
         ----------
@@ -507,30 +513,30 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         DeletionPlan
-            The samples of each request, and the names that no sample has.
+            The samples of each request number, and the names that match no sample.
 
         Raises
         ------
         UnknownNamesError
-            If any name has no sample, unless the request ignores missing names.
+            If any name matches no sample, unless the request ignores missing names.
         ValueError
-            If a request was carried out before, but some of its samples are in the memory.
+            If a request number was carried out before, but some of its samples are in the memory.
         """
         return self._deletions.plan(request)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """List what each request would forget. Nothing is changed.
+        """List what each request number would forget. Nothing is changed.
 
         Parameters
         ----------
         plan : DeletionPlan
-            The samples of each request, from `plan`.
+            The samples of each request number, from the method `plan`.
 
         Returns
         -------
         list of dict
-            One result per request, as `munkey forget --dry-run --json` prints it. For a request
-            that was carried out before, it also has the fields of the earlier result.
+            One result per request number, as `munkey forget --dry-run --json` prints it. If the
+            request was carried out before, the result also has the fields of that deletion.
         """
         return self._deletions.preview(plan)
 
@@ -542,32 +548,33 @@ class Predictor(AbstractContextManager["Predictor"]):
         certificates: CertificateOrder | None = None,
         results: list[Json] | None = None,
     ) -> list[Json]:
-        """Carry out a request to forget: look up, delete, purge, certify.
+        """Carry out a request to forget: look up the samples, delete, purge, and certify.
 
         Parameters
         ----------
         request : DeletionRequest or DeletionPlan
-            What to forget, or a plan from `plan`.
+            What to forget, or a plan from the method `plan`.
         purge : bool
             Remove every byte of the samples from the model's files.
         certificates : CertificateOrder, optional
-            Purge, and certify the deletions. If the purge could not finish, or if files remain that
-            are not the model's, the results have a field `unpurged`.
+            Purge, and certify the deletions. If the purge cannot finish, or if the directory has
+            files that do not belong to the model, the results have a field `unpurged`.
         results : list, optional
-            Receives each result once its deletion is on the disk, so that a later failure does not
-            hide it.
+            Each result is appended to it once its deletion is on the disk, so that a later failure
+            does not hide the deletion.
 
         Returns
         -------
         list of dict
-            One result per request, as `munkey forget --json` prints it.
+            One result per request number, as `munkey forget --json` prints it.
 
         Raises
         ------
         UnknownNamesError, ValueError
             If `plan` raises them. Nothing is deleted then.
         LockedMemoryError
-            If a reader prevents the purge. The samples are deleted nevertheless.
+            If `purge` is set, and a reader prevents the purge. The samples are deleted
+            nevertheless.
         """
         if isinstance(request, DeletionPlan):
             plan = request
@@ -577,7 +584,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         if results is None:
             results = []
         salts = certificates.salts if certificates else {}
-        # Samples of the plan may have been deleted since, which is not an error.
+        # It is not an error if samples of the plan were deleted since they were looked up.
         options = replace(plan.request, ignore_missing=True)
         to_certify = []
         for number, planned_deletion in plan.deletions.items():
@@ -591,8 +598,8 @@ class Predictor(AbstractContextManager["Predictor"]):
             results.append(result)
             if not receipt.sequences:
                 result["why"] = (
-                    "found nothing; deleted nothing: the memory held none of these samples (any"
-                    " more): `log` lists earlier requests"
+                    "found nothing; deleted nothing: none of these samples was in the memory. The"
+                    " command `log` lists earlier requests"
                 )
             was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
             if certificates and number in salts and was_deleted_now:
@@ -613,7 +620,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def _deliver_certificates(
         self, deletions: list[tuple[Json, Deletion]], order: CertificateOrder
     ) -> None:
-        """Certify deletions, and deliver each certificate with its deletion's result."""
+        """Certify deletions, and deliver each certificate with the result of its deletion."""
         digests = self.digests()
         for result, deletion in deletions:
             certificate = certify(
@@ -633,7 +640,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             order.deliver(result, certificate)
 
     def _purge_or_explain(self, *, must_succeed: bool) -> str:
-        """Purge. Returns a sentence that states why traces may remain, or an empty string.
+        """Purge, and return a sentence that says why traces may remain; empty if none do.
 
         must_succeed: raise LockedMemoryError if a reader prevents the purge.
         """
@@ -649,11 +656,11 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @contextmanager
     def _lock_changes(self) -> Iterator[None]:
-        """Let one thread at a time change the memory.
+        """Let only one thread at a time change the memory.
 
         Raises ClosedMemoryError in a forked child, whose copy of the lock may never be released.
         """
-        _ = self._store.view  # raises it before the lock is touched
+        _ = self._store.view  # raises that error before the lock is touched
         with self._change_lock:
             yield
 
@@ -663,7 +670,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         Returns
         -------
         tuple of str
-            Files in the directory that are not the model's. They are left unchanged and unchecked.
+            Files in the directory that do not belong to the model. They are neither checked nor
+            changed.
 
         Raises
         ------
@@ -674,13 +682,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._list_foreign_files(self._store.purge())
 
     def compact(self) -> tuple[str, ...]:
-        """Purge, and free the space of forgotten samples. Returns and raises the same as `purge`."""
+        """Free the space of forgotten samples, and purge. Returns and raises as `purge` does."""
         with self._lock_changes():
             self._forget_empty_classes()
             return self._list_foreign_files(self._store.compact())
 
     def _forget_empty_classes(self) -> None:
-        """Remove names of empty classes from an estimator's manifest: one may be a person's."""
+        """Remove the names of empty classes from an estimator's manifest.
+
+        A class may be named after a person. Only a writer does this, and not for a model of
+        pictures.
+        """
         if not self.writer or self.manifest.encoder is not None:
             return
         manifest = manifests.read_manifest(self.directory)
@@ -697,7 +709,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         self._store.settle()
 
     def log(self) -> list[Receipt]:
-        """List all deletions so far, in order."""
+        """Return the receipts of all deletions so far, in order."""
         return self._store.log()
 
     # Learning
@@ -714,12 +726,12 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Parameters
         ----------
-        images : path, picture of Pillow, array or iterable
-            As `predict` takes them.
+        images : path, Pillow image, array, or iterable
+            Pictures or rows, as `predict` takes them.
         labels : iterable of int or str, length N
             The class of each sample, by index or name.
         units : sequence of str or None, length N, optional
-            The person, device, … of each sample.
+            The unit of each sample, such as a person or device.
         allow_blocked : bool
             Also add pictures that were forgotten with `block_return`.
 
@@ -735,13 +747,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         ClosedMemoryError
             If the model is open for reading only.
         ValueError
-            If a label is not a class of the model, or no trained sample is left.
+            If a label is not a class of the model, if the lengths differ, or if the samples cannot
+            be added: MUNKEY needs at least one trained sample in the memory, and some fitted
+            families have a maximum number of samples.
 
         Notes
         -----
-        Keys come from the encoder. For each prediction, the nearest trained samples lend their
-        tokens (`Retriever`); in the direct-key variant, the key is the token. A fitted family
-        predicts as if the new samples had always been there.
+        The encoder computes the keys. MUNKEY has no tokens for new samples, so for each prediction,
+        the nearest trained samples lend theirs (`Retriever`); in its direct-key variant, the key is
+        the token. A fitted family predicts as if the new samples had always been there.
         """
         if not self.writer:
             raise ClosedMemoryError(
@@ -752,9 +766,9 @@ class Predictor(AbstractContextManager["Predictor"]):
     # Checking
 
     def digests(self, *, recompute: bool = False) -> dict[str, str] | None:
-        """Return digests of the sums, weights or rows of a fitted family (`FittedModel.digests`).
+        """Return digests of the sums and weights, or of the rows, of a fitted family.
 
-        None for MUNKEY.
+        See `FittedModel.digests`. Returns None for MUNKEY.
         """
         fitted_model = self._model.fitted_model
         if fitted_model is None:
@@ -765,7 +779,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def constants(self) -> list[str]:
         """The constants of a fitted family that deletions do not recompute.
 
-        Empty if deletion is exact without conditions, and for MUNKEY.
+        Empty if deletion is unconditionally exact, and for MUNKEY.
         """
         fitted_model = self._model.fitted_model
         if fitted_model is None:
@@ -778,12 +792,13 @@ class Predictor(AbstractContextManager["Predictor"]):
         Parameters
         ----------
         published : str, optional
-            A published head of the chain. If the chain does not contain it, this is an older copy.
+            A published head of the chain. If the chain does not contain it, the report says that
+            this is an older copy or another memory.
 
         Returns
         -------
         Report
-            The problems, if any, and the numbers of rows and deletions.
+            The problems, if any, and the number of rows and of deletions.
 
         Raises
         ------
@@ -815,9 +830,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         return replace(report, problems=tuple(problems), foreign=foreign)
 
     def _list_foreign_files(self, names_in_memory: tuple[str, ...]) -> tuple[str, ...]:
-        """List files in the directory that are not the model's.
+        """List files in the directory that do not belong to the model.
 
-        names_in_memory: names of foreign files in the memory's folder.
+        names_in_memory: names of those in the folder of the memory.
         """
         model_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
@@ -826,14 +841,14 @@ class Predictor(AbstractContextManager["Predictor"]):
         return tuple(foreign_files)
 
     def receipt_of(self, sequence: int | None = None, request: str | None = None) -> Receipt:
-        """Find the receipt of an earlier deletion.
+        """Find the receipt of an earlier deletion; by default, of the last one.
 
         Parameters
         ----------
         sequence : int, optional
-            The number of any of its samples in the chain.
+            The sequence number of any of its samples in the chain. Ignored if `request` is given.
         request : str, optional
-            The number of its request. By default, the last deletion.
+            Its request number.
 
         Returns
         -------
@@ -857,7 +872,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         sequence, request
             Which deletion, as for `receipt_of`. By default, the last one.
         purged : bool
-            Whether the model is known to have been purged since.
+            Whether the certificate should say that the model was purged since. The chain does not
+            record purges.
 
         Returns
         -------
@@ -892,11 +908,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         issued : Certificate
             The certificate to check.
         ids : iterable of int, optional
-            Ids that the certificate should be about, with their `salt`.
+            Ids for which the certificate should have been issued.
         salt : bytes
-            The salt of the certificate.
+            The salt of the certificate, which is needed to check `ids`.
         exact : dict, optional
-            ``digests(recompute=True)``, if the certificate has digests.
+            ``digests(recompute=True)``, to check the digests in the certificate, if it has any.
 
         Returns
         -------
@@ -915,7 +931,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Parameters
         ----------
         folder : Path
-            An empty folder.
+            A new or empty folder.
         """
         self._store.copy(folder / MEMORY)
         for name in self.manifest.static_files:

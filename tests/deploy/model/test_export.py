@@ -153,7 +153,7 @@ def test_an_encoder_that_needs_another_package_says_what_to_install(error, more,
         loading.build_encoder(
             EncoderSettings(encoder="mine", revision=None, image_size=None, batch_size=1), "cpu"
         )
-    assert ("pip install 'munkey[experiment]' brings" in str(raised.value)) is more
+    assert ("pip install 'munkey[experiment]'` installs" in str(raised.value)) is more
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,7 @@ def test_a_request_that_is_repeated_takes_nothing_out(family, model, pictures):
 def test_sums_refuse_to_give_what_they_do_not_have():
     sums = Sums.empty(2, 3, with_outer_products=True)
     sums.add(np.eye(3, dtype=np.float32), np.array([0, 0, 1]))
-    with pytest.raises(ValueError, match="than were added"):
+    with pytest.raises(ValueError, match="more rows of a class than were added"):
         sums.add(np.eye(3, dtype=np.float32)[:2], np.array([1, 1]), sign=-1)
     assert sums.counts.tolist() == [2, 1] and sums.class_sums[1].any()
 
@@ -293,8 +293,8 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"settings": None}, "its settings are not those of its family"),
-        ({"family": "munkey"}, "its settings are not those of its family"),
+        ({"settings": None}, "its settings do not match its family"),
+        ({"family": "munkey"}, "its settings do not match its family"),
         (
             {"encoder": None},
             "it has no encoder, no picture size, or no inference settings",

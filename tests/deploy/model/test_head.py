@@ -139,5 +139,5 @@ def test_an_answer_names_the_head_that_added_to_it(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, device="cpu") as used:
         title = read_added_head(used.manifest.head)[0].title
-        sentence = f" {title}'s logits, computed from all {len(IDS)} samples"
+        sentence = f" The logits of {title}, computed from all {len(IDS)} samples"
         assert sentence in used.predict(pictures).basis

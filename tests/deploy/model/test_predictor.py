@@ -406,7 +406,7 @@ def test_relative_files_are_found_from_anywhere(predictor, result, tmp_path, mon
     ):
         assert predictor.select(files=[file]).ids.tolist() == [0], file
     with pytest.raises(
-        UnknownNamesError, match=r"Source files are named from .*/pictures on, .* absolute path"
+        UnknownNamesError, match=r"that `list` shows, by its path below .*/pictures, or by its path"
     ):
         predictor.select(files=["elsewhere/a/00.png"])
 

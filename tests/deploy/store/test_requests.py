@@ -120,7 +120,7 @@ def test_a_blocked_content_does_not_come_back(folder):
         store.delete(IDS[1:3], block_return=True)
         store.compact()
         assert store.are_blocked(CONTENTS).tolist() == [row in {1, 2, 4, 9} for row in range(12)]
-        with pytest.raises(ValueError, match=r"blocked since: \[6\], so nothing was added"):
+        with pytest.raises(ValueError, match=r"blocked since then: \[6\], so nothing was added"):
             store.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]])
         assert len(store.find_ids_by_content(CONTENTS[[0]])) == 0
         store.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]], allow_blocked=True)

@@ -1,1 +1,1 @@
-"""A model behind HTTP (docs/serving.md)."""
+"""The HTTP service of a model (docs/serving.md)."""

@@ -25,15 +25,15 @@ class RequestLimits:
     Attributes
     ----------
     bytes : int
-        Size of the body.
+        Maximum size of the body.
     pixels : int
-        Total pixels of all pictures, checked before they are decoded.
+        Maximum number of pixels of all pictures together, checked before they are decoded.
     seconds : float
-        Time until the whole body has arrived.
+        Maximum time until the whole body has arrived.
     decoding : float
-        CPU seconds to decode all pictures.
+        Maximum CPU time to decode all pictures, in seconds.
     predictions : int
-        Concurrent predictions over all requests.
+        Maximum number of predictions in progress, over all requests.
     """
 
     bytes: int = 8 * 2**20
@@ -45,15 +45,16 @@ class RequestLimits:
 
 BodyT = TypeVar("BodyT", bound=BaseModel)
 PicturesBodyT = TypeVar("PicturesBodyT", bound="PicturesRequest")
-MAX_PICTURES = 64  # pictures or rows in a request
-MAX_NAMES = 1000  # names of one kind in a request
-MAX_PATTERNS = 32  # patterns in a request: each is compared with every source file
+# Limits of a request.
+MAX_PICTURES = 64  # pictures or rows
+MAX_NAMES = 1000  # names of one kind
+MAX_PATTERNS = 32  # patterns, each of which is compared with every source file
 Name = Annotated[str, Field(max_length=1024)]
 Names = Annotated[list[Name], FailFast(), Field(max_length=MAX_NAMES)]
 
 
 def require_few_patterns(files: Sequence[str]) -> None:
-    """Raise ValueError for more patterns than a request may have."""
+    """Raise ValueError if these names contain more patterns than a request may have."""
     patterns = [name for name in files if SPECIAL & set(name)]
     if len(patterns) > MAX_PATTERNS:
         raise ValueError(
@@ -78,7 +79,7 @@ class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="ba
 
     @model_validator(mode="after")
     def _require_images_or_rows(self) -> Self:
-        """Require images or rows, but not both, and rows of the same length."""
+        """Require either images or rows, and rows of the same length."""
         has_one_kind = bool(self.images) != bool(self.rows)
         widths = {len(row) for row in self.rows}
         if not has_one_kind or len(widths) > 1:
@@ -89,7 +90,7 @@ class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="ba
 
     @property
     def inputs(self) -> list[bytes] | np.ndarray:
-        """Picture files, or rows."""
+        """The contents of the picture files, or the rows (N, d)."""
         if self.rows:
             return np.array(self.rows)
         return self.images
@@ -119,12 +120,14 @@ class FindRequest(PicturesRequest):
 
 
 class ForgetRequest(BaseModel, extra="forbid", strict=True):
-    """Samples to forget, by ids, files, classes or units, with the options of `munkey forget`."""
+    """Samples to forget, by ids, files, classes, or units, with the options of `munkey forget`."""
 
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
-    files: Annotated[Names, Field(description="Files, folders or shell patterns.")] = []
+    files: Annotated[Names, Field(description="Files, folders, or shell patterns.")] = []
     classes: Names = []
-    units: Annotated[Names, Field(description="Persons, lesions, …: all of their samples.")] = []
+    units: Annotated[
+        Names, Field(description="Units, such as persons or lesions: all of their samples.")
+    ] = []
     ignore_missing: bool = Field(False, description="Skip names that match no sample.")
     dry_run: bool = Field(False, description="Only list what would be deleted.")
     request: Name | None = Field(
@@ -143,7 +146,7 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
     certificate: bool = Field(False, description="Purge, and return the certificate and its salt.")
 
     def to_deletion_request(self) -> DeletionRequest:
-        """Turn the body into a request to the model."""
+        """Convert the body to a request to the model."""
         selectors: list[Selector] = [
             {"ids": self.ids},
             {"files": self.files},
@@ -162,13 +165,13 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
     @model_validator(mode="after")
     def _require_names(self) -> Self:
         if not self.model_fields_set & {"ids", "files", "classes", "units"}:
-            raise ValueError("name what to forget: ids, files, classes or units")
+            raise ValueError("name what to forget: ids, files, classes, or units")
         require_few_patterns(self.files)
         return self
 
 
 class CheckRequest(BaseModel, extra="forbid", strict=True):
-    """A certificate to check. With ids and salt, also check that it was issued for these ids."""
+    """A certificate to check. If ids and salt are given, it must have been issued for these ids."""
 
     certificate: Annotated[
         Certificate,
@@ -197,7 +200,7 @@ class CheckRequest(BaseModel, extra="forbid", strict=True):
 
 
 class RowFilter(BaseModel, extra="forbid"):
-    """The query of /rows: the filters of the command `list`, each repeatable."""
+    """The query of /rows: a page, and the filters of the command `list`, which may be repeated."""
 
     after: int = Field(-1, description="List only samples with larger ids.")
     limit: int = Field(100, ge=1, le=1000, description="Maximum number of samples to list.")
@@ -212,7 +215,7 @@ class RowFilter(BaseModel, extra="forbid"):
 
 
 class Refusal(BaseModel):
-    """The response to a request that cannot be carried out."""
+    """The response to a request that was not carried out."""
 
     error: str = Field(
         description="What is wrong, in a sentence.", examples=["2 of 3 are unknown: 13, 15"]
@@ -222,7 +225,7 @@ class Refusal(BaseModel):
 
 
 async def read_body(request: Request, limits: RequestLimits) -> bytes:
-    """Read a request's body. Raises HTTPException if it is too long or too slow.
+    """Read the body of a request. Raises HTTPException if it is too long or arrives too slowly.
 
     FastAPI's `max_body_size` responds in plain text, and neither FastAPI nor uvicorn limits how
     long a body may take.
@@ -233,8 +236,8 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
         async with asyncio.timeout(limits.seconds):
             async for part in request.stream():
                 size += len(part)
-                # Read a body that is too long to its end, but drop it: many clients read no
-                # response before they have sent everything.
+                # If the body is too long, read it to its end but drop it: many clients do not read
+                # the response before they have sent everything.
                 if size <= limits.bytes:
                     content += part
     except TimeoutError:
@@ -251,7 +254,11 @@ async def read_picture_body(
     limits: RequestLimits,
     **options: bool | int | float,
 ) -> PicturesBodyT:
-    """Read the body of /predict or /find: JSON, or one picture with options from the query."""
+    """Read the body of /predict or /find: JSON, or one picture, with options from the query.
+
+    Raises HTTPException for another media type, or as `read_body` does, and ValidationError for an
+    invalid body.
+    """
     body = await read_body(request, limits)
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type.startswith("image/"):
@@ -265,11 +272,11 @@ async def read_picture_body(
 def make_json_body(
     model: type[BodyT], limits: RequestLimits
 ) -> Callable[[Request], Awaitable[BodyT]]:
-    """Make a dependency that reads the body as JSON, after the role was checked.
+    """Make a dependency that reads the body as JSON, once the role has been checked.
 
-    If the model were a parameter of the endpoint, FastAPI would parse it before it checks the token,
-    and with json.loads: 8 MiB of empty lists would block the service for seconds. pydantic stops at
-    the first of them.
+    If the body were a parameter of the endpoint, FastAPI would parse it before checking the token,
+    and with json.loads, which takes seconds for 8 MiB of empty lists. pydantic stops at the first
+    of them.
     """
 
     async def parse(request: Request) -> BodyT:
@@ -279,7 +286,7 @@ def make_json_body(
 
 
 def make_body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[str, Any]:
-    """Describe a JSON body for `openapi_extra`. others: schemas of further media types."""
+    """Describe a JSON body for `openapi_extra`. others: schemas of other accepted media types."""
     content = {"application/json": {"schema": model.model_json_schema()}} | others
     return {"requestBody": {"content": content, "required": True}}
 
@@ -287,11 +294,17 @@ def make_body_schema(model: type[BaseModel], **others: dict[str, Any]) -> dict[s
 def decode_pictures(
     files: Sequence[bytes], picture_size: PictureSize, limits: RequestLimits
 ) -> np.ndarray:
-    """Decode a request's pictures to (N, H, W, 3) uint8. Raises HTTPException or PictureError."""
+    """Decode the picture files of a request to (N, H, W, 3) uint8.
+
+    Raises HTTPException for too many pixels, and PictureError for a file that cannot be read.
+    """
     names = [f"images.{number}" for number in range(len(files))]
     size = (picture_size.width, picture_size.height)
     picture_limits = PictureLimits(
-        LIMITS.pixels, limits.decoding, limits.pixels, picture_size.white
+        pixels=LIMITS.pixels,
+        seconds=limits.decoding,
+        together=limits.pixels,
+        white=picture_size.white,
     )
     try:
         return np.stack(read_pictures(files, names, size, picture_limits))

@@ -1,6 +1,6 @@
 """The order of requests: predictions run one at a time, and a deletion waits for at most one.
 
-A check of the whole memory may take minutes; only the next check waits for it.
+Neither waits for a check of the whole memory, which may take minutes.
 """
 
 import asyncio
@@ -20,18 +20,20 @@ from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 
 T = TypeVar("T")
-IDLE_S = 1.0  # seconds between checks for deletions whose zeros may not be on the disk yet
-PURGE_IDLE_S = 10.0  # purge after this many seconds without a request
+IDLE_S = 1.0  # seconds between two rounds of `maintain`
+PURGE_IDLE_S = 10.0  # purge after this many seconds without a prediction or a deletion
 PURGE_LATEST_S = 600.0  # purge at the latest this many seconds after a deletion
 
 
 class RequestQueue:
     """Queues the requests to one model.
 
-    Once a deletion was acknowledged, no prediction is based on the deleted samples.
+    Once a deletion has been acknowledged, no prediction is based on the deleted samples.
 
     Attributes
     ----------
+    predictor : Predictor
+        The model, open for writing.
     limits : RequestLimits
         Limits of a request, and of the number of predictions in progress.
     pending_predictions : int
@@ -39,27 +41,28 @@ class RequestQueue:
     unpurged : bool
         Whether traces of deleted samples, such as names of source files, may be in the directory.
     purged_at : datetime or None
-        When the last complete purge since the start ended.
+        When the last purge ended; None if it was incomplete, or if there was none yet.
     foreign : tuple of str
-        Files in the directory that are not the model's, as of the last purge.
+        Files in the directory that do not belong to the model, as of the last purge.
     """
 
     def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
         self.predictor = predictor
         self.limits = limits
         self.pending_predictions = 0
-        # Locks are fair: first come, first served. Code that takes two of them takes the prediction
-        # or reader lock first, then the model lock, so deadlocks cannot occur.
+        # Locks are fair: first come, first served. Code that takes two of them takes the model lock
+        # last, so deadlocks cannot occur.
         self._prediction_lock = asyncio.Lock()  # one prediction at a time
         self._model_lock = asyncio.Lock()  # one user of the predictor at a time
         self._reader_lock = asyncio.Lock()  # one separate reader at a time
-        self._names_lock = asyncio.Lock()  # one look-up of names at a time
-        self._unsettled = False
+        self._names_lock = asyncio.Lock()  # one lookup of names at a time
+        self._unsettled = False  # whether zeros of deleted rows may not be on the disk yet
         self.unpurged = predictor.deletions > 0
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
         self._last_request = time.monotonic()
-        # Time of the first deletion after the last purge; None if there was none.
+        # Time of the first deletion since the last purge; None if there was none. Earlier deletions
+        # count from the start of the service.
         self._unpurged_since = self._last_request if self.unpurged else None
 
     @contextmanager
@@ -84,7 +87,7 @@ class RequestQueue:
         *,
         only_held_classes: bool = False,
     ) -> Prediction | None:
-        """Classify pictures when it is their turn, as `run_in_turn` does."""
+        """Classify pictures when it is their turn. Parameters and result as for `run_in_turn`."""
 
         def predict(images: Any) -> Prediction:
             return self.predictor.predict(images, only_held_classes=only_held_classes)
@@ -97,11 +100,12 @@ class RequestQueue:
         is_disconnected: Callable[[], Awaitable[bool]],
         compute: Callable[[Any], T],
     ) -> T | None:
-        """Decode pictures and call `compute` with them, one request at a time.
+        """Decode pictures, and return the result of `compute` on them, one request at a time.
 
-        Returns None, and computes nothing, if the client has disconnected.
+        pictures: picture files, or rows (N, d). Returns None if the client has disconnected when
+        its turn comes; then nothing is computed.
         """
-        # After this call, uvicorn keeps reading after a long body, and so notices a disconnect.
+        # After this call, uvicorn reads on after a long body, and so notices a disconnect.
         await is_disconnected()
         async with self._prediction_lock:
             if await is_disconnected():
@@ -111,27 +115,31 @@ class RequestQueue:
                 pictures = await asyncio.to_thread(
                     decode_pictures, pictures, picture_size, self.limits
                 )
-            # Taken last, so deletions wait neither for the queue nor for decoding.
+            # Taken last, so that deletions wait neither for the queue nor for decoding.
             async with self._model_lock:
                 self._last_request = time.monotonic()
                 return await asyncio.to_thread(compute, pictures)
 
     async def run_exclusively(self, work: Callable[[Predictor], T]) -> T:
-        """Use the model while nothing else does."""
+        """Run `work` on the model while no other request uses it."""
         async with self._model_lock:
             return await asyncio.to_thread(work, self.predictor)
 
     async def look_up_names(self, work: Callable[[Predictor], T]) -> T:
-        """Look up names, one request at a time, while predictions and deletions continue."""
+        """Run `work`, which looks up names, while predictions and deletions continue.
+
+        Only one such request runs at a time.
+        """
         async with self._names_lock:
             return await asyncio.to_thread(work, self.predictor)
 
     async def delete(self, work: Callable[[Predictor], Json]) -> Json:
-        """Delete while nothing else uses the model.
+        """Run `work`, which deletes, while no other request uses the model.
 
-        `maintain` settles and purges when there is time, also after a failure.
+        Adds `describe_purge` to its result. Afterwards, `maintain` settles and purges, even if
+        `work` fails.
         """
-        result: Json = {"deleted": True}  # assumed if the work fails
+        result: Json = {"deleted": True}  # kept if `work` fails, since it may have deleted samples
         self._last_request = time.monotonic()
         try:
             result = await self.run_exclusively(work)
@@ -146,7 +154,7 @@ class RequestQueue:
         return result | self.describe_purge()
 
     async def run_with_reader(self, work: Callable[[Predictor], T]) -> T:
-        """Do slow work with a separate reader, while predictions and deletions continue.
+        """Run slow `work` on a separate reader, while predictions and deletions continue.
 
         Only one such reader is open at a time.
         """
@@ -163,13 +171,13 @@ class RequestQueue:
 
         Raises LockedMemoryError if a reader in another process prevents it.
         """
-        # With both locks, no reader of this service can prevent the purge.
+        # While both locks are held, no reader of this service can prevent the purge.
         async with self._reader_lock, self._model_lock:
             foreign_files = await asyncio.to_thread(self.predictor.purge)
             self._record_purge(foreign_files)
 
     def _record_purge(self, foreign_files: tuple[str, ...]) -> None:
-        """Record a purge, which is complete only without foreign files."""
+        """Record a purge. It is complete only if there are no foreign files."""
         self._unsettled = False
         self._unpurged_since = None
         self.unpurged = len(foreign_files) > 0
@@ -179,7 +187,7 @@ class RequestQueue:
             self.purged_at = datetime.now(UTC)
 
     def describe_purge(self) -> Json:
-        """Return whether and when all traces of deleted samples were removed, and foreign files."""
+        """Return whether and when the model was purged, and foreign files, as response fields."""
         purged_at = None
         if self.purged_at:
             purged_at = self.purged_at.isoformat(timespec="microseconds")
@@ -189,7 +197,7 @@ class RequestQueue:
         return state
 
     async def maintain(self) -> None:
-        """Settle and purge whenever there is time, until this task is canceled."""
+        """Settle and purge whenever the service is idle, until this task is canceled."""
         while True:
             await asyncio.sleep(IDLE_S)
             if self._unsettled:
@@ -201,5 +209,6 @@ class RequestQueue:
                 continue
             is_idle = now - self._last_request >= PURGE_IDLE_S
             if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:
-                with suppress(LockedMemoryError):  # a reader in another process: try again later
+                # If a reader in another process prevents the purge, try again in the next round.
+                with suppress(LockedMemoryError):
                     await self.purge()

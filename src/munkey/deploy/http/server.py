@@ -1,4 +1,4 @@
-"""The running service: its socket, its tokens, and usage examples."""
+"""Run the HTTP service: its socket, its tokens, and usage examples."""
 
 import os
 import secrets
@@ -18,8 +18,8 @@ from munkey.deploy.predictor import Predictor
 # Environment variables with the token of each role.
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
 MIN_TOKEN_LENGTH = 16  # characters
-MAX_CONNECTIONS = 512  # concurrent connections; more are refused
-GRACE_S = 30  # seconds that running requests have to finish when the service is stopped
+MAX_CONNECTIONS = 512  # further connections are refused
+GRACE_S = 30  # seconds in which running requests may finish after the service is stopped
 
 PICTURE_EXAMPLES = """\
   curl -H 'Content-Type: image/png' {predict}--data-binary @PICTURE.png {url}/predict
@@ -42,37 +42,38 @@ munkey serves {directory} at {url}, and ends with Ctrl-C. Call it like this:
 def open_listener(host: str, port: int) -> socket.socket:
     """Open a listening socket whose connections send each response immediately.
 
-    Without TCP_NODELAY, a response's body waits until the client acknowledges its headers: 40 ms in
-    Linux. asyncio sets it only on sockets with an explicit protocol, which `create_server` does not
-    set. Raises OSError if the address is taken.
+    Without TCP_NODELAY, the body of a response waits until the client acknowledges the headers: 40
+    ms on Linux. asyncio sets this option only on sockets with an explicit protocol, and
+    `create_server` creates one without. Raises OSError if the address is taken.
     """
     listener = socket.create_server((host, port), backlog=2048)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # a connection inherits it
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # connections inherit it
     return listener
 
 
 def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Read the token of each role that has one; `forget` gets a new one if it has none.
+    """Read the token of each role that has one; if `forget` has none, generate it.
 
-    Also returns the shell expression for each token, by role. Raises ValueError for a token that
+    token_file: contains the token of `forget`, instead of an environment variable. Returns the
+    tokens and the shell expression for each token, both by role. Raises ValueError for a token that
     is too short or not ASCII, or that two roles share.
     """
     tokens: dict[str, str] = {}
     shell_expressions: dict[str, str] = {}
     for role, variable in VARIABLES.items():
         if role == "forget" and token_file:
-            place = str(token_file)
+            origin = str(token_file)
             tokens[role] = read_user_text(token_file).strip()
-            shell_expressions[role] = f"$(cat {shlex.quote(place)})"
+            shell_expressions[role] = f"$(cat {shlex.quote(origin)})"
         elif variable in os.environ:
-            place = variable
+            origin = variable
             tokens[role] = os.environ[variable].strip()
             shell_expressions[role] = f"${variable}"
         else:
             continue
         if len(tokens[role]) < MIN_TOKEN_LENGTH or not tokens[role].isascii():
             raise ValueError(
-                f"{place}: a token must have {MIN_TOKEN_LENGTH} characters or more, all of them ASCII"
+                f"{origin}: a token must have {MIN_TOKEN_LENGTH} characters or more, all of them ASCII"
             )
     if len(set(tokens.values())) < len(tokens):
         raise ValueError(f"each role needs its own token: {', '.join(tokens)}")
@@ -87,9 +88,9 @@ def serve(
 ) -> None:
     """Serve a model until the process is stopped.
 
-    token_file: contains the token of the role `forget`. say: receives usage examples once the
-    service is ready. Raises LockedMemoryError if another process serves or writes the model,
-    OSError if the address is taken, and ValueError for invalid tokens (`read_tokens`).
+    token_file: contains the token of the role `forget`. say: is called with usage examples when the
+    service is about to start. Raises LockedMemoryError if another process serves or writes the
+    model, OSError if the address is taken, and ValueError for invalid tokens (`read_tokens`).
     """
     tokens, shell_expressions = read_tokens(token_file)
     with (

@@ -1,6 +1,6 @@
 """The HTTP service of a model (docs/serving.md), with the paths in `ENDPOINTS`.
 
-Every refusal is JSON with a sentence that names the fault. Requests that list, count or delete
+Every refusal is JSON, with a sentence that says what is wrong. Requests that list, count, or delete
 samples need a token. FastAPI documents all paths at /docs and /openapi.json.
 """
 
@@ -57,7 +57,7 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     422: {"model": Refusal, "description": "The request is not valid."},
     503: {
         "model": Refusal,
-        "description": "The memory cannot be used now. With Retry-After: try again.",
+        "description": "The memory cannot be used now. If Retry-After is set, try again.",
     },
 }
 BODY_REFUSALS: dict[int | str, dict[str, Any]] = {
@@ -66,15 +66,16 @@ BODY_REFUSALS: dict[int | str, dict[str, Any]] = {
 }
 NO_PICTURE: dict[str, Any] = {"model": Refusal, "description": "Neither JSON nor a picture."}
 ONE_PICTURE = {"image/*": {"schema": {"type": "string", "format": "binary"}}}
-# pydantic formats all faults before it returns the first: seconds for 8 MiB of unknown fields.
+# If a body has more faults, only their number is reported: pydantic formats all of them before it
+# returns the first, which takes seconds for 8 MiB of unknown fields.
 MAX_FAULTS = 1000
-MAX_UNKNOWN_NAMES = 10  # unknown names in a response
+MAX_UNKNOWN_NAMES = 10  # maximum number of unknown names in a response
 METRIC_HELP = {
     "samples": "Samples in the memory.",
     "deleted_samples_total": "Samples deleted since the memory was created.",
     "predictions_waiting": "Predictions in progress.",
     "unpurged": "1 if traces of deleted samples may be in the directory.",
-    "purged_timestamp_seconds": "Time of the last complete purge, 0 if there was none since the start.",
+    "purged_timestamp_seconds": "Time of the last purge since the start if it was complete, else 0.",
     "pictures_total": "Pictures classified since the start.",
     "refusals_total": "Refusals since the start, by status.",
 }
@@ -86,22 +87,22 @@ HANDLED_ERRORS: tuple[type[Exception], ...] = (
     ClosedMemoryError,
     ValueError,
     OSError,
-    Exception,  # for this one, uvicorn also writes the traceback
+    Exception,  # for any other error; uvicorn also logs its traceback
 )
 
 
 def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
-    """Create the service. It closes the predictor on shutdown.
+    """Create the service, which closes the predictor on shutdown.
 
-    tokens: by role; `forget` must have one.
+    tokens: the token of each role that has one; `forget` must have one.
     """
     queue = RequestQueue(predictor, limits)
     access = Tokens(tokens)
-    counts = Counter(pictures_total=0)
+    counts = Counter(pictures_total=0)  # by metric: pictures and refusals since the start
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        # Maintain the memory while the service runs; purge and close it on shutdown.
+        # Maintain the memory while the service runs. On shutdown, purge and close it.
         maintenance = asyncio.create_task(queue.maintain())
         yield
         maintenance.cancel()
@@ -126,11 +127,11 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
-    for kind in HANDLED_ERRORS:
-        app.add_exception_handler(kind, refuse)
+    for error_type in HANDLED_ERRORS:
+        app.add_exception_handler(error_type, refuse)
     verify_role = access.make_role_check("verify")
     preview_role = access.make_role_check(
-        "verify", exception=", and to forget without dry_run that of 'forget'"
+        "verify", suffix=", and to forget without dry_run that of 'forget'"
     )
     app.include_router(
         make_verify_router(queue, counts, limits), dependencies=[Depends(verify_role)]
@@ -151,7 +152,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         explain: bool = False,
         only_held_classes: bool = False,
     ) -> Json:
-        """Classify pictures: JSON, or the bytes of one picture with options in the query.
+        """Classify pictures. Send JSON, or the bytes of one picture with options in the query.
 
         `explain` needs the role `verify`.
         """
@@ -199,7 +200,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         else:
             result = await queue.delete(lambda model: delete_samples(model, body, plan))
         if result["found_nothing"]:
-            response.status_code = 404  # so that nobody takes it for a deletion
+            response.status_code = 404  # so that the caller does not mistake it for a deletion
             result = describe_not_found(result, plan)
         return result
 
@@ -212,8 +213,9 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
     @app.get("/health")
     def health(
         role: Annotated[str | None, Depends(access.identify_role)],
-    ) -> Json:  # no coroutine, so it runs in a thread: a purge may block the memory
-        """Check that the service works. The role `verify` also gets samples and purge state."""
+    ) -> Json:
+        """Check that the service works. The role `verify` also gets details about the memory."""
+        # Not a coroutine, so FastAPI runs it in a thread: during a purge, the memory may block it.
         head = predictor.head  # raises an error if the memory cannot be used
         if role in (None, "predict"):
             return {"status": "ok"}
@@ -229,9 +231,9 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
 def make_verify_router(
     queue: RequestQueue, counts: Counter[str], limits: RequestLimits
 ) -> APIRouter:
-    """Create the endpoints of the role `verify`.
+    """Create the endpoints that need the role `verify`.
 
-    counts: pictures and refusals since the start, by metric.
+    counts: pictures and refusals since the start, by metric; it may change later.
     """
     router = APIRouter()
     predictor = queue.predictor
@@ -245,7 +247,7 @@ def make_verify_router(
         ),
     )
     async def find(request: Request, count: int = DEFAULT_COUNT, above: float = -1.0) -> Json:
-        """Find samples near pictures: JSON, or bytes of one picture with options in the query."""
+        """Find the samples nearest to pictures. Send pictures as to `/predict`."""
         with queue.reserve_place():
             body = await read_picture_body(FindRequest, request, limits, count=count, above=above)
             near_samples = await queue.run_in_turn(
@@ -279,7 +281,7 @@ def make_verify_router(
 
     @router.get("/log")
     async def log() -> Json:
-        """List deletions: numbers in the chain, time, request, count, head; no ids."""
+        """List deletions: numbers in the chain, time, request, count, and heads, without ids."""
         deletions = await queue.run_exclusively(Predictor.log)
         return {"log": json_format.format_log(deletions)} | queue.describe_purge()
 
@@ -327,8 +329,9 @@ def make_verify_router(
         )
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
-    def metrics() -> PlainTextResponse:  # in a thread: a purge may block the memory
+    def metrics() -> PlainTextResponse:
         """Return metrics in the Prometheus text format."""
+        # Not a coroutine, so FastAPI runs it in a thread: during a purge, the memory may block it.
         purged_timestamp: float = 0
         if queue.purged_at:
             purged_timestamp = queue.purged_at.timestamp()
@@ -348,9 +351,9 @@ def make_verify_router(
 
 
 def delete_samples(model: Predictor, body: ForgetRequest, plan: DeletionPlan) -> Json:
-    """Carry out a request to forget.
+    """Carry out a request to forget, and return its result.
 
-    If anything fails after the deletion, the result still reports the deletion, with the error.
+    If anything fails after the deletion, the result still reports the deletion, and the error.
     """
     certificates = None
     default_fields: Json = {}
@@ -364,25 +367,26 @@ def delete_samples(model: Predictor, body: ForgetRequest, plan: DeletionPlan) ->
     except Exception as error:
         if not results:
             raise
-        why = str(error).partition(". Nothing was changed")[0]  # no longer true
+        why = str(error).partition(". Nothing was changed")[0]  # drop that part: it is not true
         results[0]["error"] = f"forgotten, but not purged or certified: {why}"
     return default_fields | results[0] | list_unmatched_names(plan)
 
 
 def add_certificate(result: Json, certificate: Certificate) -> None:
-    """Add a certificate to the result of its deletion."""
+    """Add the certificate of a deletion to its result."""
     result["certificate"] = certificate.model_dump(mode="json")
 
 
 def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
-    """Add an error to the result of a request without samples."""
+    """Return the result of a request that matched no sample, with an error and unknown names."""
     if result.get("repeated"):
         when = f"on {result['when']}"
     else:
         when = "now"
+    # The hint reveals names, but the caller is allowed to list all of them anyway.
     hint = ""
     if plan.hint:
-        hint = f". {plan.hint}"  # it reveals names, but the caller may list all of them anyway
+        hint = f". {plan.hint}"
     return result | {
         "error": f"found nothing {when}; deleted nothing{hint}",
         "unknown": result["missing"],
@@ -391,7 +395,7 @@ def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
 
 
 def list_unmatched_names(plan: DeletionPlan) -> Json:
-    """List the names without samples, and the look-alikes."""
+    """Return fields for a result: the names that match no sample, and the look-alikes."""
     [deletion] = plan.deletions.values()
     return {
         "missing": plan.missing[:MAX_UNKNOWN_NAMES],
@@ -400,7 +404,7 @@ def list_unmatched_names(plan: DeletionPlan) -> Json:
 
 
 def make_refusal(error: Exception) -> JSONResponse:
-    """Convert an error to a JSON response: a status code, and a sentence that names the fault."""
+    """Convert an error to a JSON response: a status code, and a sentence on what is wrong."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:
@@ -427,8 +431,8 @@ def make_refusal(error: Exception) -> JSONResponse:
         case ValidationError() | RequestValidationError():
             status = 422
             first = error.errors()[0]
-            place = ".".join(map(str, first["loc"])) or "the body"
-            sentence = f"{place}: {first['msg']}"
+            field = ".".join(map(str, first["loc"])) or "the body"
+            sentence = f"{field}: {first['msg']}"
         case LockedMemoryError():
             status = 503
             sentence = str(error)

@@ -1,1 +1,1 @@
-"""A trained MUNKEY in a directory: manifest, export, retrieval, predictor."""
+"""Parts of an exported model: manifest, export, pictures, samples, retrieval, and predictions."""

@@ -35,9 +35,9 @@ NAME_COLUMNS = [HEADERS.index(header) for header in ("answer", "label", "source 
 
 
 def table(prediction: Prediction) -> str:
-    """Format a table with one row for each neighbor that a prediction is based on.
+    """Format a table with one row for each neighbor that the predictions are based on.
 
-    Without neighbors, return a sentence that describes how the model predicts.
+    If there are no neighbors, return the sentence that describes how the model predicts.
     """
     from tabulate import tabulate
 
@@ -65,8 +65,9 @@ def table(prediction: Prediction) -> str:
 def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
     """Render an HTML page that explains predictions, with each picture next to its neighbors.
 
-    A neighbor's picture is read from its source file. images: the data set's images, where row i is
-    sample i, for samples without a source file (for a run, results/NAME/data/DATASET/images.npy).
+    The picture of a neighbor is read from its source file. images: the images of the data set
+    (N, H, W, 3), for neighbors whose source file is missing; row i belongs to sample i. For a run,
+    this is results/NAME/data/DATASET/images.npy.
     """
     neighbors_of_picture: list[list[dict[str, object]]] = [[] for _ in prediction.classes]
     for row in prediction.explanation():
@@ -81,16 +82,16 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
             entry["picture"] = _load_picture(row, images)
         neighbors_of_picture[row.picture].append(entry)
     queries = []
-    for place, class_name in enumerate(prediction.classes):
+    for index, class_name in enumerate(prediction.classes):
         query = {
             "name": class_name,
-            "probability": float(prediction.probabilities[place].max()),
+            "probability": float(prediction.probabilities[index].max()),
             "picture": None,
-            "file": prediction.files[place],
-            "neighbors": neighbors_of_picture[place],
+            "file": prediction.files[index],
+            "neighbors": neighbors_of_picture[index],
         }
         if prediction.pictures is not None:
-            query["picture"] = encode_picture(prediction.pictures[place])
+            query["picture"] = encode_picture(prediction.pictures[index])
         queries.append(query)
     if prediction.neighbors.ids.shape[1] > 0:
         without_neighbors = NO_NEIGHBORS
@@ -111,7 +112,7 @@ def page(prediction: Prediction, images: np.ndarray | None = None) -> str:
 def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None) -> str:
     """Render an HTML page with each picture next to its nearest samples. images: as for `page`."""
     queries = []
-    for place, samples in enumerate(near_samples.samples):
+    for index, samples in enumerate(near_samples.samples):
         neighbors = []
         for sample in samples:
             entry = {
@@ -127,11 +128,11 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
         query = {
             "name": None,
             "picture": None,
-            "file": near_samples.files[place],
+            "file": near_samples.files[index],
             "neighbors": neighbors,
         }
         if near_samples.pictures is not None:
-            query["picture"] = encode_picture(near_samples.pictures[place])
+            query["picture"] = encode_picture(near_samples.pictures[index])
         queries.append(query)
     return render_template(
         PAGE,
@@ -149,14 +150,17 @@ def render_near_page(near_samples: NearSamples, images: np.ndarray | None = None
 
 
 def is_explanation_page(path: Path) -> bool:
-    """Return whether `page` or `render_near_page` wrote a file, judging by its title."""
+    """Return whether `page` or `render_near_page` made the page in a file, judging by its title."""
     with path.open("rb") as file:
         start = file.read(1000)
     return any(f"<title>{title}</title>".encode() in start for title in (TITLE, NEAR_TITLE))
 
 
 def _load_picture(row: ExplanationRow | NearSample, images: np.ndarray | None) -> str | None:
-    """Load a neighbor's picture as a data URL; None if its source is unknown or unreadable."""
+    """Load the picture of a neighbor as a data URL; None if it has no readable source.
+
+    images: as for `page`. Warns if a source file cannot be read.
+    """
     if row.file is not None:
         try:
             return encode_picture(read_picture(Path(row.file)))

@@ -1,4 +1,4 @@
-"""Export a trained system to a directory that works without the experiment (docs/serving.md)."""
+"""Export a trained system to a directory that works without its run (docs/serving.md)."""
 
 import hashlib
 import shutil
@@ -41,9 +41,9 @@ from munkey.settings import EncoderSettings
 
 MEANINGS = {
     "TA": "accuracy on the test split",
-    "RA": "accuracy on the training samples that stay",
+    "RA": "accuracy on the remaining training samples",
     "FA": "accuracy on the forget set",
-    "MIA": "membership inference on the forget set; 50: none",
+    "MIA": "membership inference on the forget set; 50 is chance",
     "VA": "accuracy on the validation split",
 }
 
@@ -52,8 +52,9 @@ MEANINGS = {
 class EstimatorRows:
     """The rows that an estimator was fitted to.
 
-    settings: the family's settings. ids: (N,). keys: (N, d), as the memory stores them. labels:
-    (N,), indices into `classes`. units: the unit of each row. next_id: the id of the next row.
+    settings: of the family. ids: (N,). keys: (N, d), as the memory stores them. labels: (N,),
+    indices into `classes`. units: the unit of each row, or None. next_id: the id of the next row.
+    estimator: entries for the manifest.
     """
 
     family: str
@@ -75,12 +76,12 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     Parameters
     ----------
     result : str or Path
-        The system's folder, or NAME/DATASET/seedS (`trained_system.find_system`).
+        The folder of the system, or NAME/DATASET/seedS (`trained_system.find_system`).
     directory : str or Path
-        An empty or new directory.
+        A new or empty directory.
     sections : mapping, optional
-        Sections of params.yaml. By default, the run's own. Settings that the system was trained
-        with always come from its record.
+        Settings by section of params.yaml; by default, those of the run. The settings that the
+        system was trained with always come from its record.
 
     Returns
     -------
@@ -105,10 +106,11 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
 
 
 def renew_export(result: str | Path, directory: Path, sections: Sections) -> Path:
-    """Replace an earlier export, unless it is in use: otherwise deletions would be undone.
+    """Export a system again, in place of an earlier export that nobody has used yet.
 
-    The earlier export stays until the new one is complete. Raises ExportError if samples were
-    forgotten or added there, and LockedMemoryError if another process has it open for writing.
+    Parameters are as for `export`. The earlier export stays until the new one is complete. Raises
+    ExportError if samples were forgotten or added there, because replacing it would undo that, and
+    LockedMemoryError if another process has it open for writing.
     """
     replacement = directory.with_name(f".{directory.name}.renewed")
     previous = directory.with_name(f".{directory.name}.before")
@@ -116,7 +118,7 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
         shutil.rmtree(remnant, ignore_errors=True)
     if not (directory / MEMORY).exists():
         return export(result, directory, sections)
-    # Locked until the new one is in its place, so that no deletion in between is lost.
+    # Locked until the new export is in place, so that no deletion in between is lost.
     lock = disk.lock(directory / MEMORY)
     try:
         first_new_id = read_manifest(directory).memory.first_new_id
@@ -136,7 +138,7 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
 
 
 def write_model(result: TrainedSystem, folder: Path) -> None:
-    """Write a trained system into an empty folder: memory, weights, model card and manifest."""
+    """Write a trained system into an empty folder: memory, weights, model card, and manifest."""
     memory = result.system.memory
     model = result.system.model
     assert memory is not None
@@ -174,8 +176,8 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
 
 
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
-    """Write an estimator's rows as a model into an empty folder."""
-    tokens = rows.labels[:, None].astype(np.float32)  # a fitted family's token is the class
+    """Write the rows of an estimator as a model into an empty folder: memory and manifest."""
+    tokens = rows.labels[:, None].astype(np.float32)  # the token of a fitted family is the class
     with Store.create(
         folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units
     ) as store:
@@ -193,10 +195,7 @@ def write_rows(folder: Path, rows: EstimatorRows) -> None:
 
 
 def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Render the model card.
-
-    metrics: values from the run, by forget rate, then by metric.
-    """
+    """Render the model card. metrics: values from the run, by forget rate, then by metric."""
     values = {
         "manifest": manifest,
         "metrics": metrics,
@@ -207,7 +206,7 @@ def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) 
 
 
 def list_fixed_constants(manifest: Manifest) -> list[str]:
-    """List the constants of a fitted family that deletions do not recompute."""
+    """List the constants of a fitted family that deletions do not recompute; none for MUNKEY."""
     family = FAMILIES[manifest.family]
     if not isinstance(family, FittedFamily) or manifest.settings is None:
         return []
@@ -215,10 +214,10 @@ def list_fixed_constants(manifest: Manifest) -> list[str]:
 
 
 def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
-    """Make a trained system's manifest, without the digests of its files."""
+    """Make the manifest of a trained system, without the digests of its files."""
     assert result.system.memory is not None
     architecture = result.system.architecture
-    family_entries: dict[str, Any] = {}  # MUNKEY and the fitted families need different entries
+    family_entries: dict[str, Any] = {}  # those of MUNKEY, or those of a fitted family
     if isinstance(architecture, MunkeyArchitecture):
         family_entries["model"] = result.model
         family_entries["architecture"] = architecture.architecture
@@ -263,7 +262,7 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
 
 @cache
 def _make_encoder_reference(settings: EncoderSettings) -> EncoderReference:
-    """Make the reference to an encoder. Cached, so a process loads each encoder only once."""
+    """Make the reference to an encoder. Cached, so that a process loads each encoder only once."""
     settings = make_portable(settings)
     probe = compute_probe_key(settings, build_encoder(settings, "cpu"), "cpu")
     return EncoderReference(settings=settings, weights=fingerprint_weights(settings), probe=probe)

@@ -1,4 +1,4 @@
-"""Look samples up by a picture, or a row of numbers: the nearest ones, and exact copies."""
+"""Look up samples by a picture or a row of numbers: the nearest samples, and exact copies."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,15 +9,16 @@ import numpy as np
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.store.store import Store
 
-DEFAULT_COUNT = 10  # samples listed for each picture
-MAX_COUNT = 1000  # the largest count that may be requested
+DEFAULT_COUNT = 10  # number of samples to list for each picture, by default
+MAX_COUNT = 1000  # and at most
 
 
 class NearSample(NamedTuple):
     """A sample near a picture.
 
-    label: its class. unit: its person, device, …. file: its source file. These are None if unknown.
-    copy: whether all stored pixels, or all numbers of the row, are equal.
+    label: its class. unit: what it belongs to, such as a person or device. file: its source file.
+    Each of these is None if unknown. copy: whether the sample is an exact copy: all stored pixels,
+    or all numbers of the row, are equal.
     """
 
     id: int
@@ -37,7 +38,7 @@ class NearSamples:
     samples : tuple of tuple of NearSample
         For each picture, the samples near it: exact copies first, then by descending cosine.
     files : tuple of str or None
-        The file of each picture, if known.
+        The file of each picture; None if unknown.
     pictures : ndarray of uint8, shape (N, H, W, 3), or None
         The pictures as the encoder saw them; None for rows of numbers.
     """
@@ -48,7 +49,7 @@ class NearSamples:
 
 
 def require_valid_search(count: int, above: float) -> None:
-    """Raise ValueError for a number of samples, or a cosine, that is out of range."""
+    """Raise ValueError if `count` is not from 1 to MAX_COUNT, or `above` is not a cosine."""
     is_whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
     if not is_whole or not 1 <= count <= MAX_COUNT:
         raise ValueError(f"count = {count!r}: must be a whole number from 1 to {MAX_COUNT:,}")
@@ -60,7 +61,8 @@ def require_valid_search(count: int, above: float) -> None:
 class Finder:
     """Looks up samples in a memory.
 
-    locate: returns the path of a source file. names: class names by class index.
+    locate: a function that returns the path of a source file, given its name in the memory. names:
+    class names by class index.
     """
 
     store: Store
@@ -70,10 +72,11 @@ class Finder:
     def find(
         self, keys: np.ndarray, contents: np.ndarray, count: int, above: float
     ) -> list[tuple[NearSample, ...]]:
-        """Find the `count` samples nearest to each key (Q, d), exact copies first.
+        """Find the `count` samples nearest to each key (Q, d). Exact copies are listed first.
 
-        contents: digests (Q, 16) of the pictures of the keys. above: the least cosine; exact copies
-        are listed anyway. If a sample is deleted during the search, the search is repeated.
+        contents: digests (Q, 16) of the pictures, or rows, of the keys. above: minimum cosine;
+        exact copies are listed anyway. If a sample is deleted during the search, the search is
+        repeated. Raises ValueError if the keys are not finite, or have another shape.
         """
         from munkey.deploy.model.retrieval import check_queries, find_nearest
 
@@ -92,18 +95,19 @@ class Finder:
         cosines = nearest.cosines[is_present].clip(-1, 1)
         has_same_content = (row_contents == contents[query_of_row]).all(axis=1)
         samples: list[list[NearSample]] = [[] for _ in keys]
-        for place, query in enumerate(query_of_row.tolist()):
-            file, unit = sources[place]
+        for index, query in enumerate(query_of_row.tolist()):
+            file, unit = sources[index]
             sample = NearSample(
-                id=int(copied_rows.ids[place]),
-                label=self.names.get(int(copied_rows.labels[place])),
+                id=int(copied_rows.ids[index]),
+                label=self.names.get(int(copied_rows.labels[index])),
                 unit=unit,
                 file=self.locate(file),
-                cosine=float(cosines[place]),
-                copy=bool(has_same_content[place]),
+                cosine=float(cosines[index]),
+                copy=bool(has_same_content[index]),
             )
             if sample.copy or sample.cosine >= above:
                 samples[query].append(sample)
         for samples_of_query in samples:
-            samples_of_query.sort(key=lambda sample: not sample.copy)  # stable: then by cosine
+            # The sort is stable, so samples stay in descending order of their cosine otherwise.
+            samples_of_query.sort(key=lambda sample: not sample.copy)
         return [tuple(samples_of_query) for samples_of_query in samples]

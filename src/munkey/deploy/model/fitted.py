@@ -1,6 +1,6 @@
-"""A deployed model of a fitted family: KNN, LDA, NCM, RanPAC or KRR.
+"""A model of a fitted family: KNN, LDA, NCM, RanPAC, or KRR.
 
-Its weights are computed from the rows in the memory.
+Its weights, if it has any, are computed from the rows in the memory.
 """
 
 import hashlib
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
     from munkey.memory.neighbors import Neighbors
     from munkey.settings import DataSettings
 
-UNKNOWN_LABEL = "has a row with a label that means no class"
+UNKNOWN_LABEL = "has a row whose label is not a class"
 
 
 class LiveSums:
     """Sums over the live rows of a memory, updated when rows are added or deleted.
 
-    The sums cover the first `_covered_count` live rows, in the memory's order. New rows come after
-    these, a compaction keeps the order, and a deletion subtracts those of its rows that are
+    The sums cover the first `_covered_count` live rows, in the order of the memory. New rows come
+    after these, a compaction keeps the order, and a deletion subtracts those of its rows that are
     covered. `_head` is the head of the chain of deletions at the last update. If the head has
-    changed since, another process has deleted rows whose keys are gone, and the sums are recomputed
-    from all rows.
+    changed since, another process has deleted rows, whose keys are gone; then the sums are
+    recomputed from all rows.
 
     The sums are exact, so they do not depend on the order of additions and deletions. empty: sums
-    of no rows.
+    over no rows.
     """
 
     def __init__(self, store: Store, empty: Sums) -> None:
@@ -60,17 +60,18 @@ class LiveSums:
         self._sums: Sums | None = None
         self._covered_count = 0
         self._head = b""
-        # Keys and labels that are still to be subtracted.
+        # Keys and labels of deleted rows that have not been subtracted yet.
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
     def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
         """Delete rows, and record the keys and labels to subtract before the next prediction.
 
-        rows: row numbers in the current generation. delete: deletes them from the memory.
+        rows: row numbers in the current generation. delete: a function that deletes them from the
+        memory.
         """
         with self._lock:
             sums = self._sums
-            # Read before the deletion, which overwrites them.
+            # Read the rows before the deletion, which overwrites them.
             keys_and_labels = self._read_covered_rows(rows)
             if sums is None or keys_and_labels is None:
                 self._sums = None
@@ -86,15 +87,15 @@ class LiveSums:
             _, labels = keys_and_labels
             self._covered_count -= len(labels)
             self._head = bytes.fromhex(receipt.after)
-            deleted_count = sum(len(labels) for _, labels in self._deleted)
+            deleted_count = sum(len(deleted_labels) for _, deleted_labels in self._deleted)
             if deleted_count >= BLOCK:
                 self._subtract_deleted(sums)
             return receipt
 
     def _read_covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Read keys and labels of the rows that the sums cover.
+        """Read keys and labels of those of the rows that the sums cover.
 
-        Returns None if there are no sums, or if they do not match the current memory.
+        Returns None if there are no sums, or if rows were deleted since the last update.
         """
         if self._sums is None:
             return None
@@ -110,9 +111,10 @@ class LiveSums:
 
     @contextmanager
     def update(self) -> Iterator[tuple[Position, Sums]]:
-        """Yield the memory's position and the sums of its live rows.
+        """Yield the position of the memory, and the sums over its live rows.
 
-        Use the sums only inside the block, because they change in place.
+        Use the sums only inside the block, because they change in place. Raises
+        UnreadableModelError if the rows cannot be summed.
         """
         with self._lock:
             with translate_sum_errors(self._store.folder):
@@ -123,14 +125,15 @@ class LiveSums:
     def _update_sums(self) -> Position:
         """Bring the sums up to date with the memory, and return its position.
 
-        Subtracts deleted rows and adds new ones. If the chain's head is not the expected one, the
-        sums are recomputed from zero.
+        Subtracts deleted rows, and adds new ones. If another process has deleted rows, the sums are
+        recomputed from all rows.
         """
         position = self._store.position
-        is_covered = position.head == self._head and position.live == self._covered_count
+        covers_all_rows = position.head == self._head and position.live == self._covered_count
         sums = self._sums
-        if sums is not None and is_covered:
-            # No rows were added, so none are read, and a prediction after a deletion takes no lock.
+        if sums is not None and covers_all_rows:
+            # No rows were added, so none need to be read, and no lock of the memory is taken.
+            # The sums are unset meanwhile, as below.
             self._sums = None
             self._subtract_deleted(sums)
             self._sums = sums
@@ -143,7 +146,7 @@ class LiveSums:
                     self._covered_count = 0
                     self._head = position.head
                     self._deleted.clear()
-                # Unset until the sums are complete again: a failure leaves no sums, not wrong ones.
+                # Unset until the sums are complete again, so that a failure leaves no wrong sums.
                 self._sums = None
                 self._subtract_deleted(sums)
                 added_rows = np.flatnonzero(view.live)[self._covered_count :]
@@ -154,7 +157,8 @@ class LiveSums:
                 self._sums = sums
                 self._covered_count += len(added_rows)
                 return position
-            # Rows were added or deleted while they were read. Discard the sums and start from zero.
+            # Rows were added or deleted during the read. The sums stay unset, so the next attempt
+            # starts with no rows.
 
     def _subtract_deleted(self, sums: Sums) -> None:
         """Subtract the rows that were deleted since the last time."""
@@ -168,7 +172,7 @@ class LiveSums:
 
 @contextmanager
 def translate_sum_errors(folder: Path) -> Iterator[None]:
-    """Turn numerical errors of sums or torch, due to invalid rows, into UnreadableModelError."""
+    """Turn errors that sums or torch raise for invalid rows into UnreadableModelError."""
     try:
         yield
     except (ValueError, IndexError, RuntimeError) as error:
@@ -177,7 +181,10 @@ def translate_sum_errors(folder: Path) -> Iterator[None]:
 
 
 class SolvedHead(NamedTuple):
-    """Weights computed from the rows at a position. classes: their class indices."""
+    """Weights that were computed from the rows at a position.
+
+    classes: (C,), the class index of each output.
+    """
 
     position: Position
     head: "nn.Module"
@@ -205,7 +212,10 @@ class FittedModel:
         self._present_head: SolvedHead | None = None
 
     def require_room(self, added_count: int) -> None:
-        """Raise ValueError if the memory would have more rows than the family can be fitted to."""
+        """Raise ValueError if more rows would exceed the number that the family can be fitted to.
+
+        added_count: the number of rows to add.
+        """
         if self.sums is None:
             return
         max_rows = MAX_ROWS  # the limit of exact sums
@@ -220,8 +230,8 @@ class FittedModel:
     def digests(self, *, recompute: bool = False) -> dict[str, str]:
         """Return the SHA-256 of the current `sums` and `weights`, or of the `rows` that vote.
 
-        The result also has the `head` of the chain and the number of `live` rows. recompute:
-        compute everything from the remaining rows, without using earlier sums.
+        The result also has the `head` of the chain and the number of `live` rows, as strings.
+        recompute: compute everything from the remaining rows, without earlier sums.
         """
         if recompute:
             return FittedModel(self.manifest, self.store).digests()
@@ -237,7 +247,7 @@ class FittedModel:
         return {"head": position.head.hex(), "live": str(position.live)} | digests
 
     def _digest_rows(self) -> tuple[Position, dict[str, str]]:
-        """Digest the rows that vote, by ascending id. Also returns the memory's position."""
+        """Return the memory's position, and the digest of its rows, sorted by id."""
         while True:
             with self.store.snapshot() as (position, view):
                 rows = np.flatnonzero(view.live)
@@ -248,9 +258,9 @@ class FittedModel:
 
     @contextmanager
     def _solve_current_head(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
-        """Yield the memory's position, its sums, and the weights computed from them.
+        """Yield the memory's position, its sums, and the weights that are computed from them.
 
-        The weights are computed once per position. Use the sums only inside the block.
+        The weights are computed only once per position. Use the sums only inside the block.
         """
         assert self.sums is not None
         while True:
@@ -261,34 +271,47 @@ class FittedModel:
                 if self._solved_head is not None:
                     yield position, sums, self._solved_head.head
                     return
-                # Rows were deleted during the read: repeat it at the new position.
+                # Rows were deleted during the read. Repeat it at the new position.
 
     def _solve_head(self, position: Position, sums: Sums, classes: np.ndarray) -> SolvedHead | None:
-        """Solve for the weights of these classes, by class index, at a position.
+        """Compute the weights of some classes from the rows at a position.
 
-        Returns None if the family reads the rows themselves, and rows were deleted or moved concurrently.
+        classes: (C,), their class indices. Returns None if the family needs the rows themselves,
+        not only their sums, and the memory is no longer at this position.
         """
         with translate_sum_errors(self.store.folder):
             class_sums = sums.select(classes)
             fitted_rows = None
             if self.family.reads_rows(self.section):
-                with self.store.snapshot() as (_, view):
-                    rows = np.flatnonzero(view.live)
-                    rows = rows[np.argsort(view.ids[rows])]
-                    ids = view.ids[rows]
-                    keys = view.keys[rows]
-                    labels = view.labels[rows]
-                if self.store.position != position:
+                fitted_rows = self._read_fitted_rows(position, classes)
+                if fitted_rows is None:
                     return None
-                # Map each label to its index in `classes`.
-                place_of_class = np.full(len(sums.counts), NO_NEIGHBOR)
-                place_of_class[classes] = np.arange(len(classes))
-                fitted_rows = FittedRows(ids, keys, place_of_class[labels])
             head = self.family.solve(class_sums, self.section, fitted_rows)
             return SolvedHead(position, head, classes)
 
+    def _read_fitted_rows(self, position: Position, classes: np.ndarray) -> FittedRows | None:
+        """Read all live rows, sorted by id, with labels that are indices into `classes`.
+
+        Returns None if the memory is no longer at this position.
+        """
+        with self.store.snapshot() as (_, view):
+            rows = np.flatnonzero(view.live)
+            rows = rows[np.argsort(view.ids[rows])]
+            ids = view.ids[rows]
+            keys = view.keys[rows]
+            labels = view.labels[rows]
+        if self.store.position != position:
+            return None
+        return FittedRows(ids, keys, self._index_classes(classes)[labels])
+
+    def _index_classes(self, classes: np.ndarray) -> np.ndarray:
+        """Return the index in `classes` of each class of the model; -1 for other classes."""
+        index_of_class = np.full(len(self.manifest.classes), -1)
+        index_of_class[classes] = np.arange(len(classes))
+        return index_of_class
+
     def solve_head(self) -> "nn.Module | None":
-        """Compute the weights from the live rows. Returns None for a family without weights.
+        """Compute the weights of all classes from the live rows; None for a family without weights.
 
         Raises UnreadableModelError if the memory is damaged.
         """
@@ -300,8 +323,8 @@ class FittedModel:
     def solve_present_head(self) -> SolvedHead:
         """Compute the weights of the classes that have rows, sorted by class name.
 
-        They equal those of a fit to the rows, bit for bit. The order matters, because the last bits
-        of the weights depend on it.
+        They equal those of a fit to the rows, bit for bit. The last bits of the weights depend on
+        the order of the classes, so it must be the same.
         """
         assert self.sums is not None
         while True:
@@ -313,11 +336,15 @@ class FittedModel:
                     return self._present_head
 
     def find_present_classes(self) -> np.ndarray:
-        """Find the indices of the classes that have rows, sorted by class name."""
+        """Return the indices of the classes that have rows, sorted by class name.
+
+        Raises UnreadableModelError if a row has a label that is not a class.
+        """
         with self.store.snapshot() as (_, view):
             rows = np.flatnonzero(view.live)
             labels = view.labels[rows]
-            labels = labels[view.live[rows]]  # read last: a concurrently deleted row reads as zero
+            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
+            labels = labels[is_live]
         if len(labels) and (labels.min() < 0 or labels.max() >= len(self.manifest.classes)):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
         return self._sort_classes(np.flatnonzero(np.bincount(labels)))
@@ -327,8 +354,8 @@ class FittedModel:
 
         Raises UnreadableModelError if a class has no name.
         """
-        # Any, because mypy cannot know that the names, which are all text or all numbers, can be
-        # compared.
+        # The names can be compared, because all of them are strings or all are numbers. mypy cannot
+        # know this, so the type is Any.
         names: list[Any] = self.manifest.classes
         if any(names[label] is None for label in classes):
             raise UnreadableModelError(self.store.folder, UNKNOWN_LABEL)
@@ -336,7 +363,11 @@ class FittedModel:
         return np.array(sorted_classes, dtype=np.int64)
 
     def compute_logits(self, keys: np.ndarray, retrieved_rows: "RetrievedRows") -> np.ndarray:
-        """Compute logits (N, C) of keys (N, d). Raises UnreadableModelError for a damaged memory."""
+        """Compute logits (N, C) of keys (N, d) for all classes.
+
+        retrieved_rows: the neighbors of the keys; empty if the family needs none. Raises
+        UnreadableModelError if the memory is damaged.
+        """
         return self._compute_logits(
             keys, self.solve_head(), retrieved_rows, len(self.manifest.classes)
         )
@@ -347,8 +378,8 @@ class FittedModel:
         """Compute logits (N, C) of keys (N, d) for the classes that have rows.
 
         They equal those of a fit to the rows, bit for bit. retrieve: finds the neighbors of keys,
-        if the family needs any. Returns the class indices, in the order of `find_present_classes`,
-        and the logits.
+        if the family needs them. Returns the class indices (C,), in the order of
+        `find_present_classes`, and the logits.
         """
         from munkey.deploy.model.retrieval import make_empty_rows
 
@@ -363,12 +394,11 @@ class FittedModel:
             position = self.store.position
             classes = self.find_present_classes()
             retrieved_rows = retrieve(keys)
-            if self.store.position == position:  # otherwise, rows of new classes may have come
+            # Otherwise, rows of new classes may have been added in between.
+            if self.store.position == position:
                 break
-        # A row's token is its class: here, the index among the classes that have rows.
-        place_of_class = np.full(len(self.manifest.classes), NO_NEIGHBOR)
-        place_of_class[classes] = np.arange(len(classes))
-        tokens = place_of_class[retrieved_rows.labels].astype(np.float32)[..., None]
+        # The token of a row is its class: here, the index among the classes that have rows.
+        tokens = self._index_classes(classes)[retrieved_rows.labels].astype(np.float32)[..., None]
         retrieved_rows = replace(retrieved_rows, tokens=tokens)
         return classes, self._compute_logits(keys, None, retrieved_rows, len(classes))
 
@@ -379,14 +409,17 @@ class FittedModel:
         retrieved_rows: "RetrievedRows",
         classes: int,
     ) -> np.ndarray:
-        """Compute logits (N, classes), with a head or from neighbors whose tokens are classes."""
+        """Compute logits (N, classes) with a head, or from neighbors, whose tokens are classes.
+
+        classes: number of classes.
+        """
         from munkey.data.image_set import ImageSet
 
         # These families read only keys, so pictures and labels are blank.
-        places = np.arange(len(keys))
+        rows = np.arange(len(keys))
         blank_images = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         blank_labels = np.zeros(len(keys), dtype=np.int64)
-        samples = ImageSet(blank_images, places, places.copy(), blank_labels)
+        samples = ImageSet(blank_images, rows, rows.copy(), blank_labels)
         architecture = FittedArchitecture(
             classes, self._architecture.key_dim, self._architecture.settings
         )
@@ -396,7 +429,10 @@ class FittedModel:
         return self.family.predict_logits(system, samples, unread_data, "cpu", retrieval)
 
     def weigh_neighbors(self, neighbors: "Neighbors") -> np.ndarray:
-        """Return the weight of each neighbor (N, K) in the vote. They sum to 1 for each picture."""
+        """Return the weight of each neighbor (N, K) in the vote.
+
+        The weights of a picture sum to 1, unless it has no neighbors.
+        """
         import torch
 
         present = torch.from_numpy(neighbors.ids != NO_NEIGHBOR)

@@ -1,4 +1,4 @@
-"""Read pictures of any kind to the pixels that the pipeline would have stored."""
+"""Read pictures of any kind, as the pixels that the pipeline would have stored."""
 
 import hashlib
 import os
@@ -38,14 +38,14 @@ if TYPE_CHECKING:
 PictureLike: TypeAlias = "str | os.PathLike[str] | Image | np.ndarray"
 Images: TypeAlias = "PictureLike | Iterable[PictureLike]"
 
-LIMITS = PictureLimits(pixels=50_000_000)  # for a picture from outside
+LIMITS = PictureLimits(pixels=50_000_000)  # for pictures from users
 
 
 class DecodedPictures(NamedTuple):
     """Decoded pictures.
 
-    images: (N, H, W, 3) uint8. files: the file of each picture, if known. places: (N,), the index
-    of each among all pictures, some of which may have been skipped.
+    images: (N, H, W, 3) uint8. files: the file of each picture, or None. places: (N,), the index of
+    each picture among all given pictures, some of which may have been skipped.
     """
 
     images: np.ndarray
@@ -60,16 +60,16 @@ def read_pixels(
 
     Parameters
     ----------
-    images : path, picture of Pillow, array or iterable
-        A file, a folder of files (in path order), a picture of Pillow, an array (N, H, W, 3) or
-        (H, W, 3) uint8, or an iterable of these, which are decoded one after the other.
+    images : path, Pillow image, array, or iterable
+        A file, a folder of files (in path order), a Pillow image, a uint8 array of shape
+        (N, H, W, 3) or (H, W, 3), or an iterable of these, which are decoded one after the other.
     picture_size : PictureSize
-        Their size in the data set, and the brightest value of 16-bit gray.
+        The size to which pictures are resized, and the brightest value of 16-bit gray.
     on_bad : {"raise", "skip"}
-        What to do with pictures that cannot be read: refuse, or skip them with a warning that
-        names all of them.
+        What to do if pictures cannot be read: raise an error, or skip them. The error or a warning
+        lists all of them.
     many : bool
-        Whether the pictures are a whole data set. If its 16-bit gray uses fewer bits, warn.
+        Whether the pictures are a whole data set. Then warn if its 16-bit gray uses fewer bits.
 
     Returns
     -------
@@ -79,15 +79,14 @@ def read_pixels(
     Raises
     ------
     PictureError
-        If pictures cannot be read and are not skipped (the message lists all of them), or if no
-        picture is left.
+        If pictures cannot be read and are not skipped, or if no picture is left.
     """
     pictures: list[np.ndarray] = []
     files: list[str | None] = []
-    places: list[int] = []
+    indices: list[int] = []
     brightest: list[int | None] = []
     faults: list[str] = []
-    for place, picture in enumerate(iterate_pictures(images)):
+    for index, picture in enumerate(iterate_pictures(images)):
         try:
             decoded_picture = _decode_any(picture, picture_size)
         except PictureError as error:
@@ -99,7 +98,7 @@ def read_pixels(
         pictures.append(decoded_picture.pixels)
         brightest.append(decoded_picture.brightest)
         files.append(file)
-        places.append(place)
+        indices.append(index)
     if faults and (on_bad == "raise" or not pictures):
         raise PictureError(_format_faults(faults))
     if not pictures:
@@ -110,11 +109,11 @@ def read_pixels(
         warning = format_dim_warning(brightest, "white")
         if warning:
             warn_user(warning)
-    return DecodedPictures(np.stack(pictures), tuple(files), np.array(places))
+    return DecodedPictures(np.stack(pictures), tuple(files), np.array(indices))
 
 
 def _format_faults(faults: Sequence[str]) -> str:
-    """Format the faults of pictures as a list; a single fault is returned unchanged."""
+    """Format the faults of several pictures as a list, or return a single fault unchanged."""
     if len(faults) == 1:
         return faults[0]
     lines = [f"{len(faults):,} pictures cannot be used:"]
@@ -125,11 +124,12 @@ def _format_faults(faults: Sequence[str]) -> str:
 def read_embeddings(
     rows: "Images", width: int, features: Sequence[str] | None = None, bound: float | None = None
 ) -> tuple[np.ndarray, tuple[str | None, ...]]:
-    """Read rows (N, width) float32 from arrays or files, and scale them.
+    """Read rows from arrays or files, and scale them as the model needs.
 
-    They are scaled to unit norm or, for a model whose rows keep their length, divided by `bound`.
-    features: column names, for a CSV file with a header. Also returns the file of each row. Raises
-    PictureError.
+    bound: the divisor of the rows, for a model whose rows keep their length; by default, rows are
+    scaled to unit norm. features: column names, for a CSV file with a header. Returns the rows
+    (N, width) as float32, and the file of each row, or None. Raises PictureError unless all rows
+    are of this width and finite, or if there are none.
     """
     parts: list[np.ndarray] = []
     files: list[str | None] = []
@@ -139,7 +139,10 @@ def read_embeddings(
         if isinstance(item, str | os.PathLike):
             path = Path(item)
             file = locate_file(path)
-        requirement = f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers each"
+        requirement = (
+            f"{path or 'the input'}: this model takes embeddings, rows of {width} finite numbers"
+            " each"
+        )
         values: Any = item
         try:
             if path and path.suffix == ".npy":
@@ -165,10 +168,10 @@ def read_embeddings(
 
 
 def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
-    """Digest pictures (H, W, 3) uint8 of one size to (N, 16) uint8. Equal pixels, equal digests.
+    """Return a digest of each picture (H, W, 3) uint8: (N, 16) uint8.
 
-    key: the memory's name, at most 64 bytes. Without it, nobody can check a digest against a
-    picture.
+    Pictures of one size with equal pixels have equal digests. key: the name of the memory, at most
+    64 bytes. Without the key, nobody can check whether a digest is that of a given picture.
     """
     digests = b"".join(
         hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images
@@ -177,7 +180,7 @@ def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
 
 
 def iterate_pictures(images: "Images") -> "Iterator[PictureLike]":
-    """Yield pictures one by one, also from folders and arrays."""
+    """Yield pictures one by one, including those in folders and in arrays (N, H, W, 3)."""
     if isinstance(images, str | os.PathLike):
         path = Path(images)
         if path.is_dir():
@@ -194,7 +197,10 @@ def iterate_pictures(images: "Images") -> "Iterator[PictureLike]":
 
 
 def _list_pictures(folder: Path) -> list[Path]:
-    """List the pictures below a folder, without hidden ones, in path order."""
+    """List the picture files below a folder in path order, without hidden files and folders.
+
+    Raises PictureError if there are none.
+    """
     files = sorted(
         path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file()
     )
@@ -209,7 +215,10 @@ def _list_pictures(folder: Path) -> list[Path]:
 
 
 def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPicture:
-    """Decode a file, a picture of Pillow or an array, at the stored size."""
+    """Decode a file, a Pillow image, or an array (H, W, 3), and resize it to the stored size.
+
+    Raises PictureError for anything else, and for a picture that cannot be read.
+    """
     from PIL.Image import Image
 
     size = (picture_size.width, picture_size.height)
@@ -220,7 +229,7 @@ def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPic
         return DecodedPicture(resize(pixels, size), None)
     if not isinstance(picture, np.ndarray):
         kind = type(picture).__name__
-        raise PictureError(f"a picture is a path, a picture of Pillow or an array, not {kind}")
+        raise PictureError(f"a picture must be a path, a Pillow image, or an array, not {kind}")
     is_rgb = picture.ndim == 3 and picture.shape[2] == 3
     if picture.dtype != np.uint8 or not is_rgb or not picture.size:
         raise PictureError(
@@ -231,12 +240,15 @@ def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPic
 
 
 def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
-    """Read a picture file, resized to `size` (width, height) if given. Raises PictureError."""
+    """Read a picture file, resized to `size` (width, height) if given.
+
+    Raises PictureError if the file is missing or cannot be read as a picture.
+    """
     return _read_file(path, size, None).pixels
 
 
 def _read_file(path: Path, size: Size | None, white: int | None) -> DecodedPicture:
-    """Read a picture file. white: the brightest value of 16-bit gray. Raises PictureError."""
+    """Read a picture file as `read_picture` does. white: the brightest value of 16-bit gray."""
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
     with open_regular_file(path) as file:
@@ -251,7 +263,8 @@ def read_pictures(
 ) -> list[np.ndarray]:
     """Read pictures from open files or bytes, in the decoder process.
 
-    names: one per picture. Raises PictureError that begins with the name.
+    names: the name of each picture, for error messages. Raises PictureError if a picture cannot be
+    read, and TooManyPixelsError if they have too many pixels in total.
     """
     return [picture.pixels for picture in _decode(pictures, names, size, limits)]
 
@@ -262,7 +275,7 @@ def _decode(
     size: Size | None,
     limits: PictureLimits,
 ) -> list[DecodedPicture]:
-    """Decode pictures in the decoder process. names: one per picture, for error messages."""
+    """Decode pictures in the decoder process. Parameters and errors as for `read_pictures`."""
     try:
         return decode_pictures(pictures, limits, size)
     except TooManyPixelsError:  # a RefusedPictureError, but callers handle it separately
@@ -272,13 +285,13 @@ def _decode(
 
 
 def _decode_pillow(picture: "Image", white: int | None) -> np.ndarray:
-    """Decode a picture that the caller opened with Pillow, in this process."""
+    """Decode, in this process, a picture that the caller opened with Pillow."""
     try:
         require_plausible_size(picture, LIMITS.pixels)
         return to_upright_rgb(picture, white)
     except RefusedPictureError as error:
         raise PictureError(f"the picture: {error}") from error
-    except Exception as error:  # whatever Pillow raises on bytes that it cannot read
+    except Exception as error:  # Pillow may raise anything for bytes that it cannot read
         raise PictureError(
             f"the picture: cannot be read as a picture ({type(error).__name__}: {error})"
         ) from error

@@ -34,14 +34,14 @@ Stamp: TypeAlias = tuple[int, int, int] | None
 
 
 class LiveModel:
-    """The manifest and the memory of an open model, and its network or head, loaded when needed.
+    """An open model: its manifest, its memory, and its network or head.
 
     Weights and encoder are loaded with the first picture, so forgetting does not import torch.
-    Another process may add or remove classes; `follow` reads a changed manifest again.
+    Another process may add or remove classes; `follow` then reads the changed manifest again.
     """
 
     def __init__(self, directory: Path, device: str, writer: bool, wait: float) -> None:
-        """Open a model. wait: seconds to wait for another writer."""
+        """Open a model. writer: open it for writing. wait: seconds to wait for another writer."""
         self.directory = directory
         self._device = device
         self._stamp = read_manifest_stamp(directory)  # taken before the manifest is read
@@ -52,23 +52,24 @@ class LiveModel:
     # Following the manifest
 
     def follow(self) -> Manifest:
-        """Return the current manifest, read again if its file has changed.
+        """Return the current manifest, which is read again if its file has changed.
 
-        An estimator in another process may have added a class, or a purge removed one.
+        It changes if an estimator in another process adds a class, or a purge removes one.
         """
         stamp = read_manifest_stamp(self.directory)
         if stamp is not None and stamp != self._stamp:
             manifest = manifests.read_manifest(self.directory)
             if len(manifest.classes) != len(self.manifest.classes):
-                vars(self).pop("fitted_model", None)  # its sums have one place per class
+                # Drop the cached property: its sums have another number of classes.
+                vars(self).pop("fitted_model", None)
             self.manifest = manifest
             self._stamp = stamp
         return self.manifest
 
     def compute_with_manifest(self, compute: Callable[[], T]) -> tuple[Manifest, T]:
-        """Compute a result, and return it with the manifest that it is valid for.
+        """Call `compute`, and return the manifest for which its result is valid, and the result.
 
-        The result is computed again if the manifest changed meanwhile.
+        If the manifest changes during the call, `compute` is called again.
         """
         while True:
             manifest = self.follow()
@@ -77,12 +78,13 @@ class LiveModel:
             except UnreadableModelError:
                 if self.follow() is manifest:
                     raise
-                continue  # a row of a new class may be visible before its class
+                # `compute` has read a row of a class that the old manifest did not have.
+                continue
             if self.follow() is manifest:
                 return manifest, result
 
     def replace_manifest(self, manifest: Manifest) -> None:
-        """Write another manifest. Nothing is written if it is the same."""
+        """Write a manifest, unless it equals the current one."""
         if manifest != self.manifest:
             manifest.write(self.directory)
             self.follow()
@@ -100,7 +102,7 @@ class LiveModel:
 
     @cached_property
     def head(self) -> "FittedModel | None":
-        """The head on all rows, if its logits are added to those of the network."""
+        """The head that is fitted to all rows, if its logits are added to those of the network."""
         from munkey.deploy.model.fitted import FittedModel
         from munkey.models.family import read_added_head
 
@@ -126,11 +128,12 @@ class LiveModel:
 
     @property
     def loaded_sums(self) -> "FittedModel | None":
-        """The fitted model or head, if it is loaded."""
+        """The fitted model or head, if it is loaded. Its sums must follow each deletion."""
         return vars(self).get("fitted_model") or vars(self).get("head")
 
     @property
     def tokens_are_keys(self) -> bool:
+        """Whether the token of each row is its key, as in the direct-key variant of MUNKEY."""
         return self.manifest.architecture == "direct-key"
 
     # Reading pictures and rows
@@ -138,10 +141,10 @@ class LiveModel:
     def read_inputs(
         self, images: Images, on_bad: OnBad = "raise"
     ) -> tuple[DecodedPictures, np.ndarray | None]:
-        """Read pictures at their stored size.
+        """Read pictures at the size that the manifest states.
 
-        A model that takes embeddings reads rows instead, and returns a blank pixel for each, and
-        the rows as keys (N, d).
+        For a model that takes embeddings, read rows instead: return a blank picture of one pixel
+        for each, and the rows as keys (N, d). For other models, the second result is None.
         """
         if self.manifest.stored is not None:
             return read_pixels(images, self.manifest.stored, on_bad), None
@@ -156,7 +159,10 @@ class LiveModel:
         return DecodedPictures(blank, files, np.arange(len(keys))), keys
 
     def digest_contents(self, pictures: DecodedPictures, rows: np.ndarray | None) -> np.ndarray:
-        """Digest pictures, or rows as stored, to (N, 16). Exact copies have equal digests."""
+        """Return a digest of each picture, or of each row as it is stored: (N, 16) uint8.
+
+        Exact copies have equal digests.
+        """
         if rows is not None and self.fitted_model:
             return digest_keys(self.fitted_model.family.prepare_keys(rows))
         return digest_contents(pictures.images, bytes.fromhex(self.manifest.memory.store))
@@ -165,7 +171,8 @@ class LiveModel:
 
     def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
         """Implement `Predictor.predict`."""
-        view = self.store.view  # refuses first in a forked child, where torch would wait forever
+        # In a forked child, torch would wait forever. There, `view` raises an error first.
+        view = self.store.view
         if not view.live.any():
             raise EmptyModelError(self.directory, self.fitted_model is not None)
         pictures, keys = self.read_inputs(images, on_bad)
@@ -181,7 +188,7 @@ class LiveModel:
         if only_held_classes:
             _, present_labels = self.samples.read_ids_and_labels()
             has_samples = np.isin(range(len(names)), present_labels)
-            if not has_samples.any():  # the last ones were deleted concurrently
+            if not has_samples.any():  # another thread or process has deleted the last ones
                 raise EmptyModelError(self.directory, self.fitted_model is not None)
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
         else:
@@ -204,14 +211,15 @@ class LiveModel:
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
         """Implement `Predictor.find`."""
-        _ = self.store.view  # refuses first in a forked child, where torch would wait forever
+        # In a forked child, torch would wait forever. There, `view` raises an error first.
+        _ = self.store.view
         pictures, rows = self.read_inputs(images, on_bad)
         if rows is None:
             keys = self.encoder.compute_keys(pictures.images)
             query_pictures = pictures.images
         else:
             keys = rows
-            query_pictures = None
+            query_pictures = None  # the model takes embeddings
         contents = self.digest_contents(pictures, rows)
 
         def find_samples() -> list[tuple[NearSample, ...]]:
@@ -222,7 +230,10 @@ class LiveModel:
         return NearSamples(tuple(samples), pictures.files, query_pictures)
 
     def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
-        """Compute logits (N, C) of pictures. Also returns the neighbors used for them."""
+        """Compute logits (N, C) of images (N, H, W, 3) with keys (N, d).
+
+        Returns the logits, and the neighbors that they are based on.
+        """
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
@@ -240,7 +251,10 @@ class LiveModel:
         return logits, self._collect_evidence(retrieved_rows)
 
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
-        """Find the rows nearest to keys (N, d), with the inference settings."""
+        """Find the rows nearest to each key (N, d), according to the inference settings.
+
+        A fitted family without inference settings gets the number of neighbors that it needs.
+        """
         from munkey.deploy.model.retrieval import Retriever
 
         settings = self.manifest.inference
@@ -250,14 +264,17 @@ class LiveModel:
             else:
                 k = 1
             settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
-        # Rows that were added after training have no token of their own, and borrow one.
-        first_borrower: int | None = self.manifest.memory.first_new_id
+        # Rows that were added after training have no token of their own, and borrow tokens.
+        first_borrowing_id: int | None = self.manifest.memory.first_new_id
         if self.fitted_model is not None or self.tokens_are_keys:
-            first_borrower = None  # every row has its own token
-        return Retriever(self.store, settings, first_borrower).retrieve(keys)
+            first_borrowing_id = None  # every row has its own token
+        return Retriever(self.store, settings, first_borrowing_id).retrieve(keys)
 
     def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
-        """Collect the neighbors that predictions are based on, with weights and source files."""
+        """Collect the neighbors that predictions are based on, with weights and source files.
+
+        Raises UnreadableModelError if a neighbor's label is not a class.
+        """
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
             why = "its memory has labels that are not among its classes"
@@ -277,9 +294,9 @@ class LiveModel:
 
 
 def read_manifest_stamp(directory: Path) -> Stamp:
-    """Read the manifest's inode, time and size, which change when it is written.
+    """Return inode, modification time, and size of the manifest, which change when it is written.
 
-    Returns None without a manifest.
+    Returns None if the file cannot be found.
     """
     try:
         status = (directory / manifests.NAME).lstat()
@@ -291,7 +308,8 @@ def read_manifest_stamp(directory: Path) -> Stamp:
 def open_memory(directory: Path, manifest: Manifest, writer: bool, wait: float) -> Store:
     """Open the memory of a model.
 
-    Raises UnreadableModelError if it is damaged, or belongs to another model.
+    Raises UnreadableModelError if it is damaged or belongs to another model, and LockedMemoryError
+    if another process is still writing after `wait` seconds.
     """
     folder = directory / MEMORY
     if folder.is_symlink():

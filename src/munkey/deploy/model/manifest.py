@@ -1,4 +1,4 @@
-"""`manifest.json`, which describes an exported model. It contains no path within the directory."""
+"""`manifest.json`, which describes an exported model. It contains no paths within the directory."""
 
 import hashlib
 import json
@@ -38,13 +38,14 @@ NAME = "manifest.json"
 MEMORY = "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
-# Files that never change: the manifest has their SHA-256.
+# Files that never change. The manifest contains their SHA-256.
 StaticFile: TypeAlias = Literal["weights.safetensors", "README.md"]
 ExportedFamily: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "krr"]
 # Families whose systems can be exported.
 EXPORTED_FAMILIES: tuple[str, ...] = get_args(ExportedFamily)
-MAX_BYTES = 64 * 2**20  # largest size of a manifest
-MAX_SIZE = 4096  # largest batch_size, k and picture side that a manifest may set
+# Limits of a manifest.
+MAX_BYTES = 64 * 2**20  # size of the file
+MAX_SIZE = 4096  # batch_size, k, and the side of a picture
 MAX_PATCHES_PER_SIDE = 256
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -52,10 +53,10 @@ Text = Annotated[str, Field(max_length=10_000)]
 
 
 def compute_digest(model: BaseModel) -> str:
-    """Return the SHA-256 of a model's canonical form, without its field `sha256`.
+    """Return the SHA-256 of the canonical form of a pydantic model, without its field `sha256`.
 
-    That form is JSON in UTF-8 with sorted keys and no spaces. The digest is stored in the model's
-    file, to reveal accidental changes.
+    The canonical form is JSON in UTF-8, with sorted keys and no spaces. The file of the model
+    contains this digest, which reveals accidental changes.
     """
     value = model.model_dump(mode="json", exclude={"sha256"})
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
@@ -63,9 +64,9 @@ def compute_digest(model: BaseModel) -> str:
 
 
 class PictureSize(Section):
-    """The size of the data set's pictures. Other pictures are resized to it, without cropping.
+    """The size of the pictures in the data set. Other pictures are resized to it, without cropping.
 
-    white: the brightest value of 16-bit gray in the data set; None means 65535.
+    white: the brightest value of 16-bit gray in the data set; None means 65,535.
     """
 
     height: Pixels
@@ -84,8 +85,8 @@ class PictureSize(Section):
 class EncoderReference(Section):
     """The frozen encoder.
 
-    weights: a text from its registry that identifies its weights. probe: the key of a fixed picture
-    (`munkey.deploy.model.model.PROBE`), which reveals another encoder on any machine.
+    weights: a string from the registry that identifies its weights. probe: its key of a fixed
+    picture (`munkey.deploy.model.model.PROBE`), which reveals any other encoder.
     """
 
     settings: EncoderSettings
@@ -96,8 +97,8 @@ class EncoderReference(Section):
 class MemoryReference(Section):
     """The memory.
 
-    store: its name, hexadecimal. rows: its initial number of rows. first_new_id: the first id for
-    new rows.
+    store: its name, in hexadecimal. first_new_id: the smallest id for new rows. rows: how many rows
+    had ever been added when `first_new_id` was recorded.
     """
 
     store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
@@ -106,7 +107,7 @@ class MemoryReference(Section):
 
 
 class ModelOrigin(Section):
-    """The origin of a model: its place in the results, and commit, device and versions."""
+    """The origin of a model: its place in the results, and the commit, device, and versions."""
 
     configuration: Text
     dataset: Text
@@ -119,10 +120,10 @@ class ModelOrigin(Section):
 
 
 class EstimatorReference(Section):
-    """Additional entries of an estimator.
+    """Additional entries for the model of an estimator.
 
-    dtype: NumPy dtype of the classes. features: column names. params: the estimator's parameters,
-    without the family's settings.
+    dtype: NumPy dtype of the classes. features: column names. params: parameters of the estimator,
+    without the settings of the family.
     """
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
@@ -131,7 +132,7 @@ class EstimatorReference(Section):
 
     @property
     def bound(self) -> float | None:
-        """The divisor of rows that keep their length; None for rows at unit norm."""
+        """The divisor of rows that keep their length; None if rows are scaled to unit norm."""
         bound = self.params.get("bound")
         if isinstance(bound, int | float) and bound > 0:
             return float(bound)
@@ -146,25 +147,29 @@ class Manifest(Section):
     family : str
         The family of the model.
     classes : list
-        Class names, indexed by label. None for an estimator's class without remaining rows.
+        Class names, indexed by label. The name may be None for a class without remaining rows.
     stored : PictureSize or None
         Size of the pictures; None if the rows are embeddings.
     encoder : EncoderReference or None
         The encoder of the pictures; None if the rows are embeddings.
     data, model, architecture, inference
-        Settings of MUNKEY; None for other families.
+        Settings of MUNKEY. A fitted family may only have `data`.
     token_dim : int
         Width of a token.
     head : dict or None
-        Settings of MUNKEY's head, if it has one, with its family unless that is LDA.
+        Settings of MUNKEY's head, if it has one. They include its family, unless that is LDA.
     settings : dict or None
-        Settings of a fitted family: its section of params.yaml.
+        Settings of a fitted family, from its section of params.yaml; None for MUNKEY.
     memory : MemoryReference
         The memory that belongs to the model.
     source : str or None
-        The folder of the source files.
+        The folder of the source files, if known.
+    provenance : ModelOrigin or None
+        The origin of the model; None if the rows are embeddings.
+    estimator : EstimatorReference or None
+        Additional entries, if an estimator wrote the model.
     files : dict
-        SHA-256 of static files, by name.
+        SHA-256 of the static files, by name.
     sha256 : str or None
         SHA-256 of all other fields (`compute_digest`); `write` sets it.
     """
@@ -193,7 +198,7 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _require_settings_of_its_family(self) -> Self:
-        """Require network settings for MUNKEY, and a section of settings for a fitted family."""
+        """Require network settings for MUNKEY, and `settings` for a fitted family."""
         if self.family == "munkey":
             required = (self.model, self.architecture, self.inference, self.encoder, self.data)
             is_consistent = None not in required and self.settings is None
@@ -201,7 +206,7 @@ class Manifest(Section):
             is_consistent = self.settings is not None and not self.head
         has_known_head = not self.head or self.head.get("family", "lda") in ("lda", "krr")
         if not is_consistent or not has_known_head:
-            raise ValueError("its settings are not those of its family")
+            raise ValueError("its settings do not match its family")
         return self
 
     @model_validator(mode="after")
@@ -216,8 +221,8 @@ class Manifest(Section):
 
     @model_validator(mode="after")
     def _require_bounded_sizes(self) -> Self:
-        """Refuse sizes that would overload a machine, because anyone can write a manifest."""
-        message = "batch_size, k or a number of pixels is too large"
+        """Reject sizes that would overload a machine, because anyone can write a manifest."""
+        message = "batch_size, k, or a number of pixels is too large"
         if self.inference and self.inference.k > MAX_SIZE:
             raise ValueError(message)
         if self.encoder:
@@ -232,7 +237,10 @@ class Manifest(Section):
 
     @property
     def static_files(self) -> tuple[StaticFile, ...]:
-        """Names of static files. A fitted family has no weights, a model of embeddings no card."""
+        """Names of the static files.
+
+        A fitted family has no weights, and a model that takes embeddings has no card either.
+        """
         if self.settings is None:
             return (WEIGHTS, CARD)
         if self.provenance:
@@ -241,7 +249,7 @@ class Manifest(Section):
 
     @property
     def names(self) -> list[str]:
-        """The class names as strings."""
+        """The class names as strings; empty for a class whose name was removed."""
         names = []
         for name in self.classes:
             names.append("" if name is None else str(name))
@@ -249,7 +257,7 @@ class Manifest(Section):
 
     @property
     def network(self) -> "MunkeyArchitecture":
-        """The network's architecture, without the head, which is computed from the memory."""
+        """The architecture of MUNKEY's network, without the head, which is fitted to the memory."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         assert self.model and self.architecture and self.data
@@ -269,11 +277,12 @@ class Manifest(Section):
 
 
 def read_plain_file(path: Path, largest: int | None = None) -> bytes:
-    """Read a plain file. Raises UnreadableModelError if it is a link, a folder or unreadable.
+    """Read a regular file.
 
-    largest: maximum size in bytes.
+    largest: maximum size in bytes. Raises UnreadableModelError if the file is not a regular file,
+    such as a symbolic link or a folder, or is larger or unreadable.
     """
-    # O_NOFOLLOW refuses a link, and without O_NONBLOCK, a pipe would block.
+    # O_NOFOLLOW refuses a symbolic link. Without O_NONBLOCK, opening a pipe would block.
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -281,7 +290,7 @@ def read_plain_file(path: Path, largest: int | None = None) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise UnreadableModelError(path, "is not a plain file")
+            raise UnreadableModelError(path, "is not a regular file")
         if largest is not None and status.st_size > largest:
             raise UnreadableModelError(
                 path, f"has {status.st_size:,} bytes, more than the allowed {largest:,}"
@@ -292,8 +301,8 @@ def read_plain_file(path: Path, largest: int | None = None) -> bytes:
 def read_manifest(directory: Path, family: str | None = None) -> Manifest:
     """Read the manifest of a directory.
 
-    family: the family that it must have. Raises UnreadableModelError if the manifest is missing,
-    invalid or of another version or family, or was changed after it was written.
+    family: the family that it must have; by default, any. Raises UnreadableModelError if the
+    manifest is missing, invalid, of another version or family, or was changed after it was written.
     """
     path = directory / NAME
     if not path.exists() and not path.is_symlink():
@@ -310,11 +319,12 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
             manifest = Manifest.model_validate_json(json.dumps(content))
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
-            place = ".".join(map(str, first["loc"]))[:100]
-            raise UnreadableModelError(path, f"makes no sense ({place}: {first['msg']})") from error
+            field = ".".join(map(str, first["loc"]))[:100]
+            raise UnreadableModelError(path, f"is invalid ({field}: {first['msg']})") from error
         if manifest.sha256 != compute_digest(manifest):
             raise UnreadableModelError(
-                path, "was changed after it was written: its SHA-256 is not the one in it"
+                path,
+                "was changed after it was written: its SHA-256 does not match its other entries",
             )
         if family not in (None, manifest.family):
             raise UnreadableModelError(
@@ -324,8 +334,10 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
 
 
 def read_static_file(directory: Path, manifest: Manifest, name: StaticFile) -> bytes:
-    """Read a static file. Raises UnreadableModelError if it was changed since the export."""
+    """Read a static file. Raises UnreadableModelError if it has changed since the export."""
     content = read_plain_file(directory / name)
     if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
-        raise UnreadableModelError(directory / name, f"does not have the SHA-256 in {NAME}")
+        raise UnreadableModelError(
+            directory / name, f"is damaged: its SHA-256 does not match {NAME}"
+        )
     return content

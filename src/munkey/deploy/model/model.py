@@ -1,4 +1,4 @@
-"""The frozen parts of a model: network and encoder. Loading runs no code from the directory."""
+"""The frozen parts of a model: its network and encoder. Loading runs no code from the directory."""
 
 import os
 from functools import cache
@@ -22,24 +22,25 @@ from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.networks.munkey import NETWORKS
 from munkey.settings import EncoderSettings
 
-# The least cosine of two keys of the same picture, on any machine and in half precision.
+# The minimum cosine of two keys that the same encoder computed for the same picture, even on
+# different machines or in half precision.
 MIN_PROBE_COSINE = 0.999
 
-# A fixed picture, whose key identifies an encoder.
+# A fixed picture. Its key identifies an encoder.
 PROBE = np.random.default_rng(0).integers(0, 256, (1, 32, 32, 3), dtype=np.uint8)
 
 
 def choose_device(name: str) -> str:
-    """Return `cpu` or `cuda`. `auto` becomes `cuda` if torch sees a GPU."""
+    """Return the name of a device. `auto` becomes `cuda` if torch finds a GPU, otherwise `cpu`."""
     if name != "auto":
         return name
     return "cuda" if gpu.is_available() else "cpu"
 
 
 def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
-    """Find the entry of each encoder.
+    """Find the registry entry of each encoder in the settings.
 
-    Raises MissingEncoderError if no installed package registers it.
+    Raises MissingEncoderError if no installed package registers one of them.
     """
     try:
         return find_part_entries(settings)
@@ -49,7 +50,11 @@ def find_encoders(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
-    """Load an encoder. Any failure, even in a plug-in, raises MissingEncoderError."""
+    """Load an encoder.
+
+    Raises MissingEncoderError if it cannot be loaded, whatever its code raises. Only an OSError,
+    such as for a missing file, stays as it is.
+    """
     find_encoders(settings)
     try:
         return build(settings, device)
@@ -58,25 +63,26 @@ def build_encoder(settings: EncoderSettings, device: str) -> Encoder:
     except Exception as error:
         why = f"the encoder {settings.encoder} cannot be loaded here ({type(error).__name__}: {error})"
         if isinstance(error, ModuleNotFoundError):
-            why += "; pip install 'munkey[experiment]' brings what this project's encoders need"
+            why += "; `pip install 'munkey[experiment]'` installs what munkey's own encoders need"
         raise MissingEncoderError(f"{why}; nothing was changed") from error
 
 
 @cache
 def get_first_process() -> int:
-    """Return the id of the process that first loaded an encoder.
+    """Return the id of the process that first called this function.
 
-    Forked children inherit the cached id. In them, torch would wait for threads that do not exist.
+    The id is cached, so a forked child inherits it and can tell that it was forked. In such a
+    child, torch would wait for threads that do not exist.
     """
     return os.getpid()
 
 
 class KeyEncoder:
-    """The encoder that computed a memory's keys.
+    """The encoder that computed the keys of a memory.
 
-    Raises UnreadableModelError if the probe's key differs, MissingEncoderError if the encoder is
-    not installed or cannot be loaded, and ClosedMemoryError in a process that was forked after an
-    encoder was loaded.
+    Raises UnreadableModelError if its key of the probe differs from the one in the manifest,
+    MissingEncoderError if it is not installed or cannot be loaded, and ClosedMemoryError in a
+    process that was forked after an encoder was loaded.
     """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
@@ -94,7 +100,7 @@ class KeyEncoder:
         expected = np.array(reference.probe, dtype=np.float32)
         is_same_encoder = False
         if probe.shape == expected.shape:
-            cosine_times_norm = probe @ expected  # the probe's key has norm 1
+            cosine_times_norm = probe @ expected  # `probe` has norm 1, but `expected` may not
             is_same_encoder = cosine_times_norm > MIN_PROBE_COSINE * np.linalg.norm(expected)
         if not is_same_encoder:
             why = (
@@ -105,19 +111,22 @@ class KeyEncoder:
     def compute_keys(self, images: np.ndarray) -> np.ndarray:
         """Compute keys (N, d) of images (N, H, W, 3) uint8, as the pipeline does.
 
-        Raises ValueError for an unusable key.
+        Raises ValueError if a key is unusable, such as one that is not finite.
         """
         return extract(self.encode, images, self.batch_size, self.device, lambda starts: starts)
 
 
 def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
-    """Compute the probe's key, for a manifest."""
+    """Compute the key of the probe, for a manifest."""
     key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
     return [float(number) for number in key]
 
 
 class LoadedNetwork:
-    """MUNKEY's network, which classifies pictures with their neighbors' tokens."""
+    """MUNKEY's network, which classifies pictures with the tokens of their neighbors.
+
+    Raises UnreadableModelError if the weights are damaged or do not match the manifest.
+    """
 
     def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
         self.manifest = manifest
@@ -133,7 +142,7 @@ class LoadedNetwork:
                 raise UnreadableModelError(
                     path, f"has {len(blocks)} blocks, but its manifest has {manifest.model.depth}"
                 )
-            # On "meta", nothing is allocated: `assign=True` inserts the loaded weights.
+            # The "meta" device allocates nothing. `assign=True` below inserts the loaded weights.
             with torch.device("meta"):
                 model = NETWORKS[manifest.architecture](manifest.network)
             for name, tensor in weights.items():
@@ -145,18 +154,21 @@ class LoadedNetwork:
     def compute_logits(
         self, images: np.ndarray, memory: ExemplarMemory, neighbors: Neighbors
     ) -> np.ndarray:
-        """Compute logits (N, C) of images (N, H, W, 3) uint8. memory: contains the neighbors."""
+        """Compute logits (N, C) of images (N, H, W, 3) uint8.
+
+        memory: the tokens of all neighbors. neighbors: those of each image.
+        """
         count = len(images)
-        # Pad with the last picture to a multiple of MIN_BATCH: a smaller batch would use another
-        # kernel, whose last bits differ.
+        # Pad the batch to a multiple of MIN_BATCH by repeating the last picture: a smaller batch
+        # would use another kernel, whose results differ in the last bits.
         padding = np.repeat(images[-1:], -count % MIN_BATCH, axis=0)
         padded_images = np.concatenate([images, padding])
-        places = np.arange(len(padded_images))
-        unread_labels = np.zeros(len(padded_images), dtype=np.int64)
-        samples = ImageSet(padded_images, places, places.copy(), unread_labels)
+        rows = np.arange(len(padded_images))
+        unused_labels = np.zeros(len(padded_images), dtype=np.int64)
+        samples = ImageSet(padded_images, rows, rows.copy(), unused_labels)
         system = System("munkey", self.manifest.network, self.model, memory)
-        repeated_neighbors = neighbors.select(np.minimum(places, count - 1))
-        retrieval = Retrieval(repeated_neighbors, self.manifest.inference)
+        padded_neighbors = neighbors.select(np.minimum(rows, count - 1))
+        retrieval = Retrieval(padded_neighbors, self.manifest.inference)
         assert self.manifest.data
         logits = FAMILIES["munkey"].predict_logits(
             system, samples, self.manifest.data, self.device, retrieval
@@ -164,7 +176,7 @@ class LoadedNetwork:
         return logits[:count]
 
     def weigh_neighbors(self, neighbors: Neighbors) -> np.ndarray:
-        """Return the weight of each neighbor (N, K) in the fusion; 0 for a missing neighbor."""
+        """Return the fusion weight of each neighbor (N, K); 0 for a missing neighbor."""
         inference = self.manifest.inference
         assert inference
         present = torch.from_numpy(neighbors.ids >= 0)

@@ -13,16 +13,17 @@ LOOK_UP = "The command munkey find lists the samples nearest to a picture."
 
 @dataclass(frozen=True)
 class Evidence:
-    """The neighbors of N pictures, nearest first. A missing neighbor has id -1.
+    """The neighbors of N pictures, nearest first. A missing neighbor has the id -1.
 
     Attributes
     ----------
     ids, labels : ndarray of int64, shape (N, K)
         Ids of the neighbors, and their class indices.
     cosines, weights : ndarray of float32, shape (N, K)
-        Cosines of keys, and weights of the neighbors, which sum to 1 for each picture.
+        Cosines of the keys, and weights of the neighbors. The weights of a picture sum to 1, unless
+        it has no neighbors.
     files : tuple of tuple of str or None
-        Their source files, if known.
+        Source files of the neighbors; None if unknown.
     """
 
     ids: np.ndarray
@@ -34,7 +35,12 @@ class Evidence:
 
 @dataclass(frozen=True)
 class ExplanationRow:
-    """One row of an explanation. picture: index of the picture, from 0. label: neighbor's class."""
+    """One neighbor of one picture, as a row of an explanation.
+
+    picture: index of the picture, from 0. answer: the predicted class of the picture, which has
+    this probability. rank: of the neighbor, from 1. id, label, weight, cosine, file: of the
+    neighbor; label and file are None if unknown.
+    """
 
     picture: int
     answer: str
@@ -54,11 +60,11 @@ class Prediction:
     Attributes
     ----------
     logits, probabilities : ndarray of float32, shape (N, C)
-        One column for each class.
+        One column per class.
     labels : ndarray of int64, shape (N,)
-        Index of the most probable class.
+        Index of the most probable class of each picture.
     classes : tuple of str
-        Name of the most probable class.
+        Name of the most probable class of each picture.
     neighbors : Evidence
         The samples that the predictions are based on.
     names : tuple of str
@@ -66,7 +72,7 @@ class Prediction:
     pictures : ndarray of uint8, shape (N, H, W, 3), or None
         The pictures as the encoder saw them; None for rows of numbers.
     files : tuple of str or None
-        The files of the pictures, if known.
+        The file of each picture; None if unknown.
     basis : str
         A sentence that describes how the model predicts.
     """
@@ -85,7 +91,7 @@ class Prediction:
         return len(self.labels)
 
     def explanation(self) -> Iterator[ExplanationRow]:
-        """Yield a row for each neighbor that the predictions are based on."""
+        """Yield a row for each neighbor that the predictions are based on, picture by picture."""
         neighbors = self.neighbors
         for picture, rank in zip(*np.nonzero(neighbors.ids != NO_NEIGHBOR), strict=True):
             label = int(neighbors.labels[picture, rank])
@@ -106,7 +112,7 @@ class Prediction:
 
 
 def describe_basis(manifest: Manifest, samples: int) -> str:
-    """Describe in a sentence or two how a model predicts. samples: how many are in the memory."""
+    """Describe in a few sentences how a model predicts. samples: their number in the memory."""
     all_samples = f"all {samples:,} samples" if samples > 1 else "its only sample"
     listing = "Listed are the nearest samples, with their classes and how much each counts"
     match manifest.family:
@@ -139,11 +145,11 @@ def describe_basis(manifest: Manifest, samples: int) -> str:
         from munkey.models.family import read_added_head
 
         family, _ = read_added_head(manifest.head)
-        head = f" {family.title}'s logits, computed from {all_samples}, are added to its own."
+        head = f" The logits of {family.title}, computed from {all_samples}, are added to its own."
     return (
         "MUNKEY reads the picture together with the tokens of the samples nearest to it."
-        f" {listing}; for one that was added after training, an average of its nearest training"
-        f" samples' tokens was read.{head}"
+        f" {listing}. For a sample that was added after training, it reads an average of the tokens"
+        f" of the nearest training samples.{head}"
     )
 
 

@@ -1,4 +1,4 @@
-"""Search the nearest rows of a memory on disk, while others may delete from it."""
+"""Find the nearest rows of a memory on disk, while other threads or processes may change it."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,10 +17,10 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class RetrievedRows:
-    """The neighbors of Q queries with their labels (Q, K) and tokens (Q, K, m).
+    """The neighbors of Q queries, with their labels (Q, K) and tokens (Q, K, m).
 
-    A missing neighbor has a zero token. files: source files as the memory stores them, (Q, K) str
-    or None.
+    A missing neighbor has the label -1 and a zero token. files: (Q, K) str or None, the source file
+    of each neighbor, as the memory names it.
     """
 
     neighbors: Neighbors
@@ -29,18 +29,18 @@ class RetrievedRows:
     files: np.ndarray
 
     def to_memory(self, device: str) -> ExemplarMemory:
-        """Make a memory of all neighbors, without keys."""
+        """Return a memory of all neighbors, each of them once, without keys."""
         present = self.neighbors.ids != NO_NEIGHBOR
-        ids, first_places = np.unique(self.neighbors.ids[present], return_index=True)
+        ids, first_indices = np.unique(self.neighbors.ids[present], return_index=True)
         keys = torch.zeros(len(ids), 0)
-        tokens = torch.from_numpy(self.tokens[present][first_places])
+        tokens = torch.from_numpy(self.tokens[present][first_indices])
         return ExemplarMemory(
             torch.from_numpy(ids), to_device(keys, device), to_device(tokens, device)
         )
 
 
 def make_empty_rows(queries: int) -> RetrievedRows:
-    """Make an empty result (Q, 0), for a family that needs no neighbors."""
+    """Return a result without neighbors (Q, 0), for a family that needs none."""
     no_ids = np.full((queries, 0), NO_NEIGHBOR)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
     no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)
@@ -49,10 +49,10 @@ def make_empty_rows(queries: int) -> RetrievedRows:
 
 
 class LentTokens(NamedTuple):
-    """Tokens (N, m) for rows without their own token.
+    """Tokens (N, m) for rows that have no token of their own.
 
-    has_lender: (N,) bool, whether a trained row lends its token. still_live: whether all rows were
-    still live after they were read.
+    has_lender: (N,) bool, whether a trained row lends its token. still_live: whether all rows that
+    were read were still live afterwards.
     """
 
     tokens: np.ndarray
@@ -62,12 +62,12 @@ class LentTokens(NamedTuple):
 
 @dataclass(frozen=True)
 class Retriever:
-    """Looks up neighbors with their tokens.
+    """Finds neighbors and their tokens.
 
     Samples added after training, with ids from `first_added` on, have no token of their own. They
-    use the average of the nearest trained samples' tokens, with the weights of the fusion. It is
-    recomputed for each prediction, so it contains nothing of a sample that is deleted later. If
-    `first_added` is None, all rows have a token.
+    borrow the average of the tokens of the nearest trained samples, with the weights of the fusion.
+    The average is recomputed for each prediction, so it never contains a deleted sample. If
+    `first_added` is None, all rows have their own token.
     """
 
     store: Store
@@ -77,9 +77,9 @@ class Retriever:
     def retrieve(self, queries: np.ndarray) -> RetrievedRows:
         """Find the K rows nearest to each query key (Q, d).
 
-        If a row, or one that lends its token, is deleted during the search, the search is repeated.
-        An added row is omitted if no trained sample remains to lend it a token. Raises ValueError
-        if the queries have another shape or dtype.
+        If one of these rows, or one that lends its token, is deleted during the search, the search
+        is repeated. An added row is omitted if no trained sample remains to lend it a token. Raises
+        ValueError unless the queries are finite float32 of this shape.
         """
         while True:
             with self.store.reading() as view:
@@ -89,7 +89,7 @@ class Retriever:
                 rows = nearest.rows[is_present]  # of all queries, concatenated
                 copied_rows = view.copy_rows(rows)
                 file_names = [file for file, _ in self.store.read_sources(rows)]
-                borrowers = np.flatnonzero(self._is_added(copied_rows.ids))
+                borrowers = np.flatnonzero(self._is_added(copied_rows.ids))  # indices into `rows`
                 lent_tokens = self._lend_tokens(view, rows[borrowers])
             if copied_rows.live.all() and lent_tokens.still_live:
                 break  # otherwise, a row was deleted during the search
@@ -110,21 +110,21 @@ class Retriever:
         return RetrievedRows(Neighbors(ids, cosines), labels, tokens, files)
 
     def _is_added(self, ids: np.ndarray) -> np.ndarray:
-        """Return whether each id is of a sample added after training: (N,) bool."""
+        """Return whether each id (N,) is of a sample that was added after training: (N,) bool."""
         if self.first_added is None:
             return np.zeros(len(ids), dtype=bool)
         return ids >= self.first_added
 
     def _lend_tokens(self, view: MemoryView, rows: np.ndarray) -> LentTokens:
-        """Average the tokens of the nearest trained rows, for each added row (N,)."""
+        """Average the tokens of the nearest trained rows, for each row (N,) that was added."""
         width = view.tokens.shape[1]
         if not len(rows):
             no_tokens = np.zeros((0, width), dtype=np.float32)
             return LentTokens(no_tokens, np.zeros(0, dtype=bool), still_live=True)
-        # A row may be a neighbor of several queries; look it up only once.
-        unique_rows, unique_place = np.unique(rows, return_inverse=True)
+        # A row may be a neighbor of several queries. Look it up only once.
+        unique_rows, unique_index = np.unique(rows, return_inverse=True)
         keys = view.keys[unique_rows]
-        # All trained rows lie before the first added one.
+        # All trained rows come before the first added one.
         end = int(self._is_added(view.ids).argmax())
         nearest = find_nearest(view, keys, self.inference.k, end)
         is_present = nearest.rows != NO_NEIGHBOR
@@ -140,8 +140,8 @@ class Retriever:
         average_tokens = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         has_lender = is_present.any(axis=1)
         return LentTokens(
-            tokens=average_tokens[unique_place],
-            has_lender=has_lender[unique_place],
+            tokens=average_tokens[unique_index],
+            has_lender=has_lender[unique_index],
             still_live=bool(lenders.live.all() and view.live[unique_rows].all()),
         )
 
@@ -149,13 +149,13 @@ class Retriever:
 def find_nearest(
     view: MemoryView, queries: np.ndarray, depth: int, end: int | None = None
 ) -> NearestRows:
-    """Find the nearest live rows of a memory, or of its first `end` rows."""
+    """Find the `depth` live rows of a memory, or of its first `end` rows, nearest to each query."""
     searched_rows = SearchedRows(view.keys[:end], view.ids[:end], view.live[:end], view.longest_key)
     return find_nearest_rows(queries, searched_rows, depth)
 
 
 def check_queries(queries: np.ndarray, width: int) -> np.ndarray:
-    """Return the queries. Raises ValueError unless they are finite float32 (Q, width)."""
+    """Return the queries unchanged. Raises ValueError unless they are finite float32 (Q, width)."""
     if queries.ndim != 2 or queries.shape[1] != width or queries.dtype != np.float32:
         raise ValueError(
             f"queries must be float32 of shape (N, {width}), not {queries.dtype} of shape"

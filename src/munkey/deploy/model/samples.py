@@ -1,4 +1,4 @@
-"""The samples in a model's memory: select them by name, and find copies and look-alikes."""
+"""The samples in a memory: select them by name, and find copies and look-alikes."""
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -22,23 +22,26 @@ from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
-# Samples whose keys have at least this cosine are look-alikes, by default.
+# By default, samples are look-alikes if the cosine of their keys is at least this large.
 DEFAULT_SIMILARITY = 0.95
-MAX_QUERIES = 1000  # samples per search for look-alikes
-BLOCK_ROWS = 65_536  # keys at a time
+MAX_QUERIES = 1000  # maximum number of samples whose look-alikes can be found at once
+BLOCK_ROWS = 65_536  # rows to read at a time
 
 
 class ExactCopies(NamedTuple):
-    """Other samples with the same content. rows: (M,); samples: their ids and units, by id."""
+    """Exact copies of samples: other samples with the same content.
+
+    rows: (M,) row numbers. samples: id and unit of each, sorted by id.
+    """
 
     rows: np.ndarray
     samples: list[dict[str, Any]]
 
 
 class Samples:
-    """The samples in a model's memory, as `Predictor` shows them.
+    """The samples in a memory, as `Predictor` shows them.
 
-    manifest: returns the current manifest, whose classes may change.
+    manifest: a function that returns the current manifest, because its classes may change.
     """
 
     def __init__(self, store: Store, manifest: Callable[[], Manifest]) -> None:
@@ -47,7 +50,7 @@ class Samples:
         self.sources = SourceFiles(store, manifest().source)
 
     def read_ids_and_labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Read ids and labels of the samples in the memory: (N,) int64 each."""
+        """Read ids and labels of all samples, in the order of the memory: (N,) int64 each."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             ids = view.ids[rows]
@@ -56,9 +59,9 @@ class Samples:
             return ids[is_live], labels[is_live]
 
     def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
-        """Count the samples, and find which of these labels (N,) occur among them.
+        """Return the number of samples, and those of these labels (L,) that occur among them.
 
-        Reading ends once every label has occurred: with a million rows, usually after one block.
+        Reading ends once every label has occurred, which usually takes only one block of rows.
         """
         with self._store.reading() as view:
             count = int(np.count_nonzero(view.live))
@@ -73,7 +76,7 @@ class Samples:
         return count, labels[is_present]
 
     def read_keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Read ids, ascending, and keys of all samples: (N,) int64 and (N, d) float32."""
+        """Read ids and keys of all samples, sorted by id: (N,) int64 and (N, d) float32."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             ids = view.ids[rows]
@@ -84,7 +87,7 @@ class Samples:
 
     @property
     def ids(self) -> np.ndarray:
-        """The ids in the memory, ascending: (N,) int64."""
+        """The ids of all samples, in ascending order: (N,) int64."""
         return np.sort(self.read_ids_and_labels()[0])
 
     @property
@@ -93,9 +96,9 @@ class Samples:
         return dict(enumerate(self._manifest().names))
 
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Convert labels, each a class name or a class index, to class indices.
+        """Convert labels, each a class name or a class index, to class indices (N,).
 
-        Raises ValueError, with a list of the classes, if a label is not a class.
+        Raises ValueError if a label is not a class; the message lists the classes.
         """
         manifest = self._manifest()
         class_names = manifest.names
@@ -144,8 +147,8 @@ class Samples:
                 continue
             if ids_by_file and sample_id not in ids_of_files:
                 continue
-            place = self.sources.locate(file)
-            rows.append(MemoryRow(sample_id, classes.get(label), place, unit, to_datetime(added)))
+            path = self.sources.locate(file)
+            rows.append(MemoryRow(sample_id, classes.get(label), path, unit, to_datetime(added)))
         return sorted(rows)
 
     def select(
@@ -163,7 +166,7 @@ class Samples:
         present_ids, present_labels = self.read_ids_and_labels()
         classes = self.classes
         unknown_ids: list[int] = np.setdiff1d(requested_ids, present_ids).tolist()
-        # A list of pairs, because a file, a class and a unit may have the same name.
+        # A list of pairs, because a file, a class, and a unit may have the same name.
         ids_by_name: list[tuple[str, Iterable[int]]] = [
             *self.sources.find_ids_by_name(files).items()
         ]
@@ -177,11 +180,11 @@ class Samples:
         missing_names = [name for name, name_ids in ids_by_name if not name_ids]
         hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
         if (unknown_ids or missing_names) and not ignore_missing:
-            # If the request was carried out before, its samples are gone, which is not an error.
+            # If the request was carried out before, its samples are gone. That is not an error.
             is_repeated = request is not None and self._store.find_receipt(request) is not None
-            if not is_repeated and missing_names:
-                raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
             if not is_repeated:
+                if missing_names:
+                    raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
                 raise UnknownIdsError(unknown_ids)
         selected_ids = set(requested_ids.tolist())
         for _, name_ids in ids_by_name:
@@ -199,10 +202,10 @@ class Samples:
         )
 
     def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
-        """Find the ids of each unit, and a hint with names similar to those without samples.
+        """Return the ids of each unit, by its name, and a hint that suggests similar names.
 
-        A name in another Unicode form, or with surrounding spaces, matches the same unit, unless a
-        unit has exactly that name.
+        If no unit has exactly a given name, units match that have the name in another Unicode form
+        or with surrounding spaces. A name without samples gets an empty list.
         """
         ids_by_unit = {
             unit: self._store.find_ids_by_source(unit, "unit").tolist() for unit in units
@@ -227,7 +230,7 @@ class Samples:
                 raise ValueError(
                     f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} in one call"
                 )
-            # The largest cosine of each row with any query.
+            # The largest cosine of each row's key with the key of any query.
             cosines = np.zeros(len(view.live), dtype=np.float32)
             if len(rows):
                 queries = _normalize_keys(view.keys[rows])
@@ -237,26 +240,26 @@ class Samples:
             # Neither the samples themselves nor their exact copies are look-alikes.
             cosines[[*rows, *self._store.find_copies(rows)]] = 0
             similar_rows = np.flatnonzero(view.live & (cosines >= above))
-            # By descending cosine, then by ascending id: the last key sorts first.
+            # By descending cosine, then by ascending id. `lexsort` sorts by its last key first.
             order = np.lexsort((view.ids[similar_rows], -cosines[similar_rows]))
             similar_rows = similar_rows[order]
             similar_ids = view.ids[similar_rows].tolist()
             return dict(zip(similar_ids, cosines[similar_rows].tolist(), strict=True))
 
     def find_copies_by_id(self, ids: np.ndarray) -> ExactCopies:
-        """Find other samples that are exact copies of samples with these ids (N,)."""
+        """Find other samples that are exact copies of the samples with these ids (N,)."""
         with self._store.reading() as view:
             return self.find_copies_by_row(np.flatnonzero(view.live & np.isin(view.ids, ids)))
 
     def find_copies_by_row(self, rows: np.ndarray) -> ExactCopies:
-        """Find other samples that are exact copies of rows (N,) of the current generation."""
+        """Find other samples that are exact copies of these rows (N,) of the current generation."""
         with self._store.reading():
             copies = self._store.find_copies(rows)
             return ExactCopies(copies, self._read_ids_and_units(copies))
 
     def _read_ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        """Read id and unit of rows of the current generation, by ascending id."""
-        if not len(rows):  # most deletions have no copies, and a ledger query takes time
+        """Read id and unit of these rows of the current generation, sorted by id."""
+        if not len(rows):  # save a query: most deletions have no copies
             return []
         with self._store.reading() as view:
             ids = view.ids[rows]
@@ -268,7 +271,7 @@ class Samples:
         return samples
 
     def read_units(self, ids: np.ndarray) -> dict[int, str | None]:
-        """Read the units of samples in the memory, by id."""
+        """Read the unit of each sample with one of these ids, by id. Unknown ids are skipped."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live & np.isin(view.ids, ids))
             return {sample["id"]: sample["unit"] for sample in self._read_ids_and_units(rows)}
@@ -278,7 +281,7 @@ def _is_class_index(value: object, classes: Sequence[object]) -> bool:
     """Return whether a value is the index of a class that has a name."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return False
-    # A class without rows may be None: an estimator has dropped its name.
+    # The name of a class without rows may be None, because an estimator has removed it.
     index = int(value)
     return 0 <= index < len(classes) and classes[index] is not None
 

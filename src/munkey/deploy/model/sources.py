@@ -1,4 +1,4 @@
-"""Find samples by source file. File and unit are stored with a row, and forgotten with it."""
+"""Find samples by source file. The memory stores the file of each sample and forgets it, too."""
 
 import os
 import posixpath
@@ -21,16 +21,16 @@ from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 
 T = TypeVar("T")
-MAX_PATTERN_PARTS = 64  # path components of a pattern
-MAX_NAME_LENGTH = 4096  # characters of a name or a pattern, as for paths in Linux
-SPECIAL = frozenset("*?[")  # characters that turn a name into a pattern
+MAX_PATTERN_PARTS = 64  # maximum number of path components in a pattern
+MAX_NAME_LENGTH = 4096  # maximum number of characters in a name or pattern, as in Linux paths
+SPECIAL = frozenset("*?[")  # a name with any of these characters is a pattern
 
 
 class MemoryRow(NamedTuple):
     """A sample in the memory.
 
-    label: its class. file: its source file. unit: its person, device, …. These are None if unknown.
-    added: when it was added, in UTC.
+    label: its class. file: its source file. unit: what it belongs to, such as a person or device.
+    Each of these is None if unknown. added: when it was added, in UTC.
     """
 
     id: int
@@ -41,7 +41,10 @@ class MemoryRow(NamedTuple):
 
 
 class AddedSamples(NamedTuple):
-    """Samples that were added. ids: (N,) int64. identical: earlier exact copies, by new id."""
+    """Samples that were added.
+
+    ids: (N,) int64. identical: ids of earlier exact copies, by new id; without those that have none.
+    """
 
     ids: np.ndarray
     identical: dict[int, tuple[int, ...]]
@@ -54,13 +57,13 @@ class Selection:
     Attributes
     ----------
     ids : ndarray of int64, shape (N,)
-        Ids of the samples, ascending.
+        Ids of the samples, in ascending order.
     missing : tuple of str
-        All names that no sample has.
+        All ids and names that match no sample.
     classes : dict of str to int
-        Number of samples in each class.
+        Number of selected samples in each class.
     hint : str
-        A sentence with names similar to the missing ones.
+        Sentences that suggest names similar to the missing ones; may be empty.
     """
 
     ids: np.ndarray
@@ -70,16 +73,20 @@ class Selection:
 
 
 def require_list(kind: str, names: Iterable[T]) -> list[T]:
-    """Convert names to a list. Raises ValueError for a string, which would become letters."""
+    """Convert names to a list.
+
+    Raises ValueError for a single string, which would be split into characters, or a single path.
+    kind: what the names are, for the message.
+    """
     if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
-            f"{kind} must be a list, but {str(names)!r} is not one; put it into brackets"
+            f"{kind} must be a list, but {str(names)!r} is not one; wrap it in brackets"
         )
     return list(names)
 
 
 def normalize_path(path: str) -> str:
-    """Normalize a path to Unicode form NFC, without spaces around its parts. macOS writes NFD."""
+    """Return a path in Unicode form NFC (macOS writes NFD), without spaces around its parts."""
     parts = unicodedata.normalize("NFC", path).split("/")
     return "/".join(part.strip() for part in parts)
 
@@ -90,9 +97,9 @@ def locate_file(file: str | os.PathLike[str]) -> str:
 
 
 class SourceFiles:
-    """The source files of a model's memory.
+    """The source files of the samples in a memory.
 
-    A file is stored as the given path, or relative to `root`, the data set's folder.
+    The memory names a file by its absolute path, or relative to `root`, the folder of the data set.
     """
 
     def __init__(self, store: Store, root: str | None) -> None:
@@ -100,13 +107,13 @@ class SourceFiles:
         self._root = Path(locate_file(root)) if root else Path()
 
     def locate(self, file: str | None) -> str | None:
-        """Return the path of a file when it was read, from its name in the memory."""
+        """Return the path that a file was read from, given its name in the memory, or None."""
         if file is None:
             return None
         return posixpath.normpath(posixpath.join(self._root, file))
 
     def read_records(self) -> tuple[np.ndarray, list[Source]]:
-        """Read the records (N,) of all samples in the memory, with file and unit of each."""
+        """Read the record (N,) and the source, a file and a unit, of each sample in the memory."""
         with self._store.reading() as view:
             rows = np.flatnonzero(view.live)
             sources = self._store.read_sources(rows)
@@ -115,13 +122,18 @@ class SourceFiles:
             return records[is_live], list(compress(sources, is_live))
 
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
-        """Find the ids for each name; an empty set for a name without samples.
+        """Return the ids of the samples that match each name, by name.
 
-        A name is a file, by its name in the memory or its path; a folder, for all files below it;
-        or a shell pattern, with `**` for any folders. A name without samples is looked up again
-        relative to the data set's folder and its parents, then in another Unicode form. If the data
-        set has no root, its folder is the deepest one that contains all its files. Only the memory
-        is searched, not the disk. Raises AmbiguousFileError if a name matches two files.
+        A name can be a file, by its name in the memory or by its path; a folder, for all files
+        below it; or a shell pattern, in which `**` matches any number of folders.
+
+        If a name matches no sample, it is looked up again relative to the folder of the data set
+        and its parents, and then in another Unicode form. If the data set has no root, its folder
+        is the deepest one that contains all of its files. Names are looked up in the memory, not on
+        the disk. A name that still matches nothing gets an empty set.
+
+        Raises AmbiguousFileError if a name matches more than one file, and ValueError if it is
+        empty or too long.
         """
         names = [str(file) for file in require_list("files", files)]
         if "" in names:
@@ -132,7 +144,7 @@ class SourceFiles:
                     f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
                     f" most {MAX_NAME_LENGTH:,}"
                 )
-        # Most names are in the ledger's indexes; only the others need all records.
+        # The ledger finds most names by its indexes. Only the other names need all records.
         ids_by_name = {name: self._resolve(Path(name), self._find_ids) for name in names}
         if all(ids_by_name.values()):
             return ids_by_name
@@ -154,7 +166,10 @@ class SourceFiles:
         return ids_by_name
 
     def _find_common_folder(self, sources: Sequence[Source]) -> Path:
-        """Return the root, or else the deepest folder that contains all absolute paths."""
+        """Return the root or, without one, the deepest folder that contains all absolute paths.
+
+        Returns an empty path if there is no such folder.
+        """
         if self._root.parts:
             return self._root
         folders = set()
@@ -168,28 +183,29 @@ class SourceFiles:
     def _resolve_from_above(
         self, name: str, folder: Path, find_ids_by_source: Callable[[str], set[int]]
     ) -> set[int]:
-        """Resolve a relative name against a folder and its parents.
+        """Return the ids for a relative name, resolved against a folder and its parents.
 
         For example, `data/pets/1.png` is found in the folder `/home/me/data/pets`, whatever the
-        current folder is. Raises AmbiguousFileError if the name has samples in two places.
+        current folder is. find_ids_by_source: returns the ids for a path. Raises AmbiguousFileError
+        if the name matches samples in more than one place.
         """
-        is_here = not Path(name).parts  # `.` is the current folder
-        if is_here or os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
+        is_current_folder = not Path(name).parts  # as for `.`
+        if is_current_folder or os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
             return set()
-        ids_by_place: dict[str, set[int]] = {}
+        ids_by_path: dict[str, set[int]] = {}
         for parent in (folder, *folder.parents):
-            place = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
-            if not Path(place).is_relative_to(folder):
+            path = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
+            if not Path(path).is_relative_to(folder):
                 continue
-            ids = find_ids_by_source(place)
+            ids = find_ids_by_source(path)
             if ids:
-                ids_by_place[place] = ids
-        if len(ids_by_place) > 1:
-            raise AmbiguousFileError(ids_by_place)
-        return set().union(*ids_by_place.values())
+                ids_by_path[path] = ids
+        if len(ids_by_path) > 1:
+            raise AmbiguousFileError(ids_by_path)
+        return set().union(*ids_by_path.values())
 
     def suggest_names(self, missing: Sequence[str]) -> str:
-        """Suggest file names similar to the missing ones, and explain how files are named.
+        """Return sentences that suggest names similar to the missing ones, and explain file names.
 
         Returns an empty string if none are missing.
         """
@@ -198,41 +214,46 @@ class SourceFiles:
         files = {file for file, _ in self.read_records()[1] if file}
         names = files | {str(self.locate(file)) for file in files}
         suggestion = suggest_near_names("file", missing, names)
-        root = ""
+        below_root = ""
         if self._root.parts:
-            root = f" from {self._root} on,"
+            below_root = f" by its path below {self._root},"
         return (
-            f"{suggestion}Source files are named{root} as `list` shows them, by their absolute path,"
-            " or by a path from here."
+            f"{suggestion}Name a source file by the path that `list` shows,{below_root} or by its path"
+            " from the current folder."
         )
 
-    def _find_ids(self, place: str) -> set[int]:
-        """Find the ids of the samples from the file at this path."""
-        names = {place}
-        if Path(place).is_relative_to(self._root):
-            names.add(Path(place).relative_to(self._root).as_posix())
+    def _find_ids(self, path: str) -> set[int]:
+        """Return the ids of the samples from the file at this path."""
+        names = {path}
+        if Path(path).is_relative_to(self._root):
+            names.add(Path(path).relative_to(self._root).as_posix())
         ids: set[int] = set()
         for name in names:
             ids.update(self._store.find_ids_by_source(name).tolist())
         return ids
 
     def _resolve(self, file: Path, find_ids_by_source: Callable[[str], set[int]]) -> set[int]:
-        """Find the ids of a file by its name in the memory, or by its current path."""
+        """Return the ids of a file, by its name in the memory or by its current path.
+
+        find_ids_by_source: returns the ids for a path. Raises AmbiguousFileError if the two ways
+        lead to different files.
+        """
         name = str(self._root / escape_undecodable(file.as_posix()))
-        place = locate_file(file)
+        path = locate_file(file)
         ids_by_name: set[int] = set()
         if file.parts:  # `.` is the current folder, not the root of the data set
             ids_by_name = find_ids_by_source(name)
-        ids_by_place = find_ids_by_source(place)
-        if ids_by_place and not ids_by_name <= ids_by_place:
-            raise AmbiguousFileError({name: ids_by_name, place: ids_by_place})
-        return ids_by_name | ids_by_place
+        ids_by_path = find_ids_by_source(path)
+        if ids_by_path and not ids_by_name <= ids_by_path:
+            raise AmbiguousFileError({name: ids_by_name, path: ids_by_path})
+        return ids_by_name | ids_by_path
 
 
 class FileTree:
-    """The source files of all samples as a tree of folders, for folders and patterns.
+    """The source files of all samples as a tree of folders, to look up folders and patterns.
 
-    spell: normalizes paths before they are compared.
+    records: as `SourceFiles.read_records` returns them. spell: normalizes the spelling of paths
+    before they are compared.
     """
 
     def __init__(
@@ -242,47 +263,48 @@ class FileTree:
         spell: Callable[[str], str],
     ) -> None:
         self._spell = spell
-        # Names and ids of the files directly in each folder. Folders are named as in the memory; a
-        # sample without a file has an empty name.
+        # File name and id of the samples directly in each folder. Folders are named as in the
+        # memory. A sample without a file has an empty file name.
         self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
         sample_records, sources = records
         for sample_id, (file, _) in zip(sample_records["id"].tolist(), sources, strict=True):
             folder, slash, name = (file or "").rpartition("/")
             self._files_by_folder[folder + slash].append((spell(name), sample_id))
-        self._places: dict[str, PurePosixPath] = {}  # path of each folder
-        self._subfolders: dict[str, list[str]] = defaultdict(list)  # all folders below a path
-        self._ids_by_place: dict[str, set[int]] = defaultdict(set)  # by path of a file
+        self._paths: dict[str, PurePosixPath] = {}  # the path of each folder
+        # By path: the folder there, if any, and all folders below it.
+        self._subfolders: dict[str, list[str]] = defaultdict(list)
+        self._ids_by_path: dict[str, set[int]] = defaultdict(set)  # by path of the file
         for folder, named_ids in self._files_by_folder.items():
-            place = PurePosixPath(spell(str(files.locate(folder))))
-            self._places[folder] = place
-            for parent in (place, *place.parents):
+            path = PurePosixPath(spell(str(files.locate(folder))))
+            self._paths[folder] = path
+            for parent in (path, *path.parents):
                 self._subfolders[str(parent)].append(folder)
             for name, sample_id in named_ids:
                 if name:
-                    self._ids_by_place[str(place / name)].add(sample_id)
+                    self._ids_by_path[str(path / name)].add(sample_id)
 
-    def find_ids_below(self, place: str) -> set[int]:
-        """Find the ids of a file, of all files below a folder, or of files that match a pattern."""
-        place = self._spell(place)
-        if place in self._ids_by_place:
-            return self._ids_by_place[place]
-        is_pattern = not SPECIAL.isdisjoint(place)
-        # A folder's name may contain brackets; then it is not a pattern.
-        if place in self._subfolders or not is_pattern:
-            return self._find_ids_below(place)
-        return self._match_pattern(place)
+    def find_ids_below(self, path: str) -> set[int]:
+        """Return the ids of a file, of all files below a folder, or of all that match a pattern."""
+        path = self._spell(path)
+        if path in self._ids_by_path:
+            return self._ids_by_path[path]
+        has_special_characters = not SPECIAL.isdisjoint(path)
+        # The name of a folder may contain brackets, too. Then it is not a pattern.
+        if path in self._subfolders or not has_special_characters:
+            return self._find_ids_below(path)
+        return self._match_pattern(path)
 
-    def _find_ids_below(self, place: str) -> set[int]:
-        """List the ids of all files below a folder."""
+    def _find_ids_below(self, path: str) -> set[int]:
+        """Return the ids of all files below a folder."""
         ids = set()
-        for folder in self._subfolders.get(place, ()):
+        for folder in self._subfolders.get(path, ()):
             for name, sample_id in self._files_by_folder[folder]:
                 if name:  # empty for samples without a file
                     ids.add(sample_id)
         return ids
 
     def _match_pattern(self, pattern: str) -> set[int]:
-        """Find the ids of the files that a pattern matches."""
+        """Return the ids of the files that match a pattern. Raises ValueError if it is too long."""
         parts = PurePosixPath(pattern).parts
         if len(parts) > MAX_PATTERN_PARTS:
             raise ValueError(
@@ -294,7 +316,7 @@ class FileTree:
         *folder_parts, file_pattern = parts
         ids = set()
         for folder, files in self._files_by_folder.items():
-            if not _matches_folder(folder_parts, self._places[folder].parts):
+            if not _matches_folder(folder_parts, self._paths[folder].parts):
                 continue
             for name, sample_id in files:
                 if name and fnmatchcase(name, file_pattern):
@@ -303,7 +325,10 @@ class FileTree:
 
 
 def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]) -> str:
-    """Suggest present names similar to the first ten missing ones. The text ends with a space."""
+    """Return a sentence that suggests names similar to the first ten missing ones, and a space.
+
+    present: names to suggest. Returns an empty string if no name is similar.
+    """
     queries = [*missing][:10]
     if not queries:
         return ""
@@ -317,9 +342,10 @@ def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]
 
 
 def _matches_folder(pattern: Sequence[str], folder: Sequence[str]) -> bool:
-    """Return whether a pattern matches a folder, both as the parts of their paths."""
-    # How many of the folder's parts the pattern so far can match. After `**`, which matches any
-    # number of parts, several counts are possible. The time is at most the product of both lengths.
+    """Return whether a pattern matches a folder. Both are given by the parts of their paths."""
+    # The numbers of leading parts of the folder that the pattern so far can match. There may be
+    # several of them after `**`, which matches any number of parts. The time is at most
+    # proportional to the product of both lengths.
     matched_counts = {0}
     for part in pattern:
         if not matched_counts:

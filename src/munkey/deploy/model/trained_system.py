@@ -1,8 +1,8 @@
 """A trained system of a run, with everything that an export needs.
 
-`record.json` next to the system has its training settings. The run's `settings.json` adds the
-sections that training does not read: where the pictures come from, which encoder computes the
-keys, and the inference settings.
+`record.json`, next to the system, has its training settings. The run's `settings.json` has the
+settings that training does not read: the source of the pictures, the encoder of the keys, and the
+inference settings.
 """
 
 from collections.abc import Mapping
@@ -33,9 +33,9 @@ from munkey.settings import (
     SourceSettings,
 )
 
-Sections = Mapping[str, Mapping[str, Any]]  # of params.yaml, by name
+Sections = Mapping[str, Mapping[str, Any]]  # settings by section of params.yaml
 
-EXPORTABLE = "only systems with a memory can be exported: MUNKEY, KNN, LDA, NCM, RanPAC and KRR"
+EXPORTABLE = "only systems with a memory can be exported: MUNKEY, KNN, LDA, NCM, RanPAC, and KRR"
 SYSTEM = "system.safetensors"
 SETTINGS = "settings.json"
 SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
@@ -45,13 +45,14 @@ def find_system(result: str | Path) -> Path:
     """Find the system file of a result.
 
     result: the file, its folder, or its place in the results: NAME/DATASET/seedS for the original,
-    NAME/DATASET/seedS/rateR/SYSTEM for another system. Trailing parts may be omitted if only one
-    result matches. Raises ExportError if none or several match, and lists them.
+    NAME/DATASET/seedS/rateR/SYSTEM for another system. For an original, trailing parts may be
+    omitted if only one result matches. Raises ExportError if no result matches, or if several do;
+    the message then lists them.
     """
     path = Path(result)
     name, *parts = path.parts or ("default",)  # an empty path means the run `default`
     folder = Path("results", name, "models", *parts)
-    # Folders to search, each with a pattern for the file; the most literal reading first.
+    # Folders to search, each with a pattern for the file, from the most literal reading on.
     patterns = [(path, SYSTEM), (folder, SYSTEM)]
     if path.name == SYSTEM:
         patterns.insert(0, (path.parent, SYSTEM))
@@ -89,13 +90,13 @@ class Place:
 
     @classmethod
     def from_file(cls, file: Path) -> "Place":
-        """Return the place of a system file. Raises ExportError if it is not in results."""
+        """Return the place of a system file. Raises ExportError if it is not among results."""
         parts = file.absolute().parts
         if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
             raise ExportError(
                 f"{file}: is not in the results of a run, results/NAME/models/DATASET/seedS/…"
             )
-        start = len(parts) - 1 - parts[::-1].index("models")  # the last folder of this name
+        start = len(parts) - 1 - parts[::-1].index("models")  # index of the last `models`
         seed, subset, system_name = parts[-4:-1]
         return cls(
             file=file,
@@ -112,10 +113,10 @@ class Place:
 
 
 class TrainedSystem:
-    """A system of a run, with its settings, data set and keys.
+    """A system of a run, with its settings, data set, and keys.
 
-    sections: sections of params.yaml that training does not read; by default, from the run's
-    settings.json. Raises ExportError if the system cannot be exported or a file is missing.
+    sections: settings that training does not read; by default, those in the run's settings.json.
+    Raises ExportError if the system cannot be exported, or if a file is missing.
     """
 
     estimator: EstimatorReference | None = None
@@ -135,7 +136,7 @@ class TrainedSystem:
             )
         if not sections:
             sections = self._read_run_settings()
-        # Its training settings take precedence over params.yaml, which may have changed since.
+        # The settings that it was trained with take precedence over `sections`, which may be newer.
         self._set_sections({**sections, **self.record["settings"]})
 
     def _set_sections(self, sections: Sections) -> None:
@@ -147,14 +148,17 @@ class TrainedSystem:
         self.source = SourceSettings.model_validate(sections["source"])
 
     def _format_exportable(self) -> str:
-        """List the names of the MUNKEY systems of the same seed."""
+        """Format the names of the MUNKEY systems with the same seed."""
         records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
         names = [f"{folder.parent.name}/{folder.name}" for folder in folders]
         return ", ".join(names) or "none"
 
     def _read_run_settings(self) -> Sections:
-        """Read the sections of this case in the run's settings.json."""
+        """Read the settings of this case from the run's settings.json.
+
+        Raises ExportError if the file, the case, or one of the SECTIONS is missing.
+        """
         file = self.place.root / SETTINGS
         if not file.exists():
             if file.is_relative_to(Path.cwd()):
@@ -178,13 +182,16 @@ class TrainedSystem:
 
     @cached_property
     def names(self) -> dict[int, str]:
-        """The source file of each sample, if the data set consists of picture files."""
+        """The source file of each sample, by id; empty if the data set is not made of files."""
         samples = read_csv(self.place.root / "data" / self.place.dataset / "samples.csv")
         return {int(sample["id"]): sample["name"] for sample in samples if "name" in sample}
 
     @property
     def folder(self) -> Path | None:
-        """Folder of the source files: source.path, or the folder of the file that lists them."""
+        """The folder of the source files: source.path, or the folder of the file that lists them.
+
+        None if the data set is not made of files in a folder.
+        """
         if not (self.source.path and self.names):
             return None
         reader = self.source.reader or self.place.dataset
@@ -193,7 +200,7 @@ class TrainedSystem:
         return Path(self.source.path)
 
     def require_encoder(self) -> None:
-        """Raise ExportError unless the memory's keys are those of the encoder in the settings."""
+        """Raise ExportError unless the encoder in the settings computed the keys in the memory."""
         memory = self.system.memory
         assert memory is not None
         folder = name_cache_folder(self.keys)
@@ -213,7 +220,7 @@ class TrainedSystem:
 
     @cached_property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Metrics by forget rate; empty if none were measured."""
+        """Metric values by forget rate, then by metric; empty if none were measured."""
         file = self.place.root / "metrics" / f"{self.place.dataset}.csv"
         if not file.exists() or self.place.case != self.place.dataset:
             return {}
@@ -227,7 +234,7 @@ class TrainedSystem:
 
 
 class EstimatorSystem(TrainedSystem):
-    """A system that was trained by an estimator instead of a run. files: source files by id."""
+    """A system that an estimator has trained, instead of a run. files: source files by id."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The durable memory: a ledger in SQLite, and memory-mapped rows. Deletion zeros a row in place."""
+"""The durable memory: a ledger in SQLite, and memory-mapped rows that deletion zeros in place."""

@@ -1,4 +1,4 @@
-"""The chain of deletions: one link per deleted row, whose head depends on the previous link."""
+"""The chain of deletions: one link per deleted row, with a hash that covers the previous link."""
 
 import hashlib
 from collections.abc import Iterable
@@ -10,7 +10,9 @@ from typing import NamedTuple
 class ChainLink(NamedTuple):
     """One deleted row in the chain.
 
-    at: microseconds since 1970, UTC. mark: the deletion's mark, if this is its first row.
+    at: time of the deletion, in microseconds since 1970, UTC. entry: `compute_log_entry` of the
+    row. head: `compute_next_head` of this link. mark: the mark of the deletion if this is its first
+    row, otherwise empty.
     """
 
     sequence: int
@@ -22,27 +24,27 @@ class ChainLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Receipt:
-    """A deletion that is on the disk.
+    """The record of a deletion that is on the disk.
 
     Attributes
     ----------
     store : str
-        The name of the memory, hexadecimal.
+        The name of the memory, in hexadecimal.
     sequences : range
-        The sequence numbers of its rows in the log.
+        The sequence numbers of the deleted rows in the chain.
     before, after : str
-        Heads of the chain before and after it, hexadecimal.
+        Heads of the chain before and after the deletion, in hexadecimal.
     when : datetime
-        Time of the deletion, to the microsecond, UTC.
+        Time of the deletion in UTC, with microseconds.
     request : str or None
-        The number of its request.
+        The request number, if the deletion has one.
     repeated : bool
         Whether the request was carried out before, so that nothing was deleted this time.
     identical : tuple of int or None
-        Ids of exact copies that stay in the memory. Only a `Predictor` sets them, and only for a
-        deletion that is not `repeated`, because the log does not store them.
+        Ids of exact copies that stay in the memory. None if unknown: only a `Predictor` sets this
+        field, and not for a `repeated` request, because the log does not store these ids.
     emptied : tuple of str or None
-        Classes without remaining rows. Set under the same conditions as `identical`.
+        Classes without remaining rows. None under the same conditions as `identical`.
     """
 
     store: str
@@ -62,7 +64,7 @@ def compute_first_head(store: bytes) -> bytes:
 
 
 def compute_next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
-    """Return SHA-256(head || sequence || at || entry || mark); numbers as in `to_bytes`."""
+    """Return SHA-256(head || sequence || at || entry || mark), with numbers from `to_bytes`."""
     return hashlib.sha256(head + to_bytes(sequence, at) + log_entry + mark).digest()
 
 
@@ -71,9 +73,10 @@ def compute_next_mark(
 ) -> bytes:
     """Return SHA-256(mark || first || last || at || SHA-256(blocked, ascending) || request).
 
-    The mark identifies a deletion; its first row's link includes it. mark: the previous deletion's
-    mark. first, last: sequence numbers of its rows. blocked: the hashes that the deletion blocks
-    (`Ledger.are_blocked`).
+    The result is the mark of a deletion. The link of its first row includes it. mark: the mark of
+    the previous deletion. first, last: sequence numbers of the first and last row; `last` is
+    `first` - 1 if there are none. blocked: hashes of the contents that the deletion blocks
+    (`Ledger.hash_contents`). A missing request number counts as empty.
     """
     digest_of_blocked = hashlib.sha256(b"".join(sorted(blocked))).digest()
     request_number = (request or "").encode()
@@ -82,7 +85,7 @@ def compute_next_mark(
 
 
 def to_bytes(*numbers: int) -> bytes:
-    """Convert whole numbers to 8 bytes each, little-endian."""
+    """Encode each integer as 8 bytes, little-endian, and concatenate them."""
     return b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
 
 

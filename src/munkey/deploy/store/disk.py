@@ -1,4 +1,4 @@
-"""All file operations of the store, except SQLite's. Tests replace them to simulate data loss."""
+"""File operations of the store, except SQLite's. Tests replace them to simulate data loss."""
 
 import fcntl
 import os
@@ -26,19 +26,23 @@ os.register_at_fork(after_in_child=_close_inherited_locks)
 
 
 def open_file(path: Path, flags: int) -> int:
-    """Open a file that is not a link. Raises OSError for a link. A pipe reads as an empty file."""
-    # A link could make the memory overwrite a file elsewhere. Without O_NONBLOCK, a pipe blocks.
+    """Open a file and return its descriptor. Raises OSError for a symbolic link.
+
+    A pipe reads as an empty file.
+    """
+    # A link could make the memory overwrite a file elsewhere. Without O_NONBLOCK, opening a pipe
+    # would block.
     return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
 
 
 def require_plain_file(path: Path) -> None:
-    """Raise UnreadableMemoryError if a path exists and is a link, a pipe or a folder."""
+    """Raise UnreadableMemoryError if a path exists, but is not a regular file."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
-        raise UnreadableMemoryError(path, "not a plain file, but one of the memory's files")
+        raise UnreadableMemoryError(path, "not a regular file, but one of the memory's files")
 
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all of the data at an offset. It is on the disk only after `sync`."""
+    """Write all data at an offset in bytes. It is on the disk only after `sync`."""
     unwritten = memoryview(data).cast("B")
     while unwritten:
         written_count = os.pwrite(descriptor, unwritten, offset)  # may write fewer bytes
@@ -58,7 +62,7 @@ def sync(descriptor: int) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file that was written elsewhere, such as by SQLite, is on the disk."""
+    """Wait until a file that other code wrote, such as SQLite, is on the disk."""
     descriptor = open_file(path, os.O_RDONLY)
     try:
         sync(descriptor)
@@ -67,7 +71,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's entries to disk."""
+    """Wait until a folder's entries are on the disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)
@@ -78,15 +82,16 @@ def sync_folder(folder: Path) -> None:
 def require_empty_folder(folder: Path) -> None:
     """Raise FileExistsError unless a folder is empty or missing."""
     if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
-        raise FileExistsError(f"{folder}: already contains files; name a new or empty folder")
+        raise FileExistsError(f"{folder}: already contains files; choose a new or empty folder")
 
 
 @contextmanager
 def create_folder(folder: Path) -> Iterator[Path]:
-    """Yield a hidden folder that is renamed to `folder` if the block succeeds, and else removed.
+    """Yield a hidden folder, which is renamed to `folder` if the block succeeds.
 
-    The block must sync the files that it writes; this function syncs the folder's entries. Raises
-    FileExistsError if `folder` contains files. If the process is killed, the hidden folder stays.
+    If the block fails, the hidden folder is removed; if the process is killed, it stays. The block
+    must sync the files that it writes; this function syncs the folder's entries. Raises
+    FileExistsError if `folder` contains files.
     """
     require_empty_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +111,10 @@ def create_folder(folder: Path) -> Iterator[Path]:
 
 
 def _flock(descriptor: int, kind: int, wait: float) -> None:
-    """Lock an open folder. Raises BlockingIOError if that takes more than `wait` seconds."""
+    """Lock an open folder. Raises BlockingIOError if it is not free within `wait` seconds.
+
+    kind: LOCK_SH for a shared lock, LOCK_EX for an exclusive one.
+    """
     deadline = time.monotonic() + wait
     while True:
         try:
@@ -119,10 +127,10 @@ def _flock(descriptor: int, kind: int, wait: float) -> None:
 
 
 def lock(folder: Path, wait: float = 0.0) -> int:
-    """Lock a folder until `unlock`, or until this process ends.
+    """Lock a folder until `unlock`, or until this process ends. Returns the lock's descriptor.
 
-    The lock is on the folder itself. The file `lock` only records the process id, because anyone
-    could remove a file. Raises LockedMemoryError if another process keeps the lock for more than
+    The lock is on the folder itself, because anyone could remove a lock file. The file `lock` only
+    records the process id. Raises LockedMemoryError if another process keeps the lock for more than
     `wait` seconds.
     """
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -148,7 +156,8 @@ def lock(folder: Path, wait: float = 0.0) -> int:
 def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
     """Lock a generation, shared for readers or exclusively for a compaction.
 
-    Raises LockedMemoryError after waiting for `PATIENCE_S`, and OSError if it is not a folder.
+    Returns the lock's descriptor. Raises LockedMemoryError if it is not free within PATIENCE_S
+    seconds, and OSError if the generation is not a folder.
     """
     if exclusive:
         kind = fcntl.LOCK_EX
@@ -174,7 +183,7 @@ def lock_generation(folder: Path, *, exclusive: bool = False) -> int:
 
 
 def _read_holder(path: Path) -> str:
-    """Read the id of the process that holds the lock."""
+    """Read the id of the process that holds the lock; `unknown` if it is not recorded."""
     try:
         return path.read_bytes()[:20].decode("ascii", "replace").strip() or "unknown"
     except OSError:
@@ -182,7 +191,7 @@ def _read_holder(path: Path) -> str:
 
 
 def unlock(descriptor: int) -> None:
-    """Release a lock. In a forked child, which has no locks, it does nothing."""
+    """Release a lock. In a forked child, which has no locks, this does nothing."""
     if descriptor in _LOCKS:
         _LOCKS.discard(descriptor)
         # Explicitly: a child that is being forked may still have it open.

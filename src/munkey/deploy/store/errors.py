@@ -1,4 +1,4 @@
-"""Errors of a memory on disk. Each message says what to do."""
+"""Errors of a memory on disk."""
 
 import sqlite3
 from pathlib import Path
@@ -25,11 +25,11 @@ class LockedMemoryError(BlockingIOError):
 
 
 class ClosedMemoryError(RuntimeError):
-    """The memory is closed, by its user or after a failure, or is open for reading only."""
+    """The memory is closed, was opened by another process, or is open for reading only."""
 
 
 class UnknownIdsError(KeyError):
-    """Ids that are not in the memory. ids: all of them, ascending."""
+    """Some ids are not in the memory. `ids` lists all of them, in ascending order."""
 
     def __init__(self, ids: list[int]) -> None:
         super().__init__(ids)
@@ -43,8 +43,12 @@ class UnknownIdsError(KeyError):
 def translate_sqlite_error(
     path: Path, error: sqlite3.DatabaseError | UnicodeDecodeError
 ) -> Exception:
-    """Translate a SQLite error to a busy, inaccessible or damaged memory."""
-    # The low byte is the error; the rest of an extended code is a detail.
+    """Return the error to raise instead of a SQLite error.
+
+    This is LockedMemoryError if the file is busy, OSError if it cannot be accessed, and
+    UnreadableMemoryError otherwise.
+    """
+    # The low byte is the primary error code; the other bits of an extended code add details.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY_CODES:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")

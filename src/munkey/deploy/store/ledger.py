@@ -25,9 +25,9 @@ from munkey.deploy.store.chain import (
 from munkey.deploy.store.errors import UnreadableMemoryError, translate_sqlite_error
 from munkey.deploy.store.rows import NO_SOURCE, Source, compute_log_entry
 
-MEMORY_FORMAT = 4  # version of the whole folder's format
-MAX_WIDTH = 1 << 20  # numbers in a key or token
-APPLICATION_ID = 0x6D756E6B  # "munk": no other SQLite file passes for a memory
+MEMORY_FORMAT = 4  # version of the format of the whole folder
+MAX_WIDTH = 1 << 20  # maximum width of a key or token
+APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other SQLite files
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, generation INTEGER, rows INTEGER,
                     erased INTEGER, secret BLOB, seal BLOB);
@@ -42,8 +42,8 @@ CREATE INDEX by_unit ON sources (unit) WHERE unit IS NOT NULL;
 """
 LAST_HEAD = "IFNULL((SELECT head FROM log ORDER BY sequence DESC LIMIT 1), x'')"
 LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x'')"
-# The number of dead rows. Their sequence numbers have no gap (`count_unchained`), and SQLite finds
-# both ends without a scan.
+# The number of dead rows. Their sequence numbers have no gaps (`count_unchained`), and SQLite finds
+# the first and the last without a scan.
 DEAD_COUNT = "IFNULL((SELECT max(sequence) FROM dead) - (SELECT min(sequence) FROM dead) + 1, 0)"
 INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 
@@ -51,10 +51,10 @@ INSERT_SOURCE = "INSERT INTO sources VALUES (?, ?, ?)"
 class LedgerState(NamedTuple):
     """The state of a memory.
 
-    store: its name, 16 random bytes. key_width, token_width: width of a key and of a token.
-    generation: number of the rows' folder. rows: number of rows, including dead ones. erased: all
-    dead rows up to this sequence number are known to be zero on the disk. secret: 32 random bytes,
-    the key for hashes of blocked contents.
+    store: the name of the memory, 16 random bytes. key_width, token_width: width of a key and of a
+    token. generation: number of the current generation. rows: number of rows, including dead ones.
+    erased: all dead rows up to this sequence number are known to be zero on the disk. secret: the
+    key for hashes of blocked contents, 32 random bytes.
     """
 
     store: bytes
@@ -66,14 +66,17 @@ class LedgerState(NamedTuple):
     secret: bytes
 
     def is_plausible(self) -> bool:
-        """Return whether all values are in range; a damaged file may contain any values."""
+        """Return whether all values are in range. A damaged file may contain any values."""
         has_widths = 0 < self.key_width <= MAX_WIDTH and 0 < self.token_width <= MAX_WIDTH
         has_counts = self.generation > 0 and self.rows >= 0 and self.erased >= 0
         has_names = len(self.store) == 16 and len(self.secret) == 32
         return has_widths and has_counts and has_names
 
     def compute_seal(self, head: bytes, mark: bytes) -> bytes:
-        """Return SHA-256(head of the chain || last mark || state), which reveals changes."""
+        """Return SHA-256(head || mark || state), which reveals later changes.
+
+        head: of the chain of deletions. mark: of the last deletion, empty if there is none.
+        """
         numbers_as_bytes = to_bytes(
             self.key_width, self.token_width, self.generation, self.rows, self.erased
         )
@@ -82,7 +85,7 @@ class LedgerState(NamedTuple):
 
 
 class Position(NamedTuple):
-    """A value that changes whenever rows are added, deleted or moved.
+    """A value that changes whenever rows are added, deleted, or moved.
 
     Results computed from the rows may be reused only while the position stays the same.
     """
@@ -96,7 +99,8 @@ class Position(NamedTuple):
 class Ledger:
     """A connection to `store.db`.
 
-    Raises UnreadableMemoryError if the file is not a ledger, LockedMemoryError if it is busy.
+    Raises UnreadableMemoryError if the file is missing or not a ledger, LockedMemoryError if it is
+    busy, and OSError if it cannot be accessed.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +123,7 @@ class Ledger:
 
     @classmethod
     def create(cls, path: Path, state: LedgerState, sources: Mapping[int, Source]) -> None:
-        """Create a ledger. sources: by row number."""
+        """Create a ledger. sources: the source of each row that has one, by row number."""
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")
         header = f"PRAGMA application_id={APPLICATION_ID};PRAGMA user_version={MEMORY_FORMAT}"
@@ -131,9 +135,9 @@ class Ledger:
         connection.close()
 
     def _check_file(self) -> None:
-        """Check that the file is a ledger of this format, and configure the connection.
+        """Configure the connection, and check the file.
 
-        Raises UnreadableMemoryError otherwise.
+        Raises UnreadableMemoryError unless it is a ledger of this format.
         """
         if self._query_number("PRAGMA application_id") != APPLICATION_ID:
             raise UnreadableMemoryError(self.path, "not the ledger of a memory")
@@ -143,21 +147,21 @@ class Ledger:
             raise UnreadableMemoryError(self.path, why, OTHER_VERSION)
         for setting in ("synchronous=FULL", "secure_delete=ON", "temp_store=MEMORY"):
             self._query(f"PRAGMA {setting}")
-        # Nothing else is allowed in it: a trigger could undo deletions.
+        # No other tables, indexes, or triggers are allowed: a trigger could undo deletions.
         statements = {sql for (sql,) in self._query("SELECT sql FROM sqlite_master")}
         if statements != set(SCHEMA.strip(";\n").split(";\n")):
             raise UnreadableMemoryError(self.path, "damaged: its tables are not those of a memory")
         self.read_state()  # raises an error if the state is damaged
 
     def _get_wal_inode(self) -> int:
-        """Return the inode of the write-ahead log; 0 without one."""
+        """Return the inode of the write-ahead log, or 0 if there is none."""
         try:
             return Path(f"{self.path}-wal").stat().st_ino
         except FileNotFoundError:
             return 0
 
     def is_wal_current(self) -> bool:
-        """Return whether the open write-ahead log is still the one next to the file."""
+        """Return whether the write-ahead log next to the file is still the one that was opened."""
         return self._get_wal_inode() == self._wal_inode
 
     def _require_wal(self) -> None:
@@ -165,26 +169,28 @@ class Ledger:
             raise OSError(f"{self.path}-wal: was removed while the memory was open; open it again")
 
     def _query(self, statement: str, *values: int | str | bytes) -> list[tuple[Any, ...]]:
-        """Run a statement and return its rows. Raises what `translate_sqlite_error` returns."""
+        """Run a statement and return its rows. Raises the errors of `translate_sqlite_error`."""
         try:
             return self._connection.execute(statement, values).fetchall()
-        # UnicodeDecodeError: SQLite's message quotes damaged text.
+        # Python raises UnicodeDecodeError if SQLite's message quotes damaged text.
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_sqlite_error(self.path, error) from error
 
     def _query_number(self, statement: str) -> int:
-        return int(self._query(statement)[0][0])
+        [(number,)] = self._query(statement)
+        return int(number)
 
     def _query_records(
         self, columns: str, types: tuple[Any, ...], clause: str, *values: int | str
     ) -> list[tuple[Any, ...]]:
         """Run `SELECT columns FROM clause`, and check the type of each column.
 
-        Raises UnreadableMemoryError for a value of another type: SQLite does not enforce types.
+        types: the type of each column. Raises UnreadableMemoryError for a value of another type,
+        because SQLite does not enforce types.
         """
         records = self._query(f"SELECT {columns} FROM {clause}", *values)
-        for place, expected_type in enumerate(types):
-            value_types = {type(record[place]) for record in records}
+        for column, expected_type in enumerate(types):
+            value_types = {type(record[column]) for record in records}
             if not all(issubclass(value_type, expected_type) for value_type in value_types):
                 table = clause.partition(" ")[0]
                 raise UnreadableMemoryError(
@@ -194,7 +200,7 @@ class Ledger:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Commit the block's changes to the disk, or roll them back if it fails.
+        """Commit the changes of the block to the disk, or roll them back if it fails.
 
         Raises OSError if the file cannot be written.
         """
@@ -218,7 +224,7 @@ class Ledger:
         return self._read_sealed_state()[0]
 
     def read_position(self) -> Position:
-        """Read the position of the memory. Raises the same errors as `read_state`."""
+        """Read the position of the memory, which changes with its rows. Raises as `read_state`."""
         state, head, dead_count = self._read_sealed_state()
         return Position(
             generation=state.generation,
@@ -228,7 +234,7 @@ class Ledger:
         )
 
     def _read_sealed_state(self) -> tuple[LedgerState, bytes, int]:
-        """Read state, head of the chain and number of dead rows, all at the same moment."""
+        """Read the state, the head of the chain, and the number of dead rows in one query."""
         columns = f"{', '.join(LedgerState._fields)}, seal, {LAST_HEAD}, {LAST_MARK}, {DEAD_COUNT}"
         types = (bytes, int, int, int, int, int, bytes, bytes, bytes, bytes, int)
         records = self._query_records(columns, types, "state")
@@ -250,7 +256,8 @@ class Ledger:
     def _write_state(self, state: LedgerState) -> None:
         """Write the state with its seal.
 
-        Must be the last statement of a transaction, because the seal covers the head of the chain.
+        This must be the last statement of a transaction, because the seal covers the head of the
+        chain.
         """
         [(head, mark)] = self._query(f"SELECT {LAST_HEAD}, {LAST_MARK}")
         seal = state.compute_seal(head or compute_first_head(state.store), mark)
@@ -260,22 +267,22 @@ class Ledger:
         )
 
     def read_data_version(self) -> int:
-        """Return a number that changes whenever another connection has changed something.
+        """Return a number that changes whenever another connection commits a change.
 
-        Raises OSError if the write-ahead log was removed, because others then write to a new one,
-        which this connection does not see.
+        Raises OSError if the write-ahead log was removed: other connections then write to a new
+        one, which this connection does not see.
         """
         self._require_wal()
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """List dead rows (D,) int64 with sequence numbers in (after, until], in deletion order."""
+        """Return the dead rows (D,) with sequence numbers in (after, until], in deletion order."""
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
 
     def _query_links(self, clause: str) -> list[ChainLink]:
-        """Run `SELECT ... FROM log clause`. The links lack marks, which are in `deletions`."""
+        """Run `SELECT ... FROM log clause`. The links lack marks, which `deletions` has."""
         columns = ", ".join(ChainLink._fields[:-1])
         records = self._query_records(columns, (int, int, bytes, bytes), f"log {clause}")
         return [ChainLink(*record) for record in records]
@@ -291,33 +298,36 @@ class Ledger:
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
     def list_receipts(self, request: str | None = None) -> list[Receipt]:
-        """List deletions in order: all, or the one with this request number."""
+        """Return the receipts of all deletions in order, or only the one for `request`.
+
+        The list is empty if no deletion has this request number.
+        """
         columns = "first, last, before.head, after.head, deletions.at, request"
         types = (int, int, bytes | None, bytes | None, int, str | None)
-        # The first deletion has no link before it.
-        table = (
+        # Outer joins, because the first deletion has no link before it.
+        joined_tables = (
             "deletions LEFT JOIN log AS before ON before.sequence = first - 1"
             " LEFT JOIN log AS after ON after.sequence = last"
         )
         if request is None:
-            records = self._query_records(columns, types, f"{table} ORDER BY number")
+            clause = f"{joined_tables} ORDER BY number"
+            records = self._query_records(columns, types, clause)
         else:
-            clause = f"{table} WHERE request = ? ORDER BY number"
+            clause = f"{joined_tables} WHERE request = ? ORDER BY number"
             records = self._query_records(columns, types, clause, request)
         store = self.read_state().store
         receipts = []
         first_head = compute_first_head(store)
-        for first, last, before, after, at, number in records:
-            receipts.append(
-                Receipt(
-                    store=store.hex(),
-                    sequences=range(first, last + 1),
-                    before=(before or first_head).hex(),
-                    after=(after or first_head).hex(),
-                    when=to_datetime(at),
-                    request=number,
-                )
+        for first, last, head_before, head_after, at, recorded_request in records:
+            receipt = Receipt(
+                store=store.hex(),
+                sequences=range(first, last + 1),
+                before=(head_before or first_head).hex(),
+                after=(head_after or first_head).hex(),
+                when=to_datetime(at),
+                request=recorded_request,
             )
+            receipts.append(receipt)
         return receipts
 
     def hash_contents(self, contents: np.ndarray) -> list[bytes]:
@@ -326,27 +336,28 @@ class Ledger:
         return [hmac.digest(secret, content.tobytes(), "sha256") for content in contents]
 
     def are_blocked(self, contents: np.ndarray) -> np.ndarray:
-        """Return which of the contents (N, 16) are blocked: (N,) bool."""
+        """Return whether each content (N, 16) is blocked: (N,) bool."""
         is_blocked = np.zeros(len(contents), dtype=bool)
         if not self._query_number("SELECT EXISTS (SELECT * FROM blocked)"):
             return is_blocked
-        for place, digest in enumerate(self.hash_contents(contents)):
+        for index, digest in enumerate(self.hash_contents(contents)):
             records = self._query("SELECT 1 FROM blocked WHERE hash = ?", digest)
-            is_blocked[place] = len(records) > 0
+            is_blocked[index] = len(records) > 0
         return is_blocked
 
     def count_blocked(self) -> int:
         return self._query_number("SELECT COUNT(*) FROM blocked")
 
     def get_last_link(self) -> ChainLink:
-        """Return the last link of the chain; before any deletion, link 0 with the first head."""
+        """Return the last link, or the initial link (sequence 0) if nothing was deleted yet."""
         links = self._query_links("ORDER BY sequence DESC LIMIT 1")
         if not links:
-            return ChainLink(0, 0, b"", compute_first_head(self.read_state().store))
+            first_head = compute_first_head(self.read_state().store)
+            return ChainLink(sequence=0, at=0, entry=b"", head=first_head)
         return links[0]
 
     def read_sources(self, rows: np.ndarray) -> list[Source]:
-        """Read the source of each row (N,)."""
+        """Read the source of each row (N,); NO_SOURCE for a row without one, or a dead row."""
         row_numbers = rows.tolist()
         records = self._query_records(
             "row, file, unit",
@@ -358,37 +369,38 @@ class Ledger:
         return [sources.get(row, NO_SOURCE) for row in row_numbers]
 
     def find_rows(self, column: Literal["file", "unit"], name: str) -> list[int]:
-        """Find the rows of a source file or a unit, ascending."""
+        """Return the rows of a source file or a unit, in ascending order."""
         clause = f"sources WHERE {column} = ? ORDER BY row"
         return [row for (row,) in self._query_records("row", (int,), clause, name)]
 
     def count_stray_sources(self) -> int:
-        """Count sources that belong to no live row. Not 0 only if the ledger was tampered with."""
-        live = (
+        """Count sources that belong to no live row: 0 unless the ledger was tampered with."""
+        is_live = (
             "row BETWEEN 0 AND (SELECT rows FROM state) - 1 AND row NOT IN (SELECT row FROM dead)"
         )
-        return self._query_number(f"SELECT count(*) FROM sources WHERE NOT ({live})")
+        return self._query_number(f"SELECT count(*) FROM sources WHERE NOT ({is_live})")
 
     def count_unchained(self) -> int:
         """Count dead rows that do not belong to the last links of the chain.
 
-        Not 0 only if the ledger was tampered with: compaction removes dead rows, but no links.
+        The count is 0 unless the ledger was tampered with: a compaction removes all dead rows but
+        no links, so the D dead rows that are listed belong to the last D links.
         """
-        links = "(SELECT count(*) FROM log)"
-        dead = "(SELECT count(*) FROM dead)"
+        last = "(SELECT count(*) FROM log)"
+        first = f"{last} - (SELECT count(*) FROM dead) + 1"
         return self._query_number(
-            f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {links} - {dead} + 1 AND {links}"
+            f"SELECT count(*) FROM dead WHERE sequence NOT BETWEEN {first} AND {last}"
         )
 
     def find_false_deletion(self) -> int | None:
         """Return the number of the first deletion that was changed or contradicts its links.
 
-        Returns None if there is none.
+        Returns None if there is no such deletion.
         """
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
         hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
-        self._query("BEGIN")  # one transaction, so that the three tables are of the same moment
+        self._query("BEGIN")  # one transaction, so that all three tables are from the same moment
         try:
             links = self._query_links("ORDER BY sequence")
             deletions = self._query_records(columns, types, "deletions ORDER BY number")
@@ -397,16 +409,17 @@ class Ledger:
         finally:
             self._query("COMMIT")
         mark = b""
-        last_so_far = 0  # the last link of the deletions so far
-        for place, deletion in enumerate(deletions, start=1):
+        last_so_far = 0  # sequence number of the last link of the deletions so far
+        for expected_number, deletion in enumerate(deletions, start=1):
             number, first, last, at, request, written_mark = deletion
             mark = compute_next_mark(mark, first, last, at, request, hashes.pop(number, ()))
-            if number != place or written_mark != mark:
-                return place
-            if first != last_so_far + 1 or last < last_so_far:  # last = first - 1 means no rows
-                return place
+            if number != expected_number or written_mark != mark:
+                return expected_number
+            # A deletion without rows has last = first - 1.
+            if first != last_so_far + 1 or last < last_so_far:
+                return expected_number
             if any(link.at != at for link in links[last_so_far:last]):
-                return place
+                return expected_number
             last_so_far = last
         # Links or blocked contents are left over, so a deletion is missing at the end.
         if last_so_far != len(links) or hashes:
@@ -414,16 +427,17 @@ class Ledger:
         return None
 
     def check_integrity(self) -> str:
-        """Return `ok`, or the faults that SQLite finds in its file, including indexes."""
+        """Return `ok`, or the faults that SQLite finds in its file and indexes."""
         return "; ".join(str(fault) for (fault,) in self._query("PRAGMA integrity_check"))
 
     def delete(
         self, rows: np.ndarray, records: np.ndarray, erased: int, request: str | None, block: bool
     ) -> Receipt:
-        """Record rows (D,) with records (D,) as dead, and remove their sources.
+        """Record rows (D,) as dead, and remove their sources.
 
-        Once this is committed, the deletion cannot be undone. request: the request's number. block:
-        refuse these contents from now on.
+        Once this is committed, the deletion cannot be undone. records: the record of each row (D,).
+        erased: all dead rows up to this sequence number are zero on the disk. request: the request
+        number. block: refuse the contents of these rows from now on.
         """
         last_link = self.get_last_link()
         at = time.time_ns() // 1000  # microseconds
@@ -434,15 +448,14 @@ class Ledger:
         first = last_link.sequence + 1
         sequences = range(first, first + len(rows))
         deletion = (first, sequences.stop - 1, at, request)
-        hashes: list[bytes] = []  # of contents to block that are not blocked yet
+        hashes: list[bytes] = []  # of contents to block, except those that are blocked already
         if block:
             contents = np.unique(records["content"], axis=0)
             hashes = self.hash_contents(contents[~self.are_blocked(contents)])
         mark = compute_next_mark(last_mark, *deletion, hashes)
         links = []
         head = last_link.head
-        # The first link carries the mark of the deletion into the chain, all others an empty one.
-        link_mark = mark
+        link_mark = mark  # only the first link includes the mark of the deletion
         for sequence, commitment in zip(sequences, records["commitment"], strict=True):
             log_entry = compute_log_entry(commitment.tobytes())
             head = compute_next_head(head, sequence, at, log_entry, link_mark)
@@ -479,7 +492,8 @@ class Ledger:
     ) -> None:
         """Record that all dead rows up to the sequence number `erased` are zero on the disk.
 
-        added: number of rows that were added at the same time. sources: their sources, by row.
+        Also record new rows. added: their number. sources: the source of each new row that has one,
+        by row number.
         """
         if sources is None:
             sources = {}
@@ -491,13 +505,16 @@ class Ledger:
             self._write_state(state._replace(rows=state.rows + added, erased=erased))
 
     def switch_generation(self, generation: int, live_rows: np.ndarray) -> None:
-        """Record that the live rows, ascending, were moved to another generation, from row 0 on."""
+        """Record that the live rows were moved to another generation, to rows 0, 1, and so on.
+
+        live_rows: their old row numbers, in ascending order.
+        """
         state = self.read_state()
         last_sequence = self.get_last_link().sequence
         records = self._query_records("row", (int,), "sources ORDER BY row")
         old_rows = np.array([row for (row,) in records], dtype=np.int64)
         new_rows = np.searchsorted(live_rows, old_rows)
-        # In ascending order, so that no row takes the number of a row that is still to be moved.
+        # In ascending order, so that no row takes the number of a row that has not been moved yet.
         moves = zip(new_rows.tolist(), old_rows.tolist(), strict=True)
         with self._transaction() as connection:
             connection.execute("DELETE FROM dead")
@@ -507,19 +524,19 @@ class Ledger:
             )
 
     def vacuum(self) -> None:
-        """Rewrite the file: despite `secure_delete`, pages may hold deleted data."""
+        """Rewrite the file, because its pages may hold deleted data despite `secure_delete`."""
         self._query("VACUUM")
 
     def empty_wal(self) -> bool:
-        """Move everything out of the write-ahead log and truncate it.
+        """Move everything from the write-ahead log to the file, and truncate the log.
 
-        Returns False if a reader prevented this.
+        Returns whether this succeeded; a reader may prevent it.
         """
         [(busy, *_)] = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy
 
     def copy(self, path: Path) -> None:
-        """Write the ledger to a new file, without the unused parts of its pages."""
+        """Write a copy of the ledger to a new file, without the unused parts of its pages."""
         self._query("VACUUM INTO ?", str(path))
         connection = sqlite3.connect(path, isolation_level=None)
         connection.execute("PRAGMA journal_mode=WAL")

@@ -1,7 +1,7 @@
-"""The rows of one generation of a memory, in four files of fixed stride.
+"""The rows of one generation of a memory, in four files with a fixed number of bytes per row.
 
-They are written in place and read through memory maps. `keys` and `tokens` contain float32,
-`records` salt, id, label and commitment, and `live` one byte per row.
+The files are written in place and read through memory maps. `keys` and `tokens` contain float32,
+`records` contains `rows.RECORD`, and `live` contains one byte per row.
 """
 
 import os
@@ -17,12 +17,12 @@ from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.rows import RECORD, Rows, copy_first_halves
 from munkey.memory.neighbors import bound_length
 
-BLOCK = 1024  # rows at a time
+BLOCK = 1024  # maximum number of rows to copy or overwrite at a time
 NAMES = ("keys", "tokens", "records", "live")
 
 
 class CopiedRows(NamedTuple):
-    """Rows copied out of the maps. If `live` is false, the row was deleted; the rest is zero."""
+    """Rows copied from the maps. Where `live` is False, the row was deleted; the rest is zero."""
 
     ids: np.ndarray
     labels: np.ndarray
@@ -39,11 +39,12 @@ class MemoryView:
     generation : int
         Number of the mapped generation.
     keys, tokens : ndarray of float32, shape (N, d) and (N, m)
-        Dead rows are zero, or soon will be, so read first, then filter by `live` (`copy_rows`).
+        Dead rows are zero, or soon will be. So read rows first, then filter them by `live`, as
+        `copy_rows` does.
     records : ndarray of RECORD, shape (N,)
-        Salt, id, label, content, time and commitment.
+        Salt, id, label, content, time, and commitment.
     live : ndarray of bool, shape (N,)
-        False for a dead row.
+        Whether each row is live. False for a dead row.
     """
 
     generation: int
@@ -54,15 +55,15 @@ class MemoryView:
 
     @cached_property
     def longest_key(self) -> float:
-        """An upper bound of the keys' norms. Computed once, since keys can only become zero."""
+        """An upper bound of the norms of the keys. Cached, because keys can only become zero."""
         return bound_length(self.keys)
 
     @cached_property
     def content_halves(self) -> np.ndarray:
-        """The first 8 bytes of each row's content, as (N,) uint64.
+        """The first 8 bytes of each row's content: (N,) uint64.
 
-        Copied once to a contiguous array, since records are 88 bytes apart, and contents can only
-        become zero.
+        They are copied only once, because contents can only become zero, and to a contiguous array,
+        because records are far apart.
         """
         return copy_first_halves(self.records["content"])
 
@@ -75,11 +76,11 @@ class MemoryView:
         return self.records["label"]
 
     def take_rows(self, rows: np.ndarray) -> Rows:
-        """Copy rows, dead or alive."""
+        """Copy rows, both live and dead."""
         return Rows(self.records[rows], self.keys[rows], self.tokens[rows])
 
     def copy_rows(self, rows: np.ndarray) -> CopiedRows:
-        """Copy rows (any shape). Rows that are deleted by the end of the read are zero."""
+        """Copy rows, by an array of row numbers. Rows deleted before the copy ends are zero."""
         records = self.records[rows]
         tokens = self.tokens[rows]
         live = self.live[rows]  # read last: rows deleted before this line are not returned
@@ -94,10 +95,10 @@ EMPTY_VIEW = MemoryView(0, _NO_ROWS, _NO_ROWS, np.zeros(0, RECORD), np.zeros(0, 
 
 
 class Matrices:
-    """The files of a generation.
+    """The open files of a generation.
 
-    widths: width of a key and of a token. rows: minimum number of rows. Raises
-    UnreadableMemoryError if a file is missing, a link, or too short.
+    widths: width of a key and of a token. flags: for `os.open`. rows: minimum number of rows.
+    Raises UnreadableMemoryError if a file is missing, a symbolic link, or too short.
     """
 
     def __init__(self, folder: Path, widths: tuple[int, ...], flags: int, rows: int = 0) -> None:
@@ -142,7 +143,7 @@ class Matrices:
         """Map the first `rows` rows of a file."""
         if not rows:  # an empty file cannot be mapped
             return np.zeros(0, self._types[name])
-        # A copy of the descriptor, since the `with` closes it; the map stays.
+        # The `with` block closes its descriptor, so give it a copy. The map stays valid.
         with os.fdopen(os.dup(self._files[name]), "rb") as file:
             return np.memmap(file, self._types[name], "r", shape=(rows,))
 
@@ -153,12 +154,12 @@ class Matrices:
             raise OSError(error.errno, error.strerror, str(self.folder / name)) from error
 
     def append(self, at: int, rows: Rows) -> None:
-        """Write live rows, starting at row `at`. They are on the disk only after `sync`."""
+        """Write live rows from row number `at` on. They are on the disk only after `sync`."""
         arrays = {
             "keys": rows.keys,
             "tokens": rows.tokens,
             "records": rows.records,
-            # Last, so that every live row is complete.
+            # Written last, so that every live row is complete.
             "live": np.ones(len(rows.keys), dtype=bool),
         }
         for name, array in arrays.items():
@@ -176,12 +177,12 @@ class Matrices:
                 disk.truncate(file, size)
 
     def hide(self, rows: np.ndarray, total: int) -> None:
-        """Clear `live` of some rows. Every reader sees this immediately.
+        """Set `live` to False for some rows. Every reader sees this immediately.
 
         total: number of rows in the files.
         """
         if rows.size:
-            # One write for the range from the first to the last, since only the writer changes it.
+            # Write from the first to the last row at once: only the writer changes this file.
             first = int(rows.min())
             last = int(rows.max())
             live = np.array(self._map_file("live", total)[first : last + 1])
@@ -192,14 +193,14 @@ class Matrices:
         self._write_file("live", live.tobytes(), 0)
 
     def erase(self, rows: np.ndarray) -> None:
-        """Write zeros over key, token and record of some rows.
+        """Overwrite key, token, and record of some rows with zeros.
 
         The zeros are on the disk only after `sync`.
         """
         if not rows.size:
             return
         sorted_rows = np.unique(rows)
-        # One write for each run of consecutive rows, at most BLOCK of them.
+        # Write each run of consecutive rows at once. A run has at most BLOCK rows.
         has_gap = np.diff(sorted_rows) != 1
         is_full = np.arange(1, len(sorted_rows)) % BLOCK == 0
         run_starts = np.flatnonzero(has_gap | is_full) + 1
@@ -226,9 +227,9 @@ class Matrices:
 
 
 def retire_generation(folder: Path) -> None:
-    """Remove a generation: hide its rows from open readers, overwrite them with zeros, unlink.
+    """Hide a generation's rows from open readers, overwrite its files with zeros, and remove them.
 
-    If the folder contains other files, they and the folder stay.
+    The folder is removed unless it contains other files.
     """
     paths = []
     for name in reversed(NAMES):  # `live` first: it hides the rows

@@ -1,4 +1,4 @@
-"""Opening a memory: check that it is undamaged, then finish changes of a killed writer."""
+"""Open a memory: check that it is undamaged, then finish what a killed writer had started."""
 
 import os
 import time
@@ -15,7 +15,7 @@ from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.verify import find_mismatched_rows, format_first_rows
 
 SQLITE_FILES = ("store.db-wal", "store.db-shm")
-SAMPLE_ROWS = 16  # rows whose commitments are checked on opening
+SAMPLE_ROWS = 16  # minimum number of rows whose commitments are checked on opening
 PATIENCE_S = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
 
 
@@ -33,7 +33,7 @@ def open_matrices(folder: Path, state: LedgerState, flags: int) -> Matrices:
 
 
 def find_generations(folder: Path) -> set[Path]:
-    """Find the folders of all generations, except links."""
+    """Find the folders of all generations, except symbolic links."""
     folders = set()
     for path in folder.glob("generation-*"):
         is_numbered = path.name.removeprefix("generation-").isdecimal()
@@ -45,7 +45,8 @@ def find_generations(folder: Path) -> set[Path]:
 def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
     """List files and folders that do not belong to a memory, and bytes after its last row.
 
-    Rows that a writer is currently adding are also listed.
+    Rows that a writer is currently adding count as such bytes. If a compaction removes the
+    generation meanwhile, nothing is listed.
     """
     current = generation_folder(folder, state.generation)
     row_sizes = (4 * state.key_width, 4 * state.token_width, RECORD.itemsize, 1)
@@ -63,7 +64,7 @@ def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
             extra_bytes = (current / name).stat().st_size - state.rows * row_size
             if extra_bytes > 0:
                 tails.append(f"{current.name}/{name}, {extra_bytes} bytes after its last row")
-    except FileNotFoundError:  # a compaction has removed the generation in the meantime
+    except FileNotFoundError:  # a compaction has removed the generation
         return ()
     return (*sorted(names), *tails)
 
@@ -71,14 +72,13 @@ def list_foreign_files(folder: Path, state: LedgerState) -> tuple[str, ...]:
 def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndarray:
     """Check the rows, and return which are live according to the ledger: (N,) bool.
 
-    Raises UnreadableMemoryError if the ledger lists dead rows that do not exist, if it has lost
-    deletions, whose rows are hidden, or if a sample of rows does not match its commitments.
+    Raises UnreadableMemoryError if the ledger lists dead rows that do not exist, if a row is hidden
+    but the ledger has lost its deletion, or if a row of a sample does not match its commitment.
     """
     # Read in this order: the ledger counts a row before listing it as dead, and lists it as dead
     # before the row is hidden.
-    is_hidden = (
-        view.live.view("u1") == 0
-    )  # as bytes: a damaged file may have values other than 0, 1
+    # As bytes, because a damaged file may have values other than 0 and 1.
+    is_hidden = view.live.view("u1") == 0
     dead_rows = ledger.list_dead_rows()
     row_count = ledger.read_state().rows
     if len(dead_rows) and (dead_rows.min() < 0 or dead_rows.max() >= row_count):
@@ -109,7 +109,11 @@ def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndar
 
 
 def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
-    """Bring the files in line with the ledger, and open them for writing. Requires the lock."""
+    """Make the files match the ledger, and return them, open for writing.
+
+    The caller must hold the writer's lock. Raises UnreadableMemoryError if the memory is damaged,
+    and changes nothing then.
+    """
     state = ledger.read_state()
     last_sequence = ledger.get_last_link().sequence
     matrices = open_matrices(folder, state, os.O_RDWR)
@@ -121,7 +125,7 @@ def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
             matrices.set_live(is_live)
         matrices.erase(ledger.list_dead_rows(after=state.erased))
         matrices.sync()
-        # Left by a compaction that was killed before or after its switch.
+        # Left by a compaction that was killed before or after it switched generations.
         for other_folder in sorted(find_generations(folder) - {matrices.folder}):
             retire_generation(other_folder)
         disk.sync_folder(folder)
@@ -135,10 +139,10 @@ def recover_memory(folder: Path, ledger: Ledger) -> Matrices:
 
 
 def map_rows_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
-    """Map the rows of the ledger's current state, with all deletions hidden.
+    """Map the rows of the ledger's current state, once all deleted rows are hidden.
 
-    The generation must be locked. Raises UnreadableMemoryError if it is damaged, and
-    LockedMemoryError if its writer hangs.
+    The generation must be locked. Raises UnreadableMemoryError if the memory is damaged, and
+    LockedMemoryError if a running writer does not hide deleted rows in time.
     """
     state = ledger.read_state()
     matrices = open_matrices(folder, state, os.O_RDONLY)
@@ -152,8 +156,8 @@ def map_rows_for_reading(folder: Path, ledger: Ledger) -> MemoryView:
 def wait_until_hidden(folder: Path, ledger: Ledger, view: MemoryView) -> None:
     """Wait until every dead row in the ledger is hidden.
 
-    If the writer was killed before hiding them, this function or the next writer does. Raises
-    LockedMemoryError if a running writer does not hide them in time.
+    If the writer was killed before it hid them, this function or the next writer hides them. Raises
+    LockedMemoryError if a running writer does not do so in time.
     """
     deadline = time.monotonic() + PATIENCE_S
     while True:

@@ -1,4 +1,4 @@
-"""Rows of a memory: input checks, commitments, and look-up by id."""
+"""Rows of a memory: input checks, commitments, and lookup by id."""
 
 import hashlib
 import json
@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from munkey.core.ids import NO_NEIGHBOR
 
-DIGEST = 16  # bytes of a digest, equal for identical contents
+DIGEST = 16  # bytes in the digest of a content; identical contents have equal digests
 FIELDS = [
     ("salt", "u1", (16,)),
     ("id", "<i8"),
@@ -21,8 +21,10 @@ FIELDS = [
     ("content", "u1", (DIGEST,)),
     ("added", "<i8"),
 ]
-COMMITTED_BYTES = np.dtype(FIELDS).itemsize  # bytes of a record that its commitment covers
-RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])  # added: microseconds since 1970
+# A commitment covers this many bytes at the start of its record: all fields but itself.
+COMMITTED_BYTES = np.dtype(FIELDS).itemsize
+# One row's record. `added` is in microseconds since 1970, UTC.
+RECORD = np.dtype([*FIELDS, ("commitment", "u1", (32,))])
 # The file that a row came from, and the unit that it belongs to, such as a person.
 Source = tuple[str | None, str | None]
 NO_SOURCE: Source = (None, None)
@@ -37,16 +39,16 @@ class Rows(NamedTuple):
 
 
 def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
-    """Check ids, which may come from a set or a generator, and return them as int64 (N,).
+    """Return ids from a list, array, set, or generator as an array (N,) of int64.
 
-    Raises ValueError unless they are whole numbers from 0 to 2^63 - 1.
+    Raises ValueError unless all of them are integers from 0 to 2^63 - 1.
     """
     is_array_like = isinstance(ids, Sequence) or hasattr(ids, "__array__")
     if isinstance(ids, Iterable) and not is_array_like:
-        array = np.array([*ids])  # NumPy would treat a set or a generator as one object
+        array = np.array(list(ids))  # NumPy would treat a set or a generator as one object
     else:
         array = np.asarray(ids)
-    # NumPy stores integers that are too large for any integer type as objects.
+    # NumPy stores integers as Python objects if they are too large for its integer types.
     is_whole = array.dtype.kind in "iu" or all(type(value) is int for value in array.flat)
     if array.ndim != 1 or not is_whole:
         raise ValueError(
@@ -60,7 +62,11 @@ def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
 
 
 def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
-    """Check a matrix (count, width) with at least one column, and return it as float32."""
+    """Return a matrix (count, width) as float32.
+
+    Raises ValueError unless it has `count` rows of at least one finite float. name: what the matrix
+    is, for the message.
+    """
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
         raise ValueError(
@@ -76,7 +82,11 @@ def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
 
 
 def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> list[str | None]:
-    """Check the texts of `count` rows, where None is allowed, and return them as a list."""
+    """Return a list with a string or None for each of `count` rows.
+
+    Without texts, all are None. Raises ValueError for a wrong number of texts, and for one that is
+    not a string, is empty, or cannot be encoded in UTF-8. kind: what a text is, for the message.
+    """
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
         raise ValueError(f"{kind}s must be a list of {count}, one for each row, not {texts!r:.80}")
     if not texts:
@@ -92,13 +102,13 @@ def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> li
 
 
 def digest_keys(keys: np.ndarray) -> np.ndarray:
-    """Digest keys (N, d) to (N, 16) uint8: the contents of rows without pictures."""
+    """Return a digest of each key (N, d): (N, 16) uint8, the content of a row without a picture."""
     digests = b"".join(hashlib.sha256(key).digest()[:DIGEST] for key in keys)
     return np.frombuffer(digests, "u1").reshape(-1, DIGEST)
 
 
 def check_contents(contents: ArrayLike) -> np.ndarray:
-    """Check digests of contents: (N, 16) uint8."""
+    """Return digests of contents as an array. Raises ValueError unless they are (N, 16) uint8."""
     array = np.asarray(contents)
     if array.dtype != np.uint8 or array.ndim != 2 or array.shape[1] != DIGEST:
         raise ValueError(f"contents must be uint8 (N, {DIGEST}), not {array.dtype} {array.shape}")
@@ -115,10 +125,11 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
     units: Sequence[str | None] | None = None,
     contents: ArrayLike | None = None,
 ) -> tuple[Rows, dict[int, Source]]:
-    """Create rows for a store, with the current time, new salts and commitments.
+    """Create rows for a store, with the current time, new salts, and commitments.
 
-    contents: (N, 16) uint8; by default, digests of the keys. Also returns the known sources, by
-    index. Raises ValueError for invalid input.
+    store: the name of the memory. contents: (N, 16) uint8; by default, digests of the keys. Returns
+    the rows, and the source of each row that has one, by index. Raises ValueError for invalid
+    input.
     """
     ids = check_ids(ids)
     file_names = check_texts("source file", files, len(ids))
@@ -150,18 +161,18 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
     # Last: a commitment covers all other fields of its record.
     records["commitment"] = compute_commitments(store, rows, sources)
     known_sources = {}
-    for place, source in enumerate(sources):
+    for index, source in enumerate(sources):
         if source != NO_SOURCE:
-            known_sources[place] = source
+            known_sources[index] = source
     return rows, known_sources
 
 
 def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> np.ndarray:
-    """Compute the commitment of each row: (N, 32).
+    """Compute the commitment of each row: (N, 32) uint8.
 
     c = SHA-256(store || salt || id || label || content || added || key || token || source).
-    Numbers are little-endian. store: the memory's name, so that rows of another memory are not
-    accepted. sources: file and unit of each row, hashed as a JSON list, e.g. `["a.png", null]`.
+    Numbers are little-endian. store: the name of the memory, so that a row of another memory does
+    not match. sources: file and unit of each row, hashed as a JSON list, e.g. `["a.png", null]`.
     """
     record_bytes = np.ascontiguousarray(rows.records).tobytes()
     digests = bytearray()
@@ -179,10 +190,10 @@ def compute_commitments(store: bytes, rows: Rows, sources: Sequence[Source]) -> 
 
 
 def find_same_contents(records: np.ndarray, halves: np.ndarray, contents: np.ndarray) -> np.ndarray:
-    """Find the indices of the records (N,) whose content is among contents (M, 16), ascending.
+    """Return the ascending indices of the records (N,) whose content is one of `contents` (M, 16).
 
-    halves: `copy_first_halves` of the records' contents. They may be outdated for a row that was
-    deleted since, whose record is zero.
+    halves: `copy_first_halves` of the contents of the records. A row that was deleted since then
+    may still have its old half there, but its record is zero.
     """
     # Compare the first halves as integers first: a millisecond for N = 10^6 and M = 1.
     candidates = np.flatnonzero(np.isin(halves, copy_first_halves(contents)))
@@ -192,7 +203,7 @@ def find_same_contents(records: np.ndarray, halves: np.ndarray, contents: np.nda
 
 
 def copy_first_halves(contents: np.ndarray) -> np.ndarray:
-    """Copy the first 8 bytes of each content (N, 16) to uint64 (N,)."""
+    """Copy the first 8 bytes of each content (N, 16) to an array (N,) of uint64."""
     return np.ascontiguousarray(contents[:, :8]).view("<u8")[:, 0]
 
 
@@ -205,32 +216,33 @@ def compute_log_entry(commitment: bytes) -> bytes:
 
 
 class RowIndex:
-    """Maps ids to rows, as two sorted arrays with 16 bytes per row.
+    """An index from ids to row numbers: two arrays, sorted by id, with 16 bytes per row.
 
-    Deleted rows stay in the index, so `find` takes `live`.
+    Deleted rows stay in the index, so `find` needs to know which rows are live.
     """
 
     def __init__(self, ids: np.ndarray, rows: np.ndarray) -> None:
+        """Index some rows. ids: the id of each row of the memory. rows: the rows to index."""
         order = np.argsort(ids[rows], kind="stable")
         self._rows = rows[order]
         self._ids = ids[self._rows]
 
     def add(self, ids: np.ndarray, rows: np.ndarray) -> None:
-        """Insert ids with their rows."""
+        """Insert ids (N,) and the row of each."""
         order = np.argsort(ids, kind="stable")
         # To the right of deleted rows with the same id, so that `find` returns the newest row.
-        places = np.searchsorted(self._ids, ids[order], side="right")
-        self._ids = np.insert(self._ids, places, ids[order])
-        self._rows = np.insert(self._rows, places, rows[order])
+        positions = np.searchsorted(self._ids, ids[order], side="right")
+        self._ids = np.insert(self._ids, positions, ids[order])
+        self._rows = np.insert(self._rows, positions, rows[order])
 
     def find(self, ids: np.ndarray, live: np.ndarray) -> np.ndarray:
-        """Find the live row of each id; -1 for an unknown id."""
+        """Return the live row of each id, or -1 for an unknown id. live: (N,) bool, by row."""
         if not len(self._ids):
             return np.full(len(ids), -1)
-        # The last place of each id. It is -1 for an id below all others; the comparison below
-        # rejects it.
-        places = np.searchsorted(self._ids, ids, side="right") - 1
-        places = np.maximum(places, 0)
-        rows = self._rows[places]
-        is_known = (self._ids[places] == ids) & live[rows]
+        # The last position of each id. An id below all others has none, and gets position 0; the
+        # comparison of ids below rejects it.
+        positions = np.searchsorted(self._ids, ids, side="right") - 1
+        positions = np.maximum(positions, 0)
+        rows = self._rows[positions]
+        is_known = (self._ids[positions] == ids) & live[rows]
         return np.where(is_known, rows, -1)

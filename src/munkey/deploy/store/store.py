@@ -54,10 +54,10 @@ from munkey.deploy.store.verify import (
     split_blocks,
 )
 
-# A deletion of at most this many rows overwrites them before it returns. For a larger deletion,
-# `settle` does.
+# A deletion of at most this many rows overwrites them before it returns. The rows of a larger
+# deletion are overwritten by `settle`.
 MAX_ERASED_AT_ONCE = 1000
-# After this many deletions, `settle` waits until their zeros are on the disk.
+# After this many deletions, `delete` calls `settle`.
 MAX_PENDING_DELETIONS = 64
 
 
@@ -76,7 +76,7 @@ class Store(AbstractContextManager["Store"]):
     ------
     ClosedMemoryError
         If the store is closed, or was opened by another process, such as the parent of a forked
-        child. Also if a method that writes is called and the store is open for reading only.
+        child. Also if a method writes, but the store is open for reading only.
 
     Notes
     -----
@@ -94,17 +94,17 @@ class Store(AbstractContextManager["Store"]):
     """
 
     def __init__(self, folder: Path, ledger: Ledger, lock: int | None) -> None:
-        """Use `Store.open` instead. lock: the lock of a writer, None for a reader."""
+        """Use `Store.open` instead. lock: the writer's lock; None for a reader."""
         self.folder = folder
         self._ledger = ledger
         self._state_lock = threading.RLock()
-        # The thread that changes the memory has the change lock. It is taken before the state lock.
-        # The lock of a generation is also taken before the state lock, because a compaction waits
-        # for readers, which need the state lock.
+        # The thread that changes the memory holds the change lock, and takes it before the state
+        # lock. The lock of a generation is also taken before the state lock, because a compaction
+        # waits for readers, which need the state lock.
         self._change_lock = threading.RLock()
         self._process = os.getpid()
         self._closed = False
-        self._matrices: Matrices | None = None
+        self._matrices: Matrices | None = None  # None for a reader
         # Dead rows that are not known to be zero on the disk.
         self._pending_rows: list[np.ndarray] = []
         self._lock: int | None = None
@@ -117,7 +117,7 @@ class Store(AbstractContextManager["Store"]):
                 self._become_writer(lock)
 
     def _become_writer(self, lock: int) -> None:
-        """Become the writer, and finish changes of a killed one."""
+        """Become the writer, and finish the changes of a killed writer. lock: the writer's lock."""
         self._lock = lock
         self._matrices = recover_memory(self.folder, self._ledger)
         self._data_version = self._ledger.read_data_version()
@@ -142,13 +142,13 @@ class Store(AbstractContextManager["Store"]):
         Parameters
         ----------
         folder : str or Path
-            An empty or new folder.
+            A new or empty folder.
         ids : array-like of int, shape (N,)
-            Ids of the rows.
+            Ids of the rows, not negative.
         keys, tokens : array-like of float, shape (N, d) and (N, m)
-            Finite numbers.
+            Key and token of each row.
         labels : array-like of int, shape (N,), optional
-            Class indices.
+            The class index of each row. By default, unknown.
         files, units : sequence of str or None, length N, optional
             The source file of each row, and its unit, such as a person. They are forgotten together
             with the row.
@@ -163,7 +163,8 @@ class Store(AbstractContextManager["Store"]):
         Raises
         ------
         ValueError
-            If ids are negative or repeated, or numbers are not finite floats.
+            If an id is negative or repeated, if keys or tokens are not finite floats, or if the
+            lengths differ.
         FileExistsError
             If the folder contains files.
         """
@@ -189,7 +190,7 @@ class Store(AbstractContextManager["Store"]):
 
     @classmethod
     def open(cls, folder: str | Path, *, writer: bool = False, wait: float = 0.0) -> "Store":
-        """Open a memory. Changes that a killed writer left unfinished are finished first.
+        """Open a memory, after finishing changes that a killed writer left unfinished.
 
         Parameters
         ----------
@@ -199,6 +200,11 @@ class Store(AbstractContextManager["Store"]):
             Whether to open it for writing.
         wait : float
             Seconds to wait for another writer.
+
+        Returns
+        -------
+        Store
+            The open memory.
 
         Raises
         ------
@@ -230,9 +236,9 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _lock_state(self) -> Iterator[None]:
-        """Let one thread at a time use the store while it is open."""
-        # Also checked before the lock is taken: in a forked child, a thread that no longer exists
-        # may have locked it forever.
+        """Let only one thread at a time use the store. Raises ClosedMemoryError if it is closed."""
+        # Checked before the lock is taken, too: in a forked child, a thread that no longer exists
+        # may hold the lock forever.
         self._require_open()
         with self._state_lock:
             self._require_open()
@@ -240,7 +246,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _lock_for_writing(self) -> Iterator[Matrices]:
-        """Let one thread at a time change the memory. Yields its files."""
+        """Let only one thread at a time change the memory. Yields its files."""
         self._require_open()
         with self._change_lock, self._lock_state():
             yield self._require_writer()
@@ -252,7 +258,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Allow writing while the block runs, for a store that was opened for reading.
+        """Allow writing during the block, if the store was opened for reading.
 
         Other threads may read meanwhile. wait: seconds to wait for another writer. Raises
         LockedMemoryError if another process is still writing after that time.
@@ -274,7 +280,7 @@ class Store(AbstractContextManager["Store"]):
                         self._stop_writing()
 
     def _stop_writing(self) -> None:
-        """Settle, and release the writer's lock."""
+        """Settle, and become a reader again."""
         self._settle_and_record()
         with self._close_on_failure():
             assert self._matrices is not None and self._lock is not None
@@ -286,7 +292,7 @@ class Store(AbstractContextManager["Store"]):
 
     @contextmanager
     def _close_on_failure(self) -> Iterator[None]:
-        """Close the store after a failure in the block. It recovers when it is opened again."""
+        """Close the store if the block fails. The memory recovers when it is opened again."""
         try:
             yield
         except BaseException:
@@ -307,7 +313,7 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def in_place(self) -> bool:
-        """Whether it is open in this process, and its files are still those in its folder.
+        """Whether the store is open in this process, and its files are still those in its folder.
 
         If not, open it again.
         """
@@ -317,8 +323,8 @@ class Store(AbstractContextManager["Store"]):
     def reading(self) -> Iterator[MemoryView]:
         """Yield the current rows. No compaction moves them until the block ends.
 
-        Deletions and additions continue meanwhile. The block itself must not change the memory,
-        because it could wait for a compaction in another thread, which waits for the block.
+        Deletions and additions continue meanwhile. The block itself must not change the memory: it
+        could wait for a compaction in another thread that is waiting for the block.
         """
         lock, view = self._lock_view()
         try:
@@ -333,9 +339,9 @@ class Store(AbstractContextManager["Store"]):
             return view
 
     def _lock_view(self) -> tuple[int, MemoryView]:
-        """Lock the current generation for reading. Returns the lock and the rows.
+        """Lock the current generation for reading, and return the lock and the rows.
 
-        If a compaction replaces the generation before it is locked, the next one is tried.
+        If a compaction replaces the generation before it is locked, try the new one.
         """
         with self._lock_state():
             generation = self._view.generation  # 0 before the first read
@@ -359,26 +365,27 @@ class Store(AbstractContextManager["Store"]):
             generation = current_generation
 
     def _lock_generation(self, generation: int) -> int | None:
-        """Lock a generation for reading. Returns None if a compaction has removed it."""
+        """Return a lock on a generation for reading; None if a compaction has removed it."""
         try:
             return disk.lock_generation(generation_folder(self.folder, generation))
-        except LockedMemoryError:  # also an OSError, but the folder exists
+        except LockedMemoryError:  # an OSError too, but here the folder exists
             raise
         except OSError:
             with self._lock_state():
                 state = self._ledger.read_state()
                 if state.generation != generation:
                     return None
-                # Not a compaction: the memory is damaged. Opening its files raises a clear error.
+                # The folder was not removed by a compaction, so the memory is damaged. Opening its
+                # files raises an error that says so.
                 open_matrices(self.folder, state, os.O_RDONLY).close()
             raise
 
     def _refresh_view(self, locked_generation: int) -> int:
         """Map the rows again if another process has changed the memory.
 
-        Returns the current generation. If it is not the locked one, the view stays as it is.
+        Returns the current generation. If it is not the locked one, the view is left unchanged.
         """
-        data_version = self._ledger.read_data_version()  # changed by other connections only
+        data_version = self._ledger.read_data_version()  # changes only through other connections
         if data_version == self._data_version:
             return self._view.generation
         state = self._ledger.read_state()
@@ -390,50 +397,54 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def state(self) -> LedgerState:
-        """The state in the ledger."""
+        """The state of the memory, read from the ledger."""
         with self._lock_state():
             return self._ledger.read_state()
 
     @property
     def position(self) -> Position:
-        """A value that each addition, deletion or compaction changes."""
+        """A value that changes with every addition, deletion, or compaction."""
         with self._lock_state():
             return self._ledger.read_position()
 
     @contextmanager
     def snapshot(self) -> Iterator[tuple[Position, MemoryView]]:
-        """Yield the position and the rows at that position, with no dead row shown as live.
+        """Yield the position and the rows at that position. No dead row is shown as live.
 
-        Compare with `position` after reading: if it has changed, rows were added or deleted.
+        Compare the position with `position` after reading: if it has changed, rows were added,
+        deleted, or moved meanwhile.
         """
         while True:
             with self.reading() as view:
                 position = self._read_position(view)
                 if position.rows != len(view.live):
-                    continue  # rows were added in between
+                    continue  # rows were added after the view was mapped
                 yield position, view
                 return
 
     def _read_position(self, view: MemoryView) -> Position:
-        """Return the position once all dead rows in the ledger are hidden in the view."""
+        """Return the position once all dead rows in the ledger are hidden in the view.
+
+        If the view is outdated, return the position immediately.
+        """
         checked_position = None
         with self._lock_state():
             while True:
-                live_count = np.count_nonzero(view.live)  # before the position is read
+                live_count = np.count_nonzero(view.live)  # counted before the position is read
                 position = self._ledger.read_position()
                 if position.rows != len(view.live):
-                    return position  # the view is outdated, and `snapshot` takes a new one
+                    return position  # `snapshot` then takes a new view
                 if live_count <= position.live or position == checked_position:
                     return position
-                # Another process has recorded a deletion, but not hidden its rows yet.
+                # Another process has recorded a deletion, but has not hidden its rows yet.
                 wait_until_hidden(self.folder, self._ledger, view)
                 checked_position = position
 
     @property
     def head(self) -> str:
-        """The head of the chain of deletions, hexadecimal.
+        """The head of the chain of deletions, in hexadecimal.
 
-        Publish it elsewhere, and you will notice a restored backup.
+        If you publish it elsewhere, `verify` can detect a restored backup.
         """
         with self._lock_state():
             return self._ledger.get_last_link().head.hex()
@@ -445,12 +456,15 @@ class Store(AbstractContextManager["Store"]):
             return self._ledger.get_last_link().sequence
 
     def find_chain_faults(self) -> list[str]:
-        """Find changes in the chain of deletions, or in the log of requests that it covers."""
+        """Describe changes in the chain of deletions, or in the log of requests that it covers."""
         with self._lock_state():
             return list(find_chain_faults(self._ledger, self._ledger.list_links()))
 
     def require_rows(self, ids: ArrayLike) -> np.ndarray:
-        """Return the live row of each id, for a writer. Raises UnknownIdsError with all unknown ids."""
+        """Return the live row of each id. Raises UnknownIdsError, with all unknown ids.
+
+        Only for a writer.
+        """
         id_array = check_ids(ids)
         rows = self.find_rows(id_array)
         unknown_ids = np.unique(id_array[rows < 0])
@@ -459,29 +473,32 @@ class Store(AbstractContextManager["Store"]):
         return rows
 
     def find_rows(self, ids: np.ndarray) -> np.ndarray:
-        """Find the live row of each id (N,) int64, for a writer; -1 for an unknown id."""
+        """Return the live row of each id (N,), or -1 for an unknown id. Only for a writer."""
         with self._lock_state():
             self._require_writer()
             return self._row_index.find(ids, self._view.live)
 
     def read_sources(self, rows: np.ndarray) -> list[Source]:
-        """Read file and unit of each row (N,) of this generation; None if unknown or dead."""
+        """Read file and unit of each row (N,) of the current generation.
+
+        Each is None if it is unknown, or if the row is dead.
+        """
         with self._lock_state():
             return self._ledger.read_sources(rows)
 
     def find_ids_by_source(self, name: str, kind: Literal["file", "unit"] = "file") -> np.ndarray:
-        """Find the ids of a source file's or a unit's rows: (N,) int64."""
+        """Return the ids of the rows with this source file or unit: (N,) int64."""
         return self._find_live_ids(lambda _: self._ledger.find_rows(kind, name))
 
     def find_ids_by_content(self, contents: ArrayLike) -> np.ndarray:
-        """Find the ids of the rows with any of these contents (M, 16): (N,) int64."""
+        """Return the ids of the rows with any of these contents (M, 16): (N,) int64."""
         digests = check_contents(contents)
         return self._find_live_ids(
             lambda view: find_same_contents(view.records, view.content_halves, digests)
         )
 
     def _find_live_ids(self, find_rows: Callable[[MemoryView], ArrayLike]) -> np.ndarray:
-        """Return the ids of the live rows among those that `find_rows` finds in a view."""
+        """Return the ids of the live rows among the rows that `find_rows` finds in a view."""
         with self.reading() as view:
             with self._lock_state():
                 rows = np.array(find_rows(view), dtype=np.int64)
@@ -490,7 +507,7 @@ class Store(AbstractContextManager["Store"]):
             return copied_rows.ids[copied_rows.live]
 
     def find_copies(self, rows: np.ndarray) -> np.ndarray:
-        """Find other live rows with the content of any of these rows, ascending."""
+        """Return other live rows that have the content of any of these rows, in ascending order."""
         with self.reading() as view:
             contents = view.records["content"][rows]
             same_rows = find_same_contents(view.records, view.content_halves, contents)
@@ -498,9 +515,9 @@ class Store(AbstractContextManager["Store"]):
             return copies[view.live[copies]]
 
     def are_blocked(self, contents: ArrayLike) -> np.ndarray:
-        """Return whether each content (N, 16) was deleted with `block_return`: (N,) bool.
+        """Return whether each content (N, 16) is blocked: (N,) bool.
 
-        `add` refuses such contents.
+        A content is blocked once it was deleted with `block_return`. `add` refuses it then.
         """
         with self._lock_state():
             return self._ledger.are_blocked(check_contents(contents))
@@ -517,7 +534,7 @@ class Store(AbstractContextManager["Store"]):
             return self._ledger.list_receipts()
 
     def find_receipt(self, request: str) -> Receipt | None:
-        """Return the receipt of an earlier request, marked as `repeated`; None without one."""
+        """Return the receipt of an earlier request, marked as `repeated`; None if there is none."""
         with self._lock_state():
             receipts = self._ledger.list_receipts(request)
         if not receipts:
@@ -539,15 +556,15 @@ class Store(AbstractContextManager["Store"]):
             return check_memory(self._ledger, view, published, foreign)
 
     def are_zero(self, sequences: range) -> bool:
-        """Return whether deleted rows are zero in the maps and on the disk.
+        """Return whether deleted rows are zero, both in the memory maps and on the disk.
 
-        sequences: their sequence numbers in the log.
+        sequences: the sequence numbers of the rows in the chain.
         """
         with self.reading() as view, self._lock_state():
             last_sequence = sequences.stop - 1
             if self._ledger.read_state().erased < last_sequence:
                 return False
-            # Rows that are no longer listed were removed by a compaction.
+            # Rows that a compaction has removed are no longer listed.
             rows = self._ledger.list_dead_rows(sequences.start - 1, last_sequence)
             return not len(find_nonzero_rows(view, rows))
 
@@ -577,8 +594,8 @@ class Store(AbstractContextManager["Store"]):
         Raises
         ------
         ValueError
-            If `create` would refuse the rows, their widths differ from the memory's, an id is
-            already in the memory, or a content is blocked.
+            If `create` would refuse the rows, if their widths differ from the memory's, if an id is
+            already in the memory, or if a content is blocked.
         """
         with self._lock_for_writing() as matrices:
             state = self._ledger.read_state()
@@ -588,28 +605,28 @@ class Store(AbstractContextManager["Store"]):
             new_ids = rows.records["id"]
             if (rows.keys.shape[1], rows.tokens.shape[1]) != (state.key_width, state.token_width):
                 raise ValueError(
-                    f"this memory takes keys of {state.key_width}, tokens of"
+                    f"this memory takes keys of {state.key_width} and tokens of"
                     f" {state.token_width} numbers"
                 )
             is_present = self._row_index.find(new_ids, self._view.live) >= 0
             if is_present.any():
                 present_ids = new_ids[is_present].tolist()
-                raise ValueError(f"these ids are in the memory already: {present_ids}")
+                raise ValueError(f"these ids are already in the memory: {present_ids}")
             if not allow_blocked:
                 is_blocked = self._ledger.are_blocked(rows.records["content"])
                 if is_blocked.any():
                     blocked_ids = new_ids[is_blocked].tolist()
                     raise ValueError(
-                        f"deleted before, and blocked since: {blocked_ids}, so nothing was added"
+                        f"deleted before, and blocked since then: {blocked_ids}, so nothing was added"
                     )
             with self._close_on_failure():
                 first_row = state.rows
                 row_count = first_row + len(rows.keys)
                 matrices.append(first_row, rows)
-                # Synced before the ledger counts the rows; otherwise, a power failure could leave
+                # Sync before the ledger counts the rows. Otherwise, a power failure could leave
                 # rows without content.
                 matrices.sync()
-                source_by_row = {first_row + place: source for place, source in sources.items()}
+                source_by_row = {first_row + index: source for index, source in sources.items()}
                 # This commit makes the rows part of the memory.
                 self._ledger.record_zeros(self._erased_sequence, len(rows.keys), source_by_row)
                 self._view = matrices.map_rows(state.generation, row_count)
@@ -631,10 +648,10 @@ class Store(AbstractContextManager["Store"]):
         ids : array-like of int
             Ids of the rows.
         request : str, optional
-            The request's number. A second call with the same number changes nothing and returns the
-            earlier receipt.
+            The request number. A second call with the same number and ids changes nothing, and
+            returns the earlier receipt.
         block_return : bool
-            Refuse to `add` these contents from now on.
+            Refuse to `add` the contents of these rows from now on.
 
         Returns
         -------
@@ -650,8 +667,8 @@ class Store(AbstractContextManager["Store"]):
 
         Notes
         -----
-        Up to MAX_ERASED_AT_ONCE rows are overwritten with zeros before this returns. `settle`
-        overwrites the rows of larger deletions, and waits until all zeros are on the disk.
+        A deletion of at most MAX_ERASED_AT_ONCE rows overwrites them with zeros before it returns.
+        `settle` overwrites the rows of larger deletions, and waits until all zeros are on the disk.
         """
         with self._lock_for_writing():
             unique_ids = np.unique(check_ids(ids))
@@ -659,7 +676,7 @@ class Store(AbstractContextManager["Store"]):
             rows = self.find_rows(unique_ids)
             is_unknown = rows < 0
             if is_unknown.any():
-                # If the same request was carried out before, unknown ids are no error.
+                # If the same request was carried out before, unknown ids are not an error.
                 is_repeated = request is not None and self.find_receipt(request) is not None
                 if not is_repeated:
                     raise UnknownIdsError(unique_ids[is_unknown].tolist())
@@ -670,7 +687,7 @@ class Store(AbstractContextManager["Store"]):
     ) -> Receipt:
         """Delete live rows of the current generation, as `delete` does for ids.
 
-        Their links in the chain follow the given order.
+        Their links are appended to the chain in the order of `rows`.
         """
         with self._lock_for_writing() as matrices:
             check_texts("request", [request], 1)
@@ -687,8 +704,8 @@ class Store(AbstractContextManager["Store"]):
             if earlier_receipt:
                 return earlier_receipt
             with self._close_on_failure():
-                # The ledger first: once the rows are dead in it, a kill cannot bring them back, and
-                # the next process that opens the memory hides and overwrites them.
+                # The ledger goes first. Once it lists the rows as dead, a kill cannot bring them
+                # back: the next process that opens the memory hides and overwrites them.
                 receipt = self._ledger.delete(
                     rows, self._view.records[rows], self._erased_sequence, request, block_return
                 )
@@ -701,15 +718,15 @@ class Store(AbstractContextManager["Store"]):
         return receipt
 
     def settle(self) -> None:
-        """Overwrite deleted rows with zeros, and wait until these are on the disk.
+        """Overwrite deleted rows with zeros, and wait until the zeros are on the disk.
 
-        Call it when there is time.
+        Call this when the process is idle.
         """
         with self._lock_for_writing() as matrices, self._close_on_failure():
             if self._pending_rows:
                 matrices.erase(np.concatenate(self._pending_rows))
                 matrices.sync()
-                # All deletions are covered: those that are not pending were settled before.
+                # This covers all deletions, because those that are not pending were settled before.
                 self._erased_sequence = self._ledger.get_last_link().sequence
                 self._pending_rows.clear()
 
@@ -722,13 +739,13 @@ class Store(AbstractContextManager["Store"]):
     def purge(self) -> tuple[str, ...]:
         """Settle, and remove every byte of deleted rows from the memory's files.
 
-        Every dead row is checked.
+        Every dead row is checked, and overwritten again if it is not zero.
 
         Returns
         -------
         tuple of str
-            Files in the folder that are not the memory's (`recovery.list_foreign_files`). They are
-            left unchanged and unchecked.
+            Files in the folder that do not belong to the memory (`recovery.list_foreign_files`).
+            They are neither checked nor changed.
 
         Raises
         ------
@@ -738,7 +755,7 @@ class Store(AbstractContextManager["Store"]):
         with self._lock_for_writing() as matrices, self._close_on_failure():
             self._settle_and_record()
             matrices.truncate(len(self._view.live))
-            # A dead row has content again if, for example, an older copy of a file was put back.
+            # A dead row has content again if, for example, an older copy of a file was restored.
             nonzero_rows = find_nonzero_rows(self._view, self._ledger.list_dead_rows())
             if len(nonzero_rows):
                 matrices.erase(nonzero_rows)
@@ -763,12 +780,13 @@ class Store(AbstractContextManager["Store"]):
         Returns
         -------
         tuple of str
-            Files in the folder that are not the memory's, as for `purge`.
+            Files in the folder that do not belong to the memory, as for `purge`.
 
         Raises
         ------
         LockedMemoryError
-            If a reader does not finish in time. Nothing is changed then.
+            If a reader does not finish in time; nothing is changed then. Also if `purge`, which
+            runs last, raises it.
         """
         self._require_open()
         with self._change_lock:
@@ -800,7 +818,7 @@ class Store(AbstractContextManager["Store"]):
             return self.purge()
 
     def _copy_rows(self, rows: np.ndarray) -> tuple[int, Matrices]:
-        """Copy rows to a new generation on the disk. Returns its number and its matrices."""
+        """Copy rows to a new generation on the disk, and return its number and its matrices."""
         number = self._view.generation + 1
         while os.path.lexists(generation_folder(self.folder, number)):
             number += 1
@@ -813,18 +831,18 @@ class Store(AbstractContextManager["Store"]):
         return number, new_matrices
 
     def copy(self, folder: Path) -> None:
-        """Write the memory, with its name and its chain of deletions, to a new folder.
+        """Copy the memory to a new folder, with its name and its chain of deletions.
 
-        The memory stays locked for writing meanwhile.
+        The memory must be open for writing, and stays locked meanwhile.
         """
         with self._lock_for_writing() as matrices:
             self._settle_and_record()
             state = self._ledger.read_state()
             generation = generation_folder(folder, state.generation)
             generation.mkdir(parents=True)
-            # `store.db` is copied by SQLite, below. If this process opened and closed that file
-            # itself, it would lose SQLite's locks on it: POSIX releases all of a process's locks on
-            # a file when the process closes any descriptor of it.
+            # SQLite copies `store.db`, below. If this process opened and closed that file itself,
+            # it would lose SQLite's locks: POSIX releases all locks of a process on a file as soon
+            # as the process closes any descriptor of that file.
             for name in NAMES:
                 shutil.copyfile(matrices.folder / name, generation / name)
             widths = (state.key_width, state.token_width)
@@ -837,10 +855,7 @@ class Store(AbstractContextManager["Store"]):
             disk.sync_folder(folder)
 
     def close(self) -> None:
-        """Settle and release the memory.
-
-        Further calls do nothing, and neither does a call in a forked child.
-        """
+        """Settle, and release the memory. Later calls, and calls in a forked child, do nothing."""
         if os.getpid() == self._process:
             with self._change_lock, self._state_lock:
                 if not self._closed and self._matrices is not None:

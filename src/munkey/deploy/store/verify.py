@@ -20,17 +20,18 @@ class Report:
     Attributes
     ----------
     live, dead : int
-        Numbers of live and dead rows.
+        Number of live rows, and of dead rows.
     unsettled : int
-        Number of dead rows that were not checked, since their zeros may not be on the disk yet.
+        Number of dead rows that were not checked, because their zeros may not be on the disk yet.
     deletions : int
         Number of links in the chain.
     head : str
-        The head of the chain, hexadecimal.
+        The head of the chain, in hexadecimal.
     problems : tuple of str
         One sentence per fault.
     foreign : tuple of str
-        Files that are not the memory's, which were not checked (`recovery.list_foreign_files`).
+        Files in the folder that do not belong to the memory (`recovery.list_foreign_files`). They
+        were not checked.
     """
 
     live: int
@@ -56,22 +57,22 @@ class Report:
         else:
             zero = "zero"
         return (
-            f"verified: {pluralize(self.live, 'live row')} with the right commitment, none of them a"
-            " deleted row put back (a picture that was added again is another row);"
+            f"verified: the commitments of {pluralize(self.live, 'live row')} match, and no deleted"
+            " row was put back (a picture that was added again is another row);"
             f" {pluralize(self.dead, 'dead row')}, hidden and {zero}; an unbroken chain of"
             f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
         )
 
 
 def split_blocks(rows: np.ndarray) -> Iterator[np.ndarray]:
-    """Split rows into blocks of at most BLOCK, to bound the size of copies."""
+    """Split row numbers into blocks of at most BLOCK, to bound the memory that copies take."""
     return (rows[start : start + BLOCK] for start in range(0, len(rows), BLOCK))
 
 
 def select_rows(
     view: MemoryView, rows: np.ndarray, condition: Callable[[Rows], ArrayLike]
 ) -> np.ndarray:
-    """Select the rows that meet a condition. condition: maps a block of rows to (n,) bool."""
+    """Return the rows that meet a condition. condition: maps a block of rows to (n,) bool."""
     matches = [rows[:0]]
     for block in split_blocks(rows):
         meets_condition = np.asarray(condition(view.take_rows(block)), dtype=bool)
@@ -80,7 +81,7 @@ def select_rows(
 
 
 def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Find rows that do not match their commitment and were not deleted during the check."""
+    """Return the rows that do not match their commitment, except rows deleted during the check."""
     store = ledger.read_state().store
     wrong_rows = rows[:0]
     for block in split_blocks(rows):
@@ -88,13 +89,13 @@ def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> 
         expected = compute_commitments(store, stored_rows, ledger.read_sources(block))
         is_wrong = (expected != stored_rows.records["commitment"]).any(axis=1)
         wrong_rows = np.append(wrong_rows, block[is_wrong])
-    # A row that was deleted during the check is not wrong. The ledger removes its source before the
-    # row is hidden, so check both.
+    # A row that was deleted during the check is not wrong. The ledger removes its source and lists
+    # it as dead before the row is hidden, so check both.
     return np.setdiff1d(wrong_rows[view.live[wrong_rows]], ledger.list_dead_rows())
 
 
 def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Find rows with any bit that is not zero."""
+    """Return the rows with any bit that is not zero."""
 
     def has_bits(stored_rows: Rows) -> np.ndarray:
         is_nonzero = np.zeros(len(stored_rows.keys), dtype=bool)
@@ -107,7 +108,7 @@ def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
 
 
 def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Find live rows that the log lists as deleted. entries: all entries of the log."""
+    """Return the live rows that the log lists as deleted. entries: all entries of the log."""
 
     def is_in_log(stored_rows: Rows) -> list[bool]:
         return [
@@ -120,7 +121,7 @@ def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) 
 
 
 def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Find rows that share their id with another row."""
+    """Return the live rows that share their id with another live row."""
     ids = view.ids[rows]
     live = view.live[rows]  # read last: the id of a concurrently deleted row reads as zero
     _, group_of_row, group_sizes = np.unique(ids[live], return_inverse=True, return_counts=True)
@@ -128,7 +129,7 @@ def find_rows_with_repeated_ids(view: MemoryView, rows: np.ndarray) -> np.ndarra
 
 
 def find_nonfinite_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Find rows whose key or token has NaN or infinity."""
+    """Return the rows whose key or token contains NaN or infinity."""
 
     def is_nonfinite(stored_rows: Rows) -> np.ndarray:
         is_finite = np.isfinite(stored_rows.keys).all(axis=1)
@@ -139,7 +140,7 @@ def find_nonfinite_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
 
 
 def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
-    """Find changes in the chain, or in the log of requests that it covers."""
+    """Describe changes in the chain, or in the log of requests that it covers."""
     false_deletion = ledger.find_false_deletion()
     if false_deletion:
         yield (
@@ -147,15 +148,15 @@ def find_chain_faults(ledger: Ledger, links: list[ChainLink]) -> Iterator[str]:
             f" {false_deletion}"
         )
     head = compute_first_head(ledger.read_state().store)
-    for place, link in enumerate(links, start=1):
+    for expected_sequence, link in enumerate(links, start=1):
         head = compute_next_head(head, link.sequence, link.at, link.entry, link.mark)
-        if link.sequence != place or link.head != head:
-            yield f"the chain of deletions is broken at link {place}"
+        if link.sequence != expected_sequence or link.head != head:
+            yield f"the chain of deletions is broken at link {expected_sequence}"
             return
 
 
 def format_first_rows(rows: np.ndarray) -> str:
-    """Format the five smallest row numbers."""
+    """Format the five smallest row numbers, with an ellipsis if there are more."""
     text = ", ".join(map(str, np.sort(rows)[:5].tolist()))
     if len(rows) > 5:
         text += ", …"
@@ -165,7 +166,10 @@ def format_first_rows(rows: np.ndarray) -> str:
 def find_problems(
     ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
 ) -> Iterator[str]:
-    """Find faults, one sentence each. Concurrent deletions and additions are not faults."""
+    """Describe each fault in a sentence. Concurrent deletions and additions are not faults.
+
+    published: a head that must be in the chain.
+    """
     integrity = ledger.check_integrity()
     if integrity != "ok":
         yield f"SQLite finds its file damaged: {integrity}"
@@ -194,7 +198,7 @@ def find_problems(
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
-    # Rows that must be zero on the disk, which rows deleted since the last `settle` need not be.
+    # Rows that must be zero on the disk. Rows deleted since the last `settle` need not be.
     erased_rows = np.setdiff1d(
         dead_rows[dead_rows < len(view.live)], ledger.list_dead_rows(after=state.erased)
     )
@@ -216,7 +220,11 @@ def find_problems(
 def check_memory(
     ledger: Ledger, view: MemoryView, published: str | None, foreign: Iterable[str]
 ) -> Report:
-    """Check a memory. foreign: files in its folder that do not belong to it."""
+    """Check a memory.
+
+    published: a head that must be in the chain. foreign: files in the memory's folder that do not
+    belong to it.
+    """
     links = ledger.list_links()
     problems = tuple(find_problems(ledger, view, links, published))
     live_count = int(np.count_nonzero(view.live))
