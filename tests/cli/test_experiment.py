@@ -109,7 +109,9 @@ def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkey
     monkeypatch.setattr(machines, "find_machine", epyc)
     ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
     assert ready.code == 0 and ready.out.endswith("This machine is ready.\n")
-    assert ready.out.startswith("paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 training runs")
+    assert ready.out.startswith(
+        "paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 training runs"
+    )
     monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: ["no GPU", "no room"])
     refused = munkey("preflight", PAPER[0], "--gpus", 8)
     assert (refused.code, refused.err) == (
