@@ -74,7 +74,7 @@ def test_a_failed_run_ends_with_the_reason_once_and_makes_what_does_not_depend_o
         "unlearn with cf: digits, seed 0, rate 0.1",
         "  RuntimeError: broken",
         "  log: logs/default/unlearn/digits/seed0/rate0.1/cf.log",
-        "Fix the above, then run the same command again: finished work is kept.",
+        "Fix the above, then run the same command again; finished work is kept.",
     ]
     terminal = done.stdout + done.stderr
     assert terminal.count("RuntimeError") == 1 and "Traceback" not in terminal
