@@ -181,11 +181,12 @@ def split_by_role(values: np.ndarray, first: np.ndarray) -> Roles:
 
 
 def average_other_fold(values: np.ndarray) -> np.ndarray:
-    """Return, for each pair, the mean of values (P, n) over the pairs of the other fold: (P, n).
+    """Return, for each pair, the mean of the values over the pairs of the other fold.
 
-    These means serve to select samples for a pair without using its own values. The folds are the
-    first half of the pairs and the rest. With leave-one-out, any two pairs would select by nearly
-    the same values, and intervals over pairs would be too narrow.
+    Both arrays have shape (P, n). Use these means to select samples for a pair without looking at
+    its own values. The folds are the first half of the pairs and the rest. With leave-one-out, the
+    selections for any two pairs would depend on nearly the same values, so intervals over pairs
+    would be too narrow.
     """
     first, second = np.array_split(values, 2)
     means_for_first = np.broadcast_to(second.mean(axis=0), first.shape)

@@ -130,7 +130,7 @@ class Registry(Generic[T]):
     def loaded_entries(self) -> list[T]:
         """Return the entries of the modules imported so far, without importing others.
 
-        Modules of the package use this while they are imported.
+        Safe to call while the package's own modules are still being imported.
         """
         return list(self._entries.values())
 

@@ -102,12 +102,14 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         Returns
         -------
         keys : ndarray of float32 of shape (n_pictures, n_features)
-            Keys at unit norm.
+            One key of unit norm for each picture. With ``on_bad="skip"``, rows of pictures that
+            cannot be read are NaN.
 
         Raises
         ------
         PictureError
-            If pictures cannot be read, unless ``on_bad="skip"``. The message lists all of them.
+            If pictures cannot be read, unless ``on_bad="skip"``. The message lists every such
+            picture.
         MissingEncoderError
             If the encoder's weights are not on this machine.
         ValueError

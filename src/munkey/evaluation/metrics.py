@@ -127,9 +127,10 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Fit a logistic regression that separates members from outsiders, both features (N, 4).
+    """Fit a logistic regression that separates members from outsiders.
 
-    Returns a function from features (N, 4) to scores (N,), which are higher for likely members.
+    Both arrays have a row of 4 features for each sample. Returns a function from features (N, 4) to
+    scores (N,), which are higher for likely members.
     """
     features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])

@@ -518,7 +518,7 @@ class Family(ABC, Generic[Settings]):
 
     @abstractmethod
     def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
-        """Restore an architecture from the fields in a stored model's file.
+        """Rebuild an architecture from the fields that are saved in a model file.
 
         Parameters
         ----------

@@ -147,10 +147,12 @@ def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
 
 
 def compute_shape(scores: Roles) -> float:
-    """Compute the Kolmogorov-Smirnov distance between spacings where deleted and where never seen.
+    """Compute the Kolmogorov-Smirnov distance between two distributions of spacings.
 
-    A spacing is the distance between a sample's scores in two consecutive pairs. It does not need
-    an estimate of the sample's usual score, so a few pairs are enough.
+    One is that of samples in models that deleted them, the other that of the same samples in models
+    that never saw them, so both have as many spacings. A spacing is the distance between a sample's
+    scores in two consecutive pairs. It does not need an estimate of the sample's usual score, so a
+    few pairs are enough.
     """
     deleted = _sort_spacings(scores.deleted)
     absent = _sort_spacings(scores.absent)

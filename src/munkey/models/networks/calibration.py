@@ -115,12 +115,13 @@ def measure_loss(
 ) -> MeasuredLoss:
     """Return the mean log loss of leave-one-out logits (N, C) for the classes (N,).
 
-    A misclassified row is added first (`_add_misclassified_row`).
+    First adds one misclassified row, so that the best temperature is not 0
+    (`_add_misclassified_row`).
 
     Parameters
     ----------
     temperature
-        The temperature at which to measure. None to use the one with the smallest loss.
+        The temperature at which to measure. If None, use the temperature with the smallest loss.
     """
     from scipy.special import log_softmax
 
