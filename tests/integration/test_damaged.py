@@ -54,7 +54,7 @@ def command_in(said: str, damaged: str) -> list[str]:
     """The command that the message for a damaged file names."""
     (command,) = set(
         re.findall(
-            rf"{re.escape(damaged)}: damaged, .* Recreate it with `(.*?)`, then run again", said
+            rf"{re.escape(damaged)}: damaged.* Recreate it with `(.*?)`, then run again", said
         )
     )
     assert "elete" not in said

@@ -108,7 +108,7 @@ def test_the_selection_has_the_last_word_about_the_pathways_that_are_dropped(par
 
 
 def test_what_a_family_cannot_do_is_refused():
-    with pytest.raises(TypeError, match="vit has no memory"):
+    with pytest.raises(TypeError, match="vit has no pathways"):
         FAMILIES["vit"].extract_features(None, None, None, "cpu")
     assert FAMILIES["vit"].predict_cut_logits(None, None, None, "cpu") == {}
     assert FAMILIES["vit"].predict_path_logits(None, None, None, "cpu", None) == {}

@@ -413,7 +413,7 @@ def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
         (["a b"], {"a b": {"source": {"reader": "npz"}}}, ["'a b'", "letters, digits"]),
         (["../x"], {"../x": {"source": {"reader": "npz"}}}, ["'../x'", "letters, digits"]),
         (["2024"], {"2024": {"source": {"reader": "npz"}}}, ["'2024'", "begin with a letter"]),
-        (["NA"], {"NA": {"source": {"reader": "npz"}}}, ["'NA'", "missing"]),
+        (["NA"], {"NA": {"source": {"reader": "npz"}}}, ["'NA'", "as text"]),
         (
             ["digits"],
             {"digits": {"source": {"classes": ["a", "a"]}}},

@@ -29,7 +29,7 @@ def report(**contents):
         for name in (
             "datasets",
             "advice",
-            "said",
+            "sentences",
             "frontiers",
             "audits",
             "chapters",
@@ -151,7 +151,7 @@ def test_runs_in_a_store_of_its_own_are_seen_while_its_pages_are_served():
 def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_beside_it(results):
     gaps = page.Figure("forgetting", "Gaps.", PICTURE, "../figures/forgetting.svg")
     contents = {
-        "said": ["CF is best."],
+        "sentences": ["CF is best."],
         "story": story(results),
         "chapters": page.make_chapters(results),
         "figures": [gaps],

@@ -110,7 +110,7 @@ def describe_lost_files(files: Sequence[str], again: bool) -> str:
         consequence = f"{promise}. To create only {first}, stop this run and use"
     else:
         consequence = f"no remaining job needs this. To create {first} again, use"
-    return f"{subject} missing (deleted since): {consequence} `{format_make_command(first)}`"
+    return f"{subject} missing (removed since): {consequence} `{format_make_command(first)}`"
 
 
 def describe_figure_jobs(
