@@ -1,6 +1,6 @@
 """MUNKEY with a network trained only on public classes. Private pictures are only in its memory.
 
-    python -m benchmarks.public_classes data/cifar10-images --table docs/results/public-classes.md
+    python -m benchmarks.public_classes data/cifar10-images --table public-classes.md
 
 Five of CIFAR-10's classes are public, and the other five are private. MUNKEY with Direct Key
 (app. D.1), whose tokens are the frozen keys, is trained on the public classes and then frozen. The
