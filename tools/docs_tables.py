@@ -106,8 +106,8 @@ def hours() -> str:
     steps = sum(work.steps for work in costs.work)
     operations = sum(work.operations for work in costs.work) / 1e15
     about = (
-        f"*{trainings:,} trainings, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f} million"
-        f" steps, {operations:,.3g} PFLOP, {format_gigabytes(costs.disk)} of disk*"
+        f"*{trainings:,} training runs, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f}"
+        f" million steps, {operations:,.3g} PFLOP, {format_gigabytes(costs.disk)} of disk*"
     )
     return "\n".join([about, "", "| GPUs | hours, at least |", "|---|---|", *rows])
 

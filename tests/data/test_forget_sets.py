@@ -237,6 +237,8 @@ def test_hard_samples_have_the_fewest_votes_easy_ones_the_most():
         for seed in range(5)
     ]
     assert len(set(ties)) == 5
+    with pytest.raises(ValueError, match="sampling = 'hardest' must be hard, medium or easy"):
+        draw_by_difficulty(IDS, votes, 0.1, "hardest", generator())
 
 
 def test_one_of_each_group_is_its_first_sample():

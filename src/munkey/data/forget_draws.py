@@ -263,7 +263,7 @@ def draw_by_difficulty(
 ) -> np.ndarray:
     """Select the round(rate * N) hardest, easiest or medium samples. Returns their sorted ids.
 
-    Raises ValueError if that is none or all of the samples.
+    Raises ValueError if that is none or all of the samples, or if `sampling` is unknown.
 
     Parameters
     ----------
@@ -280,8 +280,10 @@ def draw_by_difficulty(
         start = 0
     elif sampling == "medium":
         start = (len(ids) - count) // 2
-    else:
+    elif sampling == "easy":
         start = len(ids) - count
+    else:
+        raise ValueError(f"sampling = {sampling!r} must be hard, medium or easy")
     return np.sort(ids[order[start : start + count]])
 
 
