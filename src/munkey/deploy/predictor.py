@@ -838,7 +838,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         names_in_memory: names of those in the folder of the memory.
         """
-        model_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
+        model_names = {manifests.MANIFEST_NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
         foreign_files = sorted(names - model_names)
         foreign_files += [f"{MEMORY}/{name}" for name in names_in_memory]
