@@ -128,7 +128,7 @@ class Registry(Generic[T]):
         """Return all entries, sorted by name."""
         return [self[name] for name in self]
 
-    def loaded_entries(self) -> list[T]:
+    def list_loaded_entries(self) -> list[T]:
         """Return the entries of the modules imported so far, without importing others.
 
         Safe to call while the package's own modules are still being imported.
