@@ -101,9 +101,9 @@ def forget(
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    When the command returns, the deletion is on disk and no prediction uses these samples. It prints the head of the
-    chain of deletions. Store the head outside the model: `munkey verify DIR --published HEAD` then detects a restored
-    backup.
+    When the command returns, the deletion is on disk and no prediction uses these samples. It
+    prints the head of the chain of deletions. Store the head outside the model:
+    `munkey verify DIR --published HEAD` then detects a restored backup.
     """
     names: dict[str, list[Any]] = {
         "ids": _collect_ids(ids, ids_file),

@@ -47,8 +47,8 @@ def predict(
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows the picture of each neighbor whose source file still exists. If the samples have no files, as in
-    digits, use explain.page(prediction, images) in Python.
+    The page shows the picture of each neighbor whose source file still exists. If the samples have
+    no files, as in digits, use explain.page(prediction, images) in Python.
     """
     from rich.console import Console
     from rich.progress import track
@@ -233,8 +233,8 @@ def serve(
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
 
-    Environment variables can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list, MUNKEY_PREDICT_TOKEN
-    to predict. Without MUNKEY_PREDICT_TOKEN, anyone may predict.
+    Environment variables can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list,
+    MUNKEY_PREDICT_TOKEN to predict. Without MUNKEY_PREDICT_TOKEN, anyone may predict.
     """
     from munkey.deploy.http import server
 
