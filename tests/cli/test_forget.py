@@ -374,6 +374,16 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     )
 
 
+def test_two_requests_never_share_a_certificate(munkey, model, tmp_path):
+    table = tmp_path / "requests.csv"
+    table.write_text("request,id\na/b,10\na-b,12\n")
+    template = tmp_path / "made-{request}.json"
+    ended = munkey("forget", model, "--csv", table, "--certificate", template)
+    assert ended.code == 2
+    assert f"requests 'a/b' and 'a-b' would both write {tmp_path / 'made-a-b.json'}" in ended.err
+    assert left(model) == IDS.tolist() and not list(tmp_path.glob("made-*"))
+
+
 def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, tmp_path):
     with_twins(model)
     table = tmp_path / "requests.csv"

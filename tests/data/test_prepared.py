@@ -67,9 +67,13 @@ def one_test_image_of_each_class(source):
         (lambda s: {"images": s.images.astype(np.float32)}, r"\(12, 4, 5, 3\) float32"),
         (
             lambda s: {"images": s.images[..., 0]},
-            r"must be \(H, W, 3\) uint8 of one size, not \(12, 4, 5\)",
+            r"must be \(N, H, W, 3\) uint8, not \(12, 4, 5\)",
         ),
-        (lambda s: {"images": s.images[:11]}, "11 images, 12 labels and 12 splits"),
+        (
+            lambda s: {"images": [s.images[:6], s.images[6:, :3]]},
+            r"the first is \(4, 5, 3\), but another is \(3, 5, 3\)",
+        ),
+        (lambda s: {"images": s.images[:11]}, "11 images and 12 labels: must be equal in number"),
         (lambda s: {"splits": s.splits[:11]}, "12 labels and 11 splits: must be equal in number"),
         (
             lambda s: {"classes": ["cat"], "labels": 0 * s.labels},

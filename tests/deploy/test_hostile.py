@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load, save
 
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError
-from munkey.deploy.model.manifest import read_manifest
+from munkey.deploy.model.manifest import read_manifest, read_static_file
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.store import Store
 
@@ -181,6 +181,12 @@ def test_a_picture_may_have_2_16_patches(image_size, patch_size, right, director
 def test_a_manifest_that_is_no_json_is_refused(text, directory):
     (directory / "manifest.json").write_text(text)
     refused(directory, "manifest.json")
+
+
+def test_a_file_whose_digest_the_manifest_lacks_is_not_called_damaged(directory):
+    read_manifest(directory).model_copy(update={"files": {}}).write(directory)
+    with pytest.raises(UnreadableModelError, match=r"manifest\.json: has no SHA-256 of README\.md"):
+        read_static_file(directory, read_manifest(directory), "README.md")
 
 
 def test_what_is_no_export_is_refused(directory, tmp_path):

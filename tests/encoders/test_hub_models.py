@@ -143,6 +143,12 @@ def test_numbers_stay_as_they_are_where_a_processor_does_not_normalize_them():
     assert (make_preprocess(NORMAL).mean, make_preprocess(NORMAL).std) == ([0.5] * 3, [0.5] * 3)
 
 
+def test_a_filter_that_torchvision_lacks_is_refused_by_name():
+    lanczos = 1  # Pillow's number
+    with pytest.raises(ValueError, match="filter lanczos, but only nearest, bilinear, bicubic"):
+        make_preprocess(NORMAL | {"resample": lanczos})
+
+
 OFFLINE = """
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.settings import EncoderSettings

@@ -63,8 +63,8 @@ class Prototypes(Family):
     def make_architecture(self, recipe, classes, key_dim=None):
         return Architecture(classes)
 
-    def restore_architecture(self, stored):
-        return Architecture(**stored)
+    def restore_architecture(self, fields):
+        return Architecture(**fields)
 
     def build(self, architecture, generator):
         import torch

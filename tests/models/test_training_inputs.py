@@ -1,6 +1,7 @@
 """What a training reads from files: keys and neighbors by id, and what the selection chose."""
 
 import numpy as np
+import pytest
 
 from munkey.core.files import write_json
 from munkey.encoders import keys
@@ -34,6 +35,13 @@ def test_a_family_without_a_memory_reads_no_files(params):
                 FAMILIES[name], recipe(params, name), np.arange(3), None, None
             )
             is None
+        )
+
+
+def test_a_family_with_a_memory_needs_files(params):
+    with pytest.raises(ValueError, match="needs files of keys and neighbors"):
+        training_inputs.read_member_keys(
+            FAMILIES["munkey"], recipe(params, "munkey"), np.arange(3), None, None
         )
 
 

@@ -43,6 +43,10 @@ class AuditedSystem:
 
     Attributes
     ----------
+    role
+        What the system is in the audit. "nothing" is the original, which forgot nothing; the shares
+        of methods are relative to it. "control" was trained to remember, and "control nothing" is
+        its original.
     margins
         The margins (S, N) by path, including the deployed path.
     logits
@@ -90,21 +94,24 @@ class FamilyAudit:
         return rows
 
     def _explain_unaudited(self, system: AuditedSystem) -> str:
-        """Return why a system cannot be audited, or an empty string if it can."""
+        """Return why a system cannot be audited, or an empty string if it can.
+
+        It cannot if it diverged, or if a system that it is compared with did.
+        """
         if system.diverged:
             return f"{DIVERGED}, {system.diverged}"
-        needed_roles: list[Role] = ["nothing", "oracle"]
+        name_by_role: dict[Role, str] = {"nothing": "original", "oracle": "oracle"}
         if system.role == "control":
-            needed_roles.append("control nothing")
+            name_by_role["control nothing"] = "original"
         for other in self.systems:
-            if other.role in needed_roles and other.diverged:
-                name = CONTROLS.get(other.role, "original")
+            if other.role in name_by_role and other.diverged:
+                name = name_by_role[other.role]
                 return f"not audited: its {name} {DIVERGED}, {other.diverged}"
         return ""
 
     @cached_property
     def controls(self) -> list[Control]:
-        """The controls; none if doing nothing or an oracle diverged."""
+        """The controls; none if the original or the oracle diverged."""
         for system in self.systems:
             if system.diverged and system.role in ("nothing", "oracle"):
                 return []
@@ -113,15 +120,18 @@ class FamilyAudit:
             if system.role in CONTROLS and not self._explain_unaudited(system):
                 findings = self._collect_findings(system, DEPLOYED)
                 controls.append(judge_control(CONTROLS[system.role], findings))
-        nothing = self._make_pairs(self._find_system("nothing"), DEPLOYED)
-        controls.append(judge_sham_pools(nothing, self.generator))
+        original_pairs = self._make_pairs(self._find_system("nothing"), DEPLOYED)
+        controls.append(judge_sham_pools(original_pairs, self.generator))
         return controls
 
     def _find_system(self, role: Role) -> AuditedSystem:
         return next(system for system in self.systems if system.role == role)
 
     def _make_pairs(self, system: AuditedSystem, path: str) -> Pairs:
-        """Return a system's pairs on a path, with those of doing nothing as the reference."""
+        """Return a system's pairs on a path, with those of its original as the reference.
+
+        The deployed path of an original has no reference.
+        """
         margins = system.margins[path]
         halves = Halves(
             deleted=self.halves.deleted[: len(margins)],
@@ -131,9 +141,9 @@ class FamilyAudit:
         )
         if system.role in ("nothing", "control nothing") and path == DEPLOYED:
             return Pairs(margins, halves)
-        reference: Role = "control nothing" if system.role.startswith("control") else "nothing"
-        nothing = self._make_pairs(self._find_system(reference), DEPLOYED)
-        return Pairs(margins, halves, nothing)
+        original: Role = "control nothing" if system.role.startswith("control") else "nothing"
+        original_pairs = self._make_pairs(self._find_system(original), DEPLOYED)
+        return Pairs(margins, halves, original_pairs)
 
     def _collect_findings(self, system: AuditedSystem, path: str) -> Findings:
         """Return the findings for a system on a path. Cached, because a control is also a row."""
@@ -143,42 +153,48 @@ class FamilyAudit:
         return self._findings[system, path]
 
     def _make_system_rows(self, system: AuditedSystem) -> list[Row]:
-        """Make the rows of a system, one for each path."""
-        facts: Row = {
+        """Make a row for each path of a system; one without numbers if it cannot be audited."""
+        identity: Row = {
             "family": self.family,
             "name": system.name,
             "title": system.title,
             "role": system.role,
         }
-        why = self._explain_unaudited(system)
-        if why:
-            return [facts | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": why}]
+        reason = self._explain_unaudited(system)
+        if reason:
+            return [identity | {"path": DEPLOYED, "pairs": 0, "verdict": DIVERGED, "words": reason}]
         findings_by_path = {}
-        p_values = {}
+        p_by_path = {}
         for path in system.margins:
             findings = self._collect_findings(system, path)
             findings_by_path[path] = findings
             if findings.tests:
-                p_values[path] = findings.p
-        p_over_paths = holm(p_values)
+                p_by_path[path] = findings.p
+        # Each p is already corrected for the tests of its path; this also corrects for the paths.
+        corrected_p_by_path = holm(p_by_path)
         rows = []
         for path, findings in findings_by_path.items():
-            row = facts | {"path": path, "pairs": len(system.margins[path]) // 2}
-            row |= collect_numbers(findings.share, findings.attacks)
-            for name, test in findings.tests.items():
-                row[f"{name}_p"] = test.p
-            if findings.tests:
-                row |= {"p": findings.p, "limit": findings.limit}
-            row["p_paths"] = p_over_paths.get(path)
+            row = identity | self._make_path_row(system, path, findings)
+            row["p_paths"] = corrected_p_by_path.get(path)
             if path == DEPLOYED:
                 row |= self._conclude(system, findings)
             rows.append(row)
         return rows
 
+    def _make_path_row(self, system: AuditedSystem, path: str, findings: Findings) -> Row:
+        """Make the columns that depend only on the findings for one path."""
+        row: Row = {"path": path, "pairs": _count_pairs(system, path)}
+        row |= collect_numbers(findings.share, findings.attacks)
+        for name, test in findings.tests.items():
+            row[f"{name}_p"] = test.p
+        if findings.tests:
+            row |= {"p": findings.p, "limit": findings.limit}
+        return row
+
     def _describe_power(self, pairs: int) -> str:
         """Describe the power of simulated audits with about this pool size and memorization."""
-        nothing = self._collect_findings(self._find_system("nothing"), DEPLOYED)
-        u_lira = nothing.attacks["u-lira"]
+        original_findings = self._collect_findings(self._find_system("nothing"), DEPLOYED)
+        u_lira = original_findings.attacks["u-lira"]
         auroc = u_lira.auroc.value if isinstance(u_lira, Attack) else None
         return describe_power(self.halves.first.shape[1], pairs, auroc)
 
@@ -188,7 +204,7 @@ class FamilyAudit:
         The row also has the distance to the oracle, except for oracles.
         """
         if system.role == "method":
-            power = self._describe_power(len(system.margins[DEPLOYED]) // 2)
+            power = self._describe_power(_count_pairs(system, DEPLOYED))
             verdict = reach_verdict(findings, self.controls, power)
             row: Row = {
                 "verdict": verdict.kind,
@@ -209,6 +225,11 @@ class FamilyAudit:
             row["js_floor"] = 1000 * to_oracle.floor.value
             row["js_ratio"] = to_oracle.ratio.value
         return row
+
+
+def _count_pairs(system: AuditedSystem, path: str) -> int:
+    """Return the number of pairs of models, each of which has one row of margins."""
+    return len(system.margins[path]) // 2
 
 
 def collect_numbers(share: Share | NoFinding, attacks: Mapping[str, Finding]) -> Row:

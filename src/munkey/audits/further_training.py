@@ -31,35 +31,40 @@ class EvaluationSamples:
 
     Attributes
     ----------
-    forget
+    is_forgotten
         Whether each sample is in the forget set, (S,) bool. The others are test samples.
     retrieval
         The samples' neighbors; None if the family has no memory.
     """
 
     samples: ImageSet
-    forget: np.ndarray
+    is_forgotten: np.ndarray
     data: DataSettings
     device: str
     retrieval: Retrieval | None
 
     def measure(self, system: System) -> Row:
-        """Measure FA and TA in percent, and the forget set's mean normal score among test samples."""
+        """Measure the accuracies of a system, and its margins on the forget set.
+
+        Returns the forget accuracy FA and the test accuracy TA in percent, and, as `margin`, the
+        mean normal score of the forget set. A sample's normal score is the rank of its margin among
+        the test samples' margins, as a quantile of the standard normal distribution.
+        """
         from munkey.evaluation.metrics import compute_accuracy
 
         logits = FAMILIES[system.family].predict_logits(
             system, self.samples, self.data, self.device, self.retrieval
         )
         labels = self.samples.labels
-        forget = self.forget
-        is_test = ~forget
+        is_forgotten = self.is_forgotten
+        is_test = ~is_forgotten
         margins = compute_margins(logits, labels)[None]  # (1, S) for one model
-        counts = count_below(margins, is_test)
-        scores = compute_normal_scores(counts, int(is_test.sum()))[0]
+        counts_below = count_below(margins, is_test)  # test samples with a smaller margin
+        scores = compute_normal_scores(counts_below, int(is_test.sum()))[0]
         return {
-            "FA": compute_accuracy(logits[forget], labels[forget]),
+            "FA": compute_accuracy(logits[is_forgotten], labels[is_forgotten]),
             "TA": compute_accuracy(logits[is_test], labels[is_test]),
-            "margin": float(scores[forget].mean()),
+            "margin": float(scores[is_forgotten].mean()),
         }
 
 
@@ -68,7 +73,8 @@ def train_further(
 ) -> list[Row]:
     """Train a copy of a system further, and measure it at each of `settings.steps`.
 
-    Returns a row with step, FA, TA and margin for each measurement. Batches and crops depend only
+    Returns a row with step, FA, TA and margin (`EvaluationSamples.measure`) for each measurement.
+    Batches and crops depend only
     on `training.recipe.stage`.
 
     Parameters

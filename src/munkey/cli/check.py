@@ -180,8 +180,8 @@ def purge(
     \b
     munkey purge model
 
-    Exits with 1 if the directory contains files that do not belong to the model. The command does not change them, and
-    they may contain forgotten samples.
+    Exits with 1 if the directory contains files that do not belong to the model. The command does
+    not change them, and they may contain forgotten samples.
     """
     with arguments.open_model(directory, writer=True, wait=wait) as predictor:
         with show_spinner("purging"):
@@ -250,11 +250,12 @@ def certificate(
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
 
-    With ids and salt, the check also verifies that the certificate was written for these samples, and fails if any of
-    them is still in the memory. It cannot prove that they are the deleted samples, because the chain contains no ids.
+    With ids and salt, the check also verifies that the certificate was written for these samples,
+    and fails if any of them is still in the memory. It cannot prove that they are the deleted
+    samples, because the chain contains no ids.
 
-    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a certificate or was
-    modified.
+    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a
+    certificate or was modified.
     """
     if check and (deletion is not None or request is not None):
         raise ValueError(

@@ -75,8 +75,9 @@ def plan(
     munkey plan workflow/presets/paper.yaml --target paper --tflops 60 --gpus 1,8,64
     munkey plan --json | jq .hours
 
-    Run this command in the project folder. It reads only the parameter files and starts no jobs. It counts your own
-    pictures without preparing them, and exits with 1 if the size of a data set is not known yet.
+    Run this command in the project folder. It reads only the parameter files and starts no jobs. It
+    counts your own pictures without preparing them, and exits with 1 if the size of a data set is
+    not known yet.
     """
     from munkey.experiment.cost import estimate, machines
 
@@ -182,7 +183,8 @@ def preflight(
     \b
     munkey preflight workflow/presets/paper.yaml
 
-    If anything is missing, the command prints what to do and exits with 1. `make reproduce` runs this check first.
+    If anything is missing, the command prints what to do and exits with 1. `make reproduce` runs
+    this check first.
     """
     from munkey.experiment.cost import estimate, machines
     from munkey.experiment.cost.preflight import find_obstacles
@@ -204,7 +206,8 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     \b
     munkey compare-paper workflow/presets/paper.yaml
 
-    Reads the results of `make paper` with the same overlays. `make reproduce` runs this command last.
+    Reads the results of `make paper` with the same overlays. `make reproduce` runs this command
+    last.
     """
     from munkey.core.paths import fill
     from munkey.experiment.plan.exhibits import Exhibits

@@ -39,7 +39,8 @@ def explore(
     munkey explore model --html explore.html
     munkey explore model --pictures
 
-    The page is separate from the model: samples that you forget later remain on the page. Delete the page then.
+    The page is separate from the model: samples that you forget later remain on the page. Delete
+    the page then.
     """
     import numpy as np
 

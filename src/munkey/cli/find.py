@@ -52,8 +52,8 @@ def find(
     munkey find model folder-of-pictures --above 0.95 --html nearest.html
     munkey find model rows.csv --count 3 --json
 
-    Exact copies are listed first: samples with the same pixels at the size that the model stores, or the same row of
-    numbers.
+    Exact copies are listed first: samples with the same pixels at the size that the model stores,
+    or the same row of numbers.
     """
     from munkey.core.files import atomic
     from munkey.deploy import json_format

@@ -101,9 +101,9 @@ def forget(
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    When the command returns, the deletion is on disk and no prediction uses these samples. It prints the head of the
-    chain of deletions. Store the head outside the model: `munkey verify DIR --published HEAD` then detects a restored
-    backup.
+    When the command returns, the deletion is on disk and no prediction uses these samples. It
+    prints the head of the chain of deletions. Store the head outside the model:
+    `munkey verify DIR --published HEAD` then detects a restored backup.
     """
     names: dict[str, list[Any]] = {
         "ids": _collect_ids(ids, ids_file),
@@ -136,6 +136,8 @@ def forget(
     try:
         with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
+            # Repeated requests get no new files, but their certificates are looked up by name.
+            all_certificate_files = _fill_file_names(certificate, plan.deletions)
             new_requests = _list_new_requests(plan)
             certificate_files = _fill_file_names(certificate, new_requests)
             salt_files = _fill_file_names(salt_file, new_requests)
@@ -150,8 +152,8 @@ def forget(
                     outcomes = predictor.delete(plan, certificates=order, results=finished_outcomes)
             for outcome in outcomes:
                 outcome.update(plan.deletions[outcome["request"]].look_alikes)
-                for file in _fill_file_names(certificate, [outcome["request"]]).values():
-                    _add_certificate(outcome, file, directory)
+                if certificate:
+                    _add_certificate(outcome, all_certificate_files[outcome["request"]], directory)
             head = predictor.head
         result = _join_outcomes(outcomes, is_list=csv is not None)
         result |= {"missing": plan.missing, "head": head}
@@ -244,15 +246,34 @@ def _read_requests_or_exit(
     return requests
 
 
-def _fill_file_names(file: Path | None, numbers: Iterable[str | None]) -> dict[str | None, Path]:
-    """Return each request's file by request number. The number replaces {request} in the name."""
+def _fill_file_names(
+    template: Path | None, numbers: Iterable[str | None]
+) -> dict[str | None, Path]:
+    """Return the path of each request's file, by request number.
+
+    Each {request} in the template, folders included, is replaced with the request number, which is
+    any text; None is replaced with nothing. Without a template, no request has a file.
+
+    Raises ValueError if the numbers of two requests give the same path.
+    """
     files: dict[str | None, Path] = {}
-    if file is None:
+    if template is None:
         return files
+    # A template without {request} gives all requests the same path; `require_certificates` says so.
+    has_number = "{request}" in str(template)
+    number_by_file: dict[Path, str | None] = {}
     for number in numbers:
-        # A slash would mean a folder, and control characters are confusing in file names.
+        # A slash would start a folder. A null byte is not allowed in a file name, and other control
+        # characters, such as a line break, are hard to type and to read.
         safe_number = re.sub(r"[/\x00-\x1f]", "-", number or "")
-        files[number] = Path(str(file).replace("{request}", safe_number))
+        file = Path(str(template).replace("{request}", safe_number))
+        if has_number and file in number_by_file:
+            raise ValueError(
+                f"requests {number_by_file[file]!r} and {number!r} would both write {file}, because"
+                " file names have - for / and control characters; change one of the numbers"
+            )
+        number_by_file[file] = number
+        files[number] = file
     return files
 
 

@@ -47,8 +47,8 @@ def predict(
     munkey predict model folder-of-pictures --explain --html answer.html
     munkey predict model *.png --json | jq '.predictions[].class'
 
-    The page shows the picture of each neighbor whose source file still exists. If the samples have no files, as in
-    digits, use explain.page(prediction, images) in Python.
+    The page shows the picture of each neighbor whose source file still exists. If the samples have
+    no files, as in digits, use explain.page(prediction, images) in Python.
     """
     from rich.console import Console
     from rich.progress import track
@@ -181,12 +181,12 @@ def export(
         str,
         typer.Argument(
             metavar="RESULT",
-            help="NAME/DATASET/seedS, or a folder of results.",
+            help="NAME/DATASET/seedN of a finished run, or the directory of a system.",
             show_default=False,
         ),
     ],
     directory: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A new directory.", show_default=False)
+        Path, typer.Argument(metavar="DIR", help="Directory to create.", show_default=False)
     ],
     as_json: AsJson = False,
 ) -> None:
@@ -196,7 +196,8 @@ def export(
     munkey export default/digits/seed0 model
     munkey export results/default/models/digits/seed0/full/original-m model
 
-    The directory contains a model card and everything that is needed to classify and to forget. It contains no code.
+    The directory contains a model card and everything needed to classify samples and to forget
+    them. It contains no code.
     """
     with show_spinner("exporting"):
         from munkey.deploy.model.export import export as export_model
@@ -232,8 +233,8 @@ def serve(
     munkey serve model --port 8000
     MUNKEY_TOKEN=$(cat token) munkey serve model --host 0.0.0.0
 
-    Environment variables can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list, MUNKEY_PREDICT_TOKEN
-    to predict. Without MUNKEY_PREDICT_TOKEN, anyone may predict.
+    Environment variables can set tokens with fewer rights: MUNKEY_VERIFY_TOKEN to check and list,
+    MUNKEY_PREDICT_TOKEN to predict. Without MUNKEY_PREDICT_TOKEN, anyone may predict.
     """
     from munkey.deploy.http import server
 

@@ -2,7 +2,7 @@
 
 `case` is a data set, or DATASET/KNOB/VALUE for an ablation. `subset` is `full`, or `rateR` for a
 system that was trained without the forget set of that rate. `scope` is the memory that is searched:
-`full`, or `seedS/rateR` for the memory without a forget set.
+`full`, or `seedN/rateR` for the memory without a forget set.
 """
 
 import re

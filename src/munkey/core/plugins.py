@@ -37,13 +37,13 @@ class Package(NamedTuple):
 
     Attributes
     ----------
-    place
+    path
         The package's folder, or its file if it is a single module.
     origin
         The name and version of its distribution.
     """
 
-    place: Path
+    path: Path
     origin: str = ""
 
 
@@ -59,10 +59,10 @@ def find_plugin_packages() -> dict[str, Package]:
         if spec is None:
             continue
         assert spec.origin is not None
-        place = Path(spec.origin)
+        path = Path(spec.origin)
         if spec.submodule_search_locations:  # a package, whose origin is its __init__.py
-            place = place.parent
-        packages.setdefault(spec.name, Package(place, format_origin(plugin)))
+            path = path.parent
+        packages.setdefault(spec.name, Package(path, format_origin(plugin)))
     return packages
 
 

@@ -7,6 +7,7 @@ import pkgutil
 import re
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -127,7 +128,7 @@ class Registry(Generic[T]):
         """Return all entries, sorted by name."""
         return [self[name] for name in self]
 
-    def loaded_entries(self) -> list[T]:
+    def list_loaded_entries(self) -> list[T]:
         """Return the entries of the modules imported so far, without importing others.
 
         Safe to call while the package's own modules are still being imported.
@@ -165,7 +166,11 @@ class Registry(Generic[T]):
             self._import(f"{package.__name__}.{module.name}", folder / f"{module.name}.py")
 
     def _import(self, module: str, file: Path) -> None:
-        """Import a module. If this fails, record why and remove the entry it may have added."""
+        """Import a module.
+
+        If this fails, remove the entry that the module may have added, and record the reason in
+        `refusals`.
+        """
         try:
             importlib.import_module(module)
         except Exception as error:  # a user's file may raise anything
@@ -178,32 +183,52 @@ class Registry(Generic[T]):
             self._refusals[name] = f"{place}: {_describe_error(error)}"
 
     def _import_plugins(self) -> None:
-        """Import the plug-ins. If one fails or its name is already registered, record why."""
+        """Import the plug-ins.
+
+        If one cannot be used, remove the entries that it added, and record the reason in
+        `refusals`.
+        """
         for plugin in find_plugins(self._package):
             entries_before = dict(self._entries)
-            try:
-                plugin.load()
-                if plugin.name not in self._entries:
-                    raise LookupError(f"{plugin.module} registers no {self.kind} of this name")
-            except Exception as error:  # a plug-in may raise anything
-                self._entries = entries_before
-                full_name = f"{plugin.name} of {format_origin(plugin)}"
-                name = full_name if plugin.name in entries_before else plugin.name
-                self._refusals[name] = (
-                    f"{full_name}{_find_failing_line(error)}: {_describe_error(error)}"
-                )
-            else:
+            refusal = self._import_plugin(plugin)
+            if not refusal:
                 new_names = self._entries.keys() - entries_before.keys()
                 self.origins |= dict.fromkeys(new_names, format_origin(plugin))
+                continue
+            self._entries = entries_before
+            # If the name was already registered, its entry is fine, and only this plug-in is not.
+            is_taken = plugin.name in entries_before
+            refused_name = _name_with_origin(plugin) if is_taken else plugin.name
+            self._refusals[refused_name] = refusal
+
+    def _import_plugin(self, plugin: EntryPoint) -> str:
+        """Import a plug-in. Returns where and why it failed, or "" if it registered its entry."""
+        place = _name_with_origin(plugin)
+        try:
+            plugin.load()
+        except Exception as error:  # a plug-in may raise anything
+            failing_line = _find_failing_line(error)
+            if failing_line:
+                place += f", {failing_line}"
+            return f"{place}: {_describe_error(error)}"
+        if plugin.name not in self._entries:
+            return f"{place}: {plugin.module} registers no {self.kind} of this name"
+        return ""
+
+
+def _name_with_origin(plugin: EntryPoint) -> str:
+    return f"{plugin.name} of {format_origin(plugin)}"
 
 
 def _describe_error(error: Exception) -> str:
+    """Return the type and the message of an error on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def _find_failing_line(error: Exception) -> str:
     """Return the file and line where importing a plug-in failed, or "" if none of it ran."""
     for frame in traceback.extract_tb(error.__traceback__):
+        # The first frames are this file's and those of the import system.
         if frame.filename != __file__ and "importlib" not in frame.filename:
-            return f", {os.path.relpath(frame.filename)}, line {frame.lineno}"
+            return f"{os.path.relpath(frame.filename)}, line {frame.lineno}"
     return ""

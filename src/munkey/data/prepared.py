@@ -75,7 +75,8 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    Raises SourceError with all faults of the source. Reports warnings about large units and about
+    Raises SourceError with all faults of the source, and ValueError if its arrays differ in length
+    or its images in size, or if they are not RGB. Reports warnings about large units and about
     copies of an image in different classes, units or splits. A killed process leaves no file that
     looks complete.
 
@@ -226,35 +227,42 @@ def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[
 
 
 def _write_images(source: Source, path: Path) -> np.ndarray:
-    """Write the images as an .npy file. Returns a digest of each image: (N,) bytes."""
+    """Write the images as an .npy file, and return a digest of each image: (N,) uint64.
+
+    Raises ValueError if the images are not (N, H, W, 3) uint8 of one size, or if there is not one
+    label for each image.
+    """
     count = len(source.labels)
+    image_shape: tuple[int, ...] | None = None
+    digests = []
     with path.open("wb") as file:
-        digests = []
-        shape: tuple[int, ...] | None = None
         for block in source.blocks():
-            is_rgb = block.dtype == np.uint8 and block.ndim == 4 and block.shape[-1] == 3
-            if not is_rgb or shape not in (None, block.shape[1:]):
+            if block.dtype != np.uint8 or block.ndim != 4 or block.shape[-1] != 3:
                 raise ValueError(
-                    f"all images must be (H, W, 3) uint8 of one size, not {block.shape} {block.dtype}"
+                    f"images must be (N, H, W, 3) uint8, not {block.shape} {block.dtype}"
                 )
-            if shape is None:
+            if image_shape is None:
                 # The first block determines the images' size, and the labels their number.
-                shape = block.shape[1:]
-                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *shape)}
+                image_shape = block.shape[1:]
+                header = {"descr": "|u1", "fortran_order": False, "shape": (count, *image_shape)}
                 np.lib.format.write_array_header_1_0(file, header)
+            if block.shape[1:] != image_shape:
+                raise ValueError(
+                    f"images must have one size: the first is {image_shape}, but another is"
+                    f" {block.shape[1:]}"
+                )
             file.write(np.ascontiguousarray(block).data)
             for image in block:
-                digests.append(hashlib.blake2b(image.tobytes(), digest_size=8).digest())
+                digest = hashlib.blake2b(image.tobytes(), digest_size=8).digest()
+                digests.append(int.from_bytes(digest, "little"))
     if len(digests) != count:
-        raise ValueError(
-            f"{len(digests)} images, {count} labels and {len(source.splits)} splits: must be equal in number"
-        )
-    return np.array(digests)
+        raise ValueError(f"{len(digests)} images and {count} labels: must be equal in number")
+    return np.array(digests, dtype=np.uint64)
 
 
 def _count_duplicates_across_splits(digests: np.ndarray, splits: np.ndarray) -> int:
     """Count images of val that occur in train, and images of test that occur in train or val."""
-    earlier_digests: set[bytes] = set()
+    earlier_digests: set[int] = set()
     duplicates = 0
     for split in SPLITS:
         split_digests = digests[splits == split].tolist()

@@ -104,7 +104,7 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         Number of samples in the memory after the deletion, if known.
     rows_zeroed : bool
         Whether keys, tokens, ids, and labels were overwritten with zeros, and the zeros were known
-        to be on the disk.
+        to be on disk.
     purged : bool
         Whether the memory was purged: none of its files contained a byte of the samples, or of the
         names of their source files and units.
@@ -449,7 +449,7 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page next to it. Wait until both are on the disk.
+    """Write a certificate as JSON, and its page next to it. Wait until both are on disk.
 
     If the page cannot be written, the JSON file is removed again. If the process is killed in
     between, only the JSON file exists. Returns the path of the page. Raises CertificateError as

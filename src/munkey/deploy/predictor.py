@@ -58,8 +58,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     ----------
     directory : Path
         The directory of the model.
-    writer : bool
-        Whether this object may change the model.
+    is_writer : bool
+        Whether this object may change the model now.
 
     Raises
     ------
@@ -87,7 +87,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def __init__(self, directory: Path, writer: bool, device: Device, wait: float) -> None:
         """Use `Predictor.load` instead."""
         self.directory = directory
-        self.writer = writer
+        self.is_writer = writer
         self._model = LiveModel(directory, device, writer, wait)
         self._store = self._model.store
         self._samples = self._model.samples
@@ -135,7 +135,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Allow changes during the block, if the model was opened for reading.
+        """Make a model that was opened for reading writable during the block.
+
+        Does nothing if the model is already writable.
 
         Parameters
         ----------
@@ -148,13 +150,15 @@ class Predictor(AbstractContextManager["Predictor"]):
             If another process is still writing after `wait` seconds.
         """
         with self._store.writing(wait):
+            # Another writer may have changed the manifest until this one got the lock, and changes
+            # must start from the current manifest.
             self.follow()
-            was_writer = self.writer
-            self.writer = True
+            was_writer = self.is_writer
+            self.is_writer = True
             try:
                 yield
             finally:
-                self.writer = was_writer
+                self.is_writer = was_writer
 
     @property
     def in_place(self) -> bool:
@@ -368,7 +372,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             Ids of samples.
         files : iterable of str or Path
             Files by name or path, folders for all files below them, and patterns such as
-            ``pets/*.png``. They are looked up in the memory, not on the disk.
+            ``pets/*.png``. They are looked up in the memory, not on disk.
         labels : iterable of int or str
             Classes, by index or name.
         units : iterable of str
@@ -463,7 +467,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> Receipt:
         """Forget samples: all of them, or none if any id is unknown.
 
-        Once this returns, the deletion is on the disk, and no prediction is based on these samples.
+        Once this returns, the deletion is on disk, and no prediction is based on these samples.
 
         Parameters
         ----------
@@ -560,7 +564,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             Purge, and certify the deletions. If the purge cannot finish, or if the directory has
             files that do not belong to the model, the results have a field `unpurged`.
         results : list, optional
-            Each result is appended to it once its deletion is on the disk, so that a later failure
+            Each result is appended to it once its deletion is on disk, so that a later failure
             does not hide the deletion.
 
         Returns
@@ -693,7 +697,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         A class may be named after a person. Only a writer does this, and not for a model of
         pictures.
         """
-        if not self.writer or self.manifest.encoder is not None:
+        if not self.is_writer or self.manifest.encoder is not None:
             return
         manifest = manifests.read_manifest(self.directory)
         _, labels = self._samples.read_ids_and_labels()
@@ -705,7 +709,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         self._model.replace_manifest(manifest.model_copy(update={"classes": classes}))
 
     def settle(self) -> None:
-        """Wait until the zeros over forgotten samples are on the disk."""
+        """Wait until the zeros over forgotten samples are on disk."""
         self._store.settle()
 
     def log(self) -> list[Receipt]:
@@ -757,7 +761,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         the nearest trained samples lend theirs (`Retriever`); in its direct-key variant, the key is
         the token. A fitted family predicts as if the new samples had always been there.
         """
-        if not self.writer:
+        if not self.is_writer:
             raise ClosedMemoryError(
                 f"{self.directory}: open for reading only; load it with writer=True"
             )
@@ -834,7 +838,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         names_in_memory: names of those in the folder of the memory.
         """
-        model_names = {manifests.NAME, MEMORY, *self.manifest.static_files}
+        model_names = {manifests.MANIFEST_NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
         foreign_files = sorted(names - model_names)
         foreign_files += [f"{MEMORY}/{name}" for name in names_in_memory]

@@ -128,7 +128,8 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
     MissingEncoderError
         If a file is missing and cannot be downloaded.
     ValueError
-        If the model is incomplete, or of a type without pooled image features.
+        If the model is incomplete, of a type without pooled image features, or resizes pictures
+        with an unsupported filter.
     """
     import transformers
 
@@ -200,17 +201,17 @@ def _load_pooled_encoder(name: str, model_type: str, revision: str | None, devic
         with torch.no_grad():
             features = encode(torch.zeros(2, 3, 64, 64, device=device))
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise _make_unsupported_error(name, model_type, why) from error
+        reason = f"{type(error).__name__}: {error}"
+        raise _make_unsupported_error(name, model_type, reason) from error
     if features.ndim != 2 or len(features) != 2:
-        why = f"for 2 pictures, its output has shape {tuple(features.shape)}"
-        raise _make_unsupported_error(name, model_type, why)
+        reason = f"for 2 pictures, its output has shape {tuple(features.shape)}"
+        raise _make_unsupported_error(name, model_type, reason)
     return encode
 
 
-def _make_unsupported_error(name: str, model_type: str, why: str) -> ValueError:
+def _make_unsupported_error(name: str, model_type: str, reason: str) -> ValueError:
     return ValueError(
-        f"{name}: a model of type {model_type} has no pooled image features ({why}); {SUPPORTED}"
+        f"{name}: a model of type {model_type} has no pooled image features ({reason}); {SUPPORTED}"
     )
 
 
@@ -225,29 +226,40 @@ def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
     )
 
 
-def make_preprocess(saved: Mapping[str, Any]) -> Preprocess:
-    """Make the preprocessing from an image processor's saved configuration."""
+def make_preprocess(config: Mapping[str, Any]) -> Preprocess:
+    """Make the preprocessing from an image processor's configuration.
+
+    Raises ValueError for a resampling filter that torchvision does not apply to tensors.
+    """
     from PIL.Image import Resampling
 
-    # The configuration has Pillow's number of the resampling filter; torchvision takes its name.
+    # Pillow numbers its resampling filters, and the configuration contains the number.
+    # torchvision names them instead.
     torchvision_names = {
         Resampling.NEAREST: "nearest",
         Resampling.BILINEAR: "bilinear",
         Resampling.BICUBIC: "bicubic",
     }
+    resampling = Resampling(config.get("resample", Resampling.BILINEAR))
+    if resampling not in torchvision_names:
+        supported = ", ".join(torchvision_names.values())
+        raise ValueError(
+            f"the encoder's image processor resizes with the filter {resampling.name.lower()}, but"
+            f" only {supported} are supported; choose another encoder"
+        )
     resize: int | PixelSize | None = None
-    if saved.get("do_resize", True):
-        size = saved.get("size") or {}
+    if config.get("do_resize", True):
+        size = config.get("size") or {}
         if size.get("height"):
             resize = PixelSize(size["height"], size["width"])
         else:
             resize = size.get("shortest_edge")
     crop = None
-    if saved.get("do_center_crop") and saved.get("crop_size"):
-        crop = PixelSize(saved["crop_size"]["height"], saved["crop_size"]["width"])
-    if saved.get("do_normalize", True):
-        mean = list(saved["image_mean"])
-        std = list(saved["image_std"])
+    if config.get("do_center_crop") and config.get("crop_size"):
+        crop = PixelSize(config["crop_size"]["height"], config["crop_size"]["width"])
+    if config.get("do_normalize", True):
+        mean = list(config["image_mean"])
+        std = list(config["image_std"])
     else:
         mean = [0.0] * 3
         std = [1.0] * 3
@@ -256,5 +268,5 @@ def make_preprocess(saved: Mapping[str, Any]) -> Preprocess:
         crop=crop,
         mean=mean,
         std=std,
-        interpolation=torchvision_names[Resampling(saved.get("resample", Resampling.BILINEAR))],
+        interpolation=torchvision_names[resampling],
     )

@@ -18,7 +18,8 @@ RANDOM = ("stratified", "uniform")  # random samplings of forget sets, as in the
 # Samplings of forget sets that depend on units, such as persons.
 UNIT_SAMPLINGS = ("unit", "one-of-unit", "known", "relied-on")
 EPSILON = 1e-8  # the epsilon in the definition of P_s (eq. 3)
-TOLERANCE = 1e-5  # smaller differences between attack features or scores are rounding errors
+# Differences of at most this size between attack features or scores are rounding errors.
+ROUNDING_ERROR = 1e-5
 
 
 def compute_accuracy(logits: np.ndarray, labels: np.ndarray) -> float:
@@ -135,8 +136,8 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
     features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
     mean = features.mean(axis=0)
-    # Without TOLERANCE, standardizing a nearly constant feature would amplify its rounding errors.
-    scale = np.sqrt(features.var(axis=0) + TOLERANCE**2)
+    # Without the last term, a nearly constant feature would have its rounding errors amplified.
+    scale = np.sqrt(features.var(axis=0) + ROUNDING_ERROR**2)
     attack = LogisticRegression(tol=1e-10, max_iter=1000)
     attack.fit((features - mean) / scale, is_member)
 
@@ -149,11 +150,11 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
 def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
     """Return the share of (positive, negative) pairs in which the positive has the higher score.
 
-    A pair whose scores differ by at most TOLERANCE counts as half.
+    A pair whose scores differ by at most ROUNDING_ERROR counts as half.
     """
     sorted_negatives = np.sort(negatives)
-    lower = np.searchsorted(sorted_negatives, positives - TOLERANCE, side="left")
-    not_higher = np.searchsorted(sorted_negatives, positives + TOLERANCE, side="right")
+    lower = np.searchsorted(sorted_negatives, positives - ROUNDING_ERROR, side="left")
+    not_higher = np.searchsorted(sorted_negatives, positives + ROUNDING_ERROR, side="right")
     return float(np.mean(lower + not_higher) / (2 * len(sorted_negatives)))
 
 

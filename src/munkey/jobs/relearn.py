@@ -34,7 +34,7 @@ from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, Sys
 from munkey.models.training_inputs import SampleFiles
 from munkey.settings import RelearnSettings, Sections
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import METHODS, Method, Request
+from munkey.unlearn.contract import METHODS, Method
 
 
 def relearn(
@@ -253,18 +253,9 @@ def _unlearn_stream(
     tuning = prepare.make_tuning(recipe, settings)
 
     def forget(system: System, split: forget_sets.ForgetSplit, number: int) -> tuple[System, float]:
-        parts = prepare.make_sets(applied, evaluator.dataset, split, device, resident_share)
+        sets = prepare.make_sets(applied, evaluator.dataset, split, device, resident_share)
         stage = Stage(seed, dataset, "unlearn", f"request {number}", applied.name)
-        request = Request(
-            forget_ids=split.forget,
-            generator=stage.torch_generator(),
-            device=device,
-            report=print,
-            needs=applied.needs,
-            data=parts,
-            recipe=recipe,
-            finetuning=tuning,
-        )
+        request = prepare.make_request(applied, split, sets, stage, recipe, tuning, device)
         with Stopwatch(device) as watch:
             unlearned = systems.require_finite(applied.unlearn(system, request, settings["method"]))
         print(f"request {number} of {len(order.requests)}: {watch.seconds:.2g} s")

@@ -90,19 +90,26 @@ def select(
 
     Parameters
     ----------
+    metrics
+        The metrics of all systems that were trained with the pairs.
+    chosen, table
+        The outputs: the chosen pair, and a table with the verdict on each pair.
     pairs
         The grid of p_image and p_token, by case.
+    systems
+        The names of the systems before and after deletion.
     required
         Whether there must be a chosen pair, because models will be trained with it.
     """
     tidy = read_table(metrics)
     measured_pairs = selection.collect_pairs(tidy, pairs, systems)
     verdicts = selection.decide_pairs(measured_pairs, settings, required)
-    best = selection.get_chosen_pair(verdicts)
-    print(f"chosen: {best or 'none, no pair passes'}")
-    rows = selection.make_table(dataset, verdicts, tidy, pairs, systems)
-    write_csv(table, rows)
-    knobs = None
-    if best is not None:
-        knobs = {"p_image": best.p_image, "p_token": best.p_token}
-    write_json(chosen, {"chosen": knobs})
+    write_csv(table, selection.make_table(dataset, verdicts, tidy, pairs, systems))
+    chosen_pair = selection.get_chosen_pair(verdicts)
+    chosen_values = None
+    if chosen_pair is None:
+        print("chosen: none, no pair passes")
+    else:
+        print(f"chosen: {chosen_pair}")
+        chosen_values = {"p_image": chosen_pair.p_image, "p_token": chosen_pair.p_token}
+    write_json(chosen, {"chosen": chosen_values})

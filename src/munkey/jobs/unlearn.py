@@ -14,7 +14,6 @@ from munkey.models.family import System
 from munkey.models.training_inputs import SampleFiles
 from munkey.settings import Sections
 from munkey.unlearn import prepare
-from munkey.unlearn.contract import Request
 
 
 def unlearn(
@@ -49,18 +48,10 @@ def unlearn(
     data = prepared.load(files.images.parent)
     split = forget_sets.split(data, files.forget, files.absent)
     recipe = prepare.make_recipe(applied, settings, seed, dataset)
-    parts = prepare.make_sets(applied, data, split, device, around.resident_share)
+    sets = prepare.make_sets(applied, data, split, device, around.resident_share)
     stage = Stage(seed, dataset, "unlearn", rate, applied.name)
-    request = Request(
-        forget_ids=split.forget,
-        generator=stage.torch_generator(),
-        device=device,
-        report=print,
-        needs=applied.needs,
-        data=parts,
-        recipe=recipe,
-        finetuning=prepare.make_tuning(recipe, settings),
-    )
+    tuning = prepare.make_tuning(recipe, settings)
+    request = prepare.make_request(applied, split, sets, stage, recipe, tuning, device)
     try:
         before = prepare.load_original(applied, recipe, data, original, device)
         with Stopwatch(device) as watch:

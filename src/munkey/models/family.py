@@ -320,8 +320,8 @@ class Family(ABC, Generic[Settings]):
     ...     def make_architecture(self, recipe, classes, key_dim=None):
     ...         return Architecture(classes)
     ...
-    ...     def restore_architecture(self, stored):
-    ...         return Architecture(**stored)
+    ...     def restore_architecture(self, fields):
+    ...         return Architecture(**fields)
     ...
     ...     def build(self, architecture, generator):
     ...         from torch import nn
@@ -517,12 +517,12 @@ class Family(ABC, Generic[Settings]):
         """
 
     @abstractmethod
-    def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
+    def restore_architecture(self, fields: Mapping[str, object]) -> Architecture:
         """Rebuild an architecture from the fields that are saved in a model file.
 
         Parameters
         ----------
-        stored : mapping of str to object
+        fields : mapping of str to object
             The fields of an architecture, by name.
 
         Returns
@@ -843,9 +843,9 @@ class FittedFamily(Family[Settings]):
         """Return a system's architecture as a FittedArchitecture."""
         return cast(FittedArchitecture, system.architecture)
 
-    def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
+    def restore_architecture(self, fields: Mapping[str, object]) -> Architecture:
         # The fields were validated when the system was created.
-        return FittedArchitecture(**stored)  # type: ignore[arg-type]
+        return FittedArchitecture(**fields)  # type: ignore[arg-type]
 
     def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
@@ -887,7 +887,7 @@ def family(cls: type[FamilyT]) -> type[FamilyT]:
     Raises ValueError if another family already uses its letter, or if its name is already
     registered or cannot be part of a path.
     """
-    for other in FAMILIES.loaded_entries():
+    for other in FAMILIES.list_loaded_entries():
         if cls.letter == other.letter and cls.name != other.name:
             raise ValueError(
                 f"family {cls.name!r}: the family {other.name!r} already uses its letter,"

@@ -53,17 +53,17 @@ def save_diverged(path: str | Path, why: str) -> None:
 
 
 def require_finite(system: System) -> System:
-    """Return the system. Raises DivergedError if a weight or token is NaN or infinite."""
+    """Return the system unchanged, or raise DivergedError if a weight or token is not finite."""
     parameters: dict[str, torch.Tensor] = {}
     if system.model is not None:
         parameters |= system.model.named_parameters()
     if system.memory is not None:
         parameters["tokens"] = system.memory.tokens
-    not_finite = [name for name, value in parameters.items() if not value.isfinite().all()]
-    if not_finite:
+    nonfinite_names = [name for name, value in parameters.items() if not value.isfinite().all()]
+    if nonfinite_names:
         raise DivergedError(
-            f"NaN or infinity in {len(not_finite)} of {len(parameters)} weight tensors, for example"
-            f" {not_finite[0]}"
+            f"NaN or infinity in {len(nonfinite_names)} of {len(parameters)} weight tensors, for"
+            f" example {nonfinite_names[0]}"
         )
     return system
 

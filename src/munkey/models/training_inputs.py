@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.files import read_json
-from munkey.encoders import keys
+from munkey.encoders import keys as key_files
 from munkey.memory.neighbors import read_other_neighbors
 from munkey.models.family import Family, MemberKeys, Recipe
 
@@ -42,19 +42,40 @@ class SampleFiles:
 
 
 def read_member_keys(
-    family: Family, recipe: Recipe, ids: np.ndarray, keyfile: Path | None, neighbors: Path | None
+    family: Family,
+    recipe: Recipe,
+    ids: np.ndarray,
+    keyfile: Path | None,
+    neighbors_file: Path | None,
 ) -> MemberKeys | None:
     """Read the keys and neighbors of the training samples `ids`.
 
-    Returns None for a family without a memory.
+    Parameters
+    ----------
+    keyfile, neighbors_file
+        The files with the keys and neighbors of all samples. Not read for a family without a
+        memory.
+
+    Returns
+    -------
+    member_keys
+        None for a family without a memory, or without its own section, which says how many
+        neighbors to read.
+
+    Raises
+    ------
+    ValueError
+        If a file that is needed is None.
     """
     if not family.has_memory or recipe.family is None:
         return None
-    assert keyfile and neighbors, f"{family.name} has a memory, so it needs keys and neighbors"
+    if keyfile is None or neighbors_file is None:
+        raise ValueError(f"{family.name} has a memory, so it needs files of keys and neighbors")
+    # Several settings may each need some neighbors, and the longest list contains the others.
     neighbor_count = max(family.count_neighbors(recipe.family).values())
     return MemberKeys(
-        keys=keys.read(keyfile, ids).keys,
-        neighbors=read_other_neighbors(neighbors, ids, neighbor_count),
+        keys=key_files.read(keyfile, ids).keys,
+        neighbors=read_other_neighbors(neighbors_file, ids, neighbor_count),
     )
 
 

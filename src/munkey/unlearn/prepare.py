@@ -3,6 +3,7 @@
 import importlib
 from pathlib import Path
 
+from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.image_set import ImageSet, image_set, move_to_gpu_if_it_fits
@@ -10,7 +11,7 @@ from munkey.data.prepared import Dataset
 from munkey.models import system
 from munkey.models.family import Recipe, System
 from munkey.settings import FinetuneSettings, NetworkName, Sections
-from munkey.unlearn.contract import METHODS, Method, Tuning
+from munkey.unlearn.contract import METHODS, Method, Request, Tuning
 
 
 def find_method(name: str, sections: Sections) -> Method:
@@ -75,4 +76,38 @@ def make_tuning(recipe: Recipe | None, sections: Sections) -> Tuning | None:
         base_lr=recipe.train.lr,
         augment=Augmentation.from_settings(recipe.data, recipe.train),
         precision=recipe.train.precision,
+    )
+
+
+def make_request(  # noqa: PLR0913  # the parts of a request
+    method: Method,
+    split: ForgetSplit,
+    sets: dict[str, ImageSet],
+    stage: Stage,
+    recipe: Recipe | None,
+    tuning: Tuning | None,
+    device: str,
+) -> Request:
+    """Return a request to forget the forget set of a split.
+
+    Parameters
+    ----------
+    sets
+        The result of `make_sets`.
+    stage
+        The source of all random numbers.
+    recipe
+        The result of `make_recipe`.
+    tuning
+        The result of `make_tuning`.
+    """
+    return Request(
+        forget_ids=split.forget,
+        generator=stage.torch_generator(),
+        device=device,
+        report=print,
+        needs=method.needs,
+        data=sets,
+        recipe=recipe,
+        finetuning=tuning,
     )

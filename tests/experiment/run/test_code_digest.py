@@ -281,7 +281,7 @@ def test_an_edit_or_a_new_version_of_a_plug_in_changes_the_digest_of_what_uses_i
 
 def test_what_editors_leave_beside_modules_is_passed_over(with_plugins):
     code = with_plugins()
-    folder = code.plugins["shop"].place
+    folder = code.plugins["shop"].path
     (folder / ".#last.py").symlink_to("me@here.1")  # of a file that is not saved yet
     (folder / "backup.py").mkdir()
     assert Code(code.plugins).files == code.files

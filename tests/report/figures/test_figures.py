@@ -241,6 +241,12 @@ def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_
         )
 
 
+def test_the_legend_of_a_narrow_figure_of_shares_is_not_cut_off():
+    figure = forest_plot(shares(), theme.NARROW)
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 and legend.x1 <= figure.bbox.x1
+
+
 DOLLARS = r"$x$ \frac{$"  # no formula: drawn as one, it ended the run
 
 

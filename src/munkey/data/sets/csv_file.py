@@ -49,17 +49,18 @@ def csv_file(settings: SourceSettings) -> Source:
     Raises SourceError, which lists all faults by line and column.
     """
     path = Path(str(settings.path))
+    setting = f"source.path = {path}"
     lines = read_lines(path, ["file", "label"])
     pictures = [_find_picture(path.parent / cells["file"]) for _, cells in lines]
     faults = list(_find_faults(lines, pictures))
     if faults:
-        raise SourceError(f"source.path = {path}", faults)
+        raise SourceError(setting, faults)
     if settings.on_bad == "skip":
         is_readable = _are_readable(path, lines, pictures, settings.white)
         lines = list(compress(lines, is_readable))
         pictures = list(compress(pictures, is_readable))
         if not lines:
-            raise SourceError(f"source.path = {path}", ["lists no picture that can be used"])
+            raise SourceError(setting, ["lists no picture that can be used"])
     ignored_columns = [name for name in lines[0][1] if name not in COLUMNS]
     if ignored_columns:
         warn(
@@ -161,24 +162,33 @@ def _find_picture(path: Path) -> Path:
 
 
 def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
-    """Read the non-empty lines of a CSV file, without spaces around cells.
+    """Read the non-empty lines below the header of a CSV file, with the cells stripped.
 
-    Raises SourceError if the file cannot be read, a required column is missing, a line and the
-    header differ in their number of cells, or there are no lines.
+    Returns the number of each line in the file, and its cells by column name in lower case.
+
+    Raises SourceError if the file cannot be read, a required column is missing, a line has more or
+    fewer cells than the header, or there are no lines below the header.
     """
-    with reraise_as_source_error(f"source.path = {path}"):
+    setting = f"source.path = {path}"
+    with reraise_as_source_error(setting):
         try:
             table = read_table(path)
         except TableError as error:
-            raise SourceError(f"source.path = {path}", error.faults) from error
+            # Lists all faults of the table. Other errors, e.g. of a missing file, are one fault.
+            raise SourceError(setting, error.faults) from error
     header = ", ".join(table.header)
     faults = []
     for name in required_columns:
         if name not in table.names:
             faults.append(f"line 1: no column {name!r} among {header}")
-    if faults or not table.lines:
-        raise SourceError(f"source.path = {path}", faults or ["has no lines below its header"])
-    return [(number, dict(zip(table.names, cells, strict=True))) for number, cells in table.lines]
+    if not faults and not table.lines:
+        faults.append("has no lines below its header")
+    if faults:
+        raise SourceError(setting, faults)
+    lines: list[Line] = []
+    for number, cells in table.lines:
+        lines.append((number, dict(zip(table.names, cells, strict=True))))
+    return lines
 
 
 def _find_faults(lines: Sequence[Line], pictures: Sequence[Path]) -> Iterator[str]:

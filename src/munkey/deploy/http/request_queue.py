@@ -56,7 +56,7 @@ class RequestQueue:
         self._model_lock = asyncio.Lock()  # one user of the predictor at a time
         self._reader_lock = asyncio.Lock()  # one separate reader at a time
         self._names_lock = asyncio.Lock()  # one lookup of names at a time
-        self._unsettled = False  # whether zeros of deleted rows may not be on the disk yet
+        self._unsettled = False  # whether zeros of deleted rows may not be on disk yet
         self.unpurged = predictor.deletions > 0
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()

@@ -76,7 +76,7 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     Parameters
     ----------
     result : str or Path
-        The folder of the system, or NAME/DATASET/seedS (`trained_system.find_system`).
+        The folder of the system, or NAME/DATASET/seedN (`trained_system.find_system`).
     directory : str or Path
         A new or empty directory.
     sections : mapping, optional

@@ -299,7 +299,7 @@ def read_manifest_stamp(directory: Path) -> Stamp:
     Returns None if the file cannot be found.
     """
     try:
-        status = (directory / manifests.NAME).lstat()
+        status = (directory / manifests.MANIFEST_NAME).lstat()
     except OSError:  # `read_manifest` raises an error that names the fault
         return None
     return status.st_ino, status.st_mtime_ns, status.st_size

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
 MODEL_FORMAT = 6  # version of the directory's format
-NAME = "manifest.json"
+MANIFEST_NAME = "manifest.json"
 MEMORY = "memory"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
@@ -272,7 +272,7 @@ class Manifest(Section):
     def write(self, directory: Path) -> None:
         """Write the manifest with its digest, atomically."""
         manifest = self.model_copy(update={"sha256": compute_digest(self)})
-        with atomic(directory / NAME) as temporary:
+        with atomic(directory / MANIFEST_NAME) as temporary:
             temporary.write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
@@ -304,9 +304,11 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
     family: the family that it must have; by default, any. Raises UnreadableModelError if the
     manifest is missing, invalid, of another version or family, or was changed after it was written.
     """
-    path = directory / NAME
+    path = directory / MANIFEST_NAME
     if not path.exists() and not path.is_symlink():
-        raise UnreadableModelError(directory, f"is not an exported model: it has no {NAME}")
+        raise UnreadableModelError(
+            directory, f"is not an exported model: it has no {MANIFEST_NAME}"
+        )
     with translate_read_errors(path):
         content = json.loads(read_plain_file(path, MAX_BYTES))
         if not isinstance(content, dict) or content.get("format") != "munkey model":
@@ -334,10 +336,17 @@ def read_manifest(directory: Path, family: str | None = None) -> Manifest:
 
 
 def read_static_file(directory: Path, manifest: Manifest, name: StaticFile) -> bytes:
-    """Read a static file. Raises UnreadableModelError if it has changed since the export."""
+    """Read a static file.
+
+    Raises UnreadableModelError if it has changed since the export, is not a regular file, or cannot
+    be read, or if the manifest does not list it.
+    """
+    expected_digest = manifest.files.get(name)
+    if expected_digest is None:
+        raise UnreadableModelError(directory / MANIFEST_NAME, f"has no SHA-256 of {name}")
     content = read_plain_file(directory / name)
-    if hashlib.sha256(content).hexdigest() != manifest.files.get(name):
+    if hashlib.sha256(content).hexdigest() != expected_digest:
         raise UnreadableModelError(
-            directory / name, f"is damaged: its SHA-256 does not match {NAME}"
+            directory / name, f"is damaged: its SHA-256 does not match {MANIFEST_NAME}"
         )
     return content

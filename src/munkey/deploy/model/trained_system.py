@@ -44,8 +44,8 @@ SECTIONS = ("source", "data", "keys", "model", "train", "munkey", "inference")
 def find_system(result: str | Path) -> Path:
     """Find the system file of a result.
 
-    result: the file, its folder, or its place in the results: NAME/DATASET/seedS for the original,
-    NAME/DATASET/seedS/rateR/SYSTEM for another system. For an original, trailing parts may be
+    result: the file, its folder, or its place in the results: NAME/DATASET/seedN for the original,
+    NAME/DATASET/seedN/rateR/SYSTEM for another system. For an original, trailing parts may be
     omitted if only one result matches. Raises ExportError if no result matches, or if several do;
     the message then lists them.
     """
@@ -56,7 +56,7 @@ def find_system(result: str | Path) -> Path:
     patterns = [(path, SYSTEM), (folder, SYSTEM)]
     if path.name == SYSTEM:
         patterns.insert(0, (path.parent, SYSTEM))
-    for depth in range(3):  # from NAME/DATASET/seedS, NAME/DATASET, or only NAME
+    for depth in range(3):  # from NAME/DATASET/seedN, NAME/DATASET, or only NAME
         patterns.append((folder, f"{'*/' * depth}full/original-m/{SYSTEM}"))
     for start, pattern in patterns:
         if start.is_dir():
@@ -73,13 +73,13 @@ def find_system(result: str | Path) -> Path:
         elsewhere = f", but there is no folder results in {Path.cwd()}"
     raise ExportError(
         f"{result}: there is no such result; it is the folder of a {SYSTEM}, or, in the project's"
-        f" folder, NAME/DATASET/seedS of a finished run{elsewhere}"
+        f" folder, NAME/DATASET/seedN of a finished run{elsewhere}"
     )
 
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a system in the results: root/models/case/seedS/subset/system."""
+    """The place of a system in the results: root/models/case/seedN/subset/system."""
 
     file: Path
     root: Path
@@ -94,7 +94,7 @@ class Place:
         parts = file.absolute().parts
         if "models" not in parts[:-5] or not parts[-4].startswith("seed"):
             raise ExportError(
-                f"{file}: is not in the results of a run, results/NAME/models/DATASET/seedS/…"
+                f"{file}: is not in the results of a run, results/NAME/models/DATASET/seedN/…"
             )
         start = len(parts) - 1 - parts[::-1].index("models")  # index of the last `models`
         seed, subset, system_name = parts[-4:-1]

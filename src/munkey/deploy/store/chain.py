@@ -24,7 +24,7 @@ class ChainLink(NamedTuple):
 
 @dataclass(frozen=True)
 class Receipt:
-    """The record of a deletion that is on the disk.
+    """The record of a deletion that is on disk.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ def require_plain_file(path: Path) -> None:
 
 
 def write(descriptor: int, data: bytes | memoryview, offset: int) -> None:
-    """Write all data at an offset in bytes. It is on the disk only after `sync`."""
+    """Write all data at an offset in bytes. It is on disk only after `sync`."""
     unwritten = memoryview(data).cast("B")
     while unwritten:
         written_count = os.pwrite(descriptor, unwritten, offset)  # may write fewer bytes
@@ -55,14 +55,14 @@ def truncate(descriptor: int, size: int) -> None:
 
 
 def sync(descriptor: int) -> None:
-    """Wait until the file's content and size are on the disk."""
+    """Wait until the file's content and size are on disk."""
     # macOS has no fdatasync, which skips the file's times.
     sync_content = getattr(os, "fdatasync", os.fsync)
     sync_content(descriptor)
 
 
 def sync_file(path: Path) -> None:
-    """Wait until a file that other code wrote, such as SQLite, is on the disk."""
+    """Wait until a file that other code wrote, such as SQLite, is on disk."""
     descriptor = open_file(path, os.O_RDONLY)
     try:
         sync(descriptor)
@@ -71,7 +71,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until a folder's entries are on the disk."""
+    """Wait until a folder's entries are on disk."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

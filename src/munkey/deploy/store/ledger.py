@@ -53,7 +53,7 @@ class LedgerState(NamedTuple):
 
     store: the name of the memory, 16 random bytes. key_width, token_width: width of a key and of a
     token. generation: number of the current generation. rows: number of rows, including dead ones.
-    erased: all dead rows up to this sequence number are known to be zero on the disk. secret: the
+    erased: all dead rows up to this sequence number are known to be zero on disk. secret: the
     key for hashes of blocked contents, 32 random bytes.
     """
 
@@ -436,7 +436,7 @@ class Ledger:
         """Record rows (D,) as dead, and remove their sources.
 
         Once this is committed, the deletion cannot be undone. records: the record of each row (D,).
-        erased: all dead rows up to this sequence number are zero on the disk. request: the request
+        erased: all dead rows up to this sequence number are zero on disk. request: the request
         number. block: refuse the contents of these rows from now on.
         """
         last_link = self.get_last_link()
@@ -490,7 +490,7 @@ class Ledger:
     def record_zeros(
         self, erased: int, added: int = 0, sources: Mapping[int, Source] | None = None
     ) -> None:
-        """Record that all dead rows up to the sequence number `erased` are zero on the disk.
+        """Record that all dead rows up to the sequence number `erased` are zero on disk.
 
         Also record new rows. added: their number. sources: the source of each new row that has one,
         by row number.

@@ -154,7 +154,7 @@ class Matrices:
             raise OSError(error.errno, error.strerror, str(self.folder / name)) from error
 
     def append(self, at: int, rows: Rows) -> None:
-        """Write live rows from row number `at` on. They are on the disk only after `sync`."""
+        """Write live rows from row number `at` on. They are on disk only after `sync`."""
         arrays = {
             "keys": rows.keys,
             "tokens": rows.tokens,
@@ -193,17 +193,23 @@ class Matrices:
         self._write_file("live", live.tobytes(), 0)
 
     def erase(self, rows: np.ndarray) -> None:
-        """Overwrite key, token, and record of some rows with zeros.
+        """Overwrite the keys, tokens, and records of the given rows with zeros.
 
-        The zeros are on the disk only after `sync`.
+        The zeros reach the disk only after `sync`.
+
+        Parameters
+        ----------
+        rows
+            Row numbers, in any order. A number may be repeated.
         """
         if not rows.size:
             return
         sorted_rows = np.unique(rows)
-        # Write each run of consecutive rows at once. A run has at most BLOCK rows.
+        # Write each run of consecutive rows at once. Runs also end at every BLOCK-th row, to bound
+        # the memory that the zeros take.
         has_gap = np.diff(sorted_rows) != 1
-        is_full = np.arange(1, len(sorted_rows)) % BLOCK == 0
-        run_starts = np.flatnonzero(has_gap | is_full) + 1
+        ends_block = np.arange(1, len(sorted_rows)) % BLOCK == 0
+        run_starts = np.flatnonzero(has_gap | ends_block) + 1
         for run in np.split(sorted_rows, run_starts):
             first = int(run[0])
             for name in ("keys", "tokens", "records"):
@@ -214,8 +220,8 @@ class Matrices:
         for file in self._files.values():
             disk.sync(file)
 
-    def sync_with_names(self) -> None:
-        """Wait until a new generation is on the disk, including its directory entries."""
+    def sync_files_and_names(self) -> None:
+        """Wait until the files of a new generation, their names and its folder's are on disk."""
         self.sync()
         disk.sync_folder(self.folder)
         disk.sync_folder(self.folder.parent)

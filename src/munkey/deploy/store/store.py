@@ -20,7 +20,6 @@ from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, LedgerState, Position
 from munkey.deploy.store.matrices import (
-    BLOCK,
     EMPTY_VIEW,
     NAMES,
     Matrices,
@@ -105,7 +104,7 @@ class Store(AbstractContextManager["Store"]):
         self._process = os.getpid()
         self._closed = False
         self._matrices: Matrices | None = None  # None for a reader
-        # Dead rows that are not known to be zero on the disk.
+        # Dead rows that are not known to be zero on disk.
         self._pending_rows: list[np.ndarray] = []
         self._lock: int | None = None
         self._view = EMPTY_VIEW
@@ -174,7 +173,7 @@ class Store(AbstractContextManager["Store"]):
         with disk.create_folder(Path(folder)) as new_folder:
             matrices = Matrices.create(generation_folder(new_folder, 1), widths)
             matrices.append(0, rows)
-            matrices.sync_with_names()
+            matrices.sync_files_and_names()
             matrices.close()
             state = LedgerState(
                 store=name,
@@ -256,16 +255,30 @@ class Store(AbstractContextManager["Store"]):
             raise ClosedMemoryError(f"{self.folder}: open for reading only")
         return self._matrices
 
+    @property
+    def _is_writer(self) -> bool:
+        """Whether the store is a writer. Only a writer has the files of the matrices."""
+        return self._matrices is not None
+
     @contextmanager
     def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Allow writing during the block, if the store was opened for reading.
+        """Make a store that was opened for reading writable during the block.
 
-        Other threads may read meanwhile. wait: seconds to wait for another writer. Raises
-        LockedMemoryError if another process is still writing after that time.
+        Does nothing if the store is already writable. Other threads may read meanwhile.
+
+        Parameters
+        ----------
+        wait : float
+            Seconds to wait for another writer.
+
+        Raises
+        ------
+        LockedMemoryError
+            If another process is still writing after `wait` seconds.
         """
         self._require_open()
         with self._change_lock:
-            if self._matrices is not None:
+            if self._is_writer:
                 yield
                 return
             with self._lock_state():
@@ -339,17 +352,19 @@ class Store(AbstractContextManager["Store"]):
             return view
 
     def _lock_view(self) -> tuple[int, MemoryView]:
-        """Lock the current generation for reading, and return the lock and the rows.
+        """Lock the current generation for reading, and return the lock and a view of its rows.
 
         If a compaction replaces the generation before it is locked, try the new one.
         """
         with self._lock_state():
-            generation = self._view.generation  # 0 before the first read
-            if not generation:
+            # The generation of the last view is nearly always still the current one. To start from
+            # it saves a query of the ledger in every read.
+            generation = self._view.generation
+            if generation == EMPTY_VIEW.generation:  # nothing was read yet
                 generation = self._ledger.read_state().generation
         while True:
             lock = self._lock_generation(generation)
-            if lock is None:
+            if lock is None:  # a compaction has removed it; the ledger knows its successor
                 generation = self.state.generation
                 continue
             try:
@@ -361,6 +376,7 @@ class Store(AbstractContextManager["Store"]):
                 raise
             if current_generation == generation:
                 return lock, view
+            # A compaction has switched to another generation, but has not removed this one yet.
             disk.unlock(lock)
             generation = current_generation
 
@@ -548,7 +564,7 @@ class Store(AbstractContextManager["Store"]):
         """
         self._require_open()
         with self._change_lock:
-            if self._matrices is not None:
+            if self._is_writer:
                 self._settle_and_record()
         with self.reading() as view, self._lock_state():
             wait_until_hidden(self.folder, self._ledger, view)
@@ -556,7 +572,7 @@ class Store(AbstractContextManager["Store"]):
             return check_memory(self._ledger, view, published, foreign)
 
     def are_zero(self, sequences: range) -> bool:
-        """Return whether deleted rows are zero, both in the memory maps and on the disk.
+        """Return whether deleted rows are zero, both in the memory maps and on disk.
 
         sequences: the sequence numbers of the rows in the chain.
         """
@@ -582,7 +598,7 @@ class Store(AbstractContextManager["Store"]):
         *,
         allow_blocked: bool = False,
     ) -> None:
-        """Add rows. All of them are on the disk when this returns.
+        """Add rows. All of them are on disk when this returns.
 
         Parameters
         ----------
@@ -641,7 +657,7 @@ class Store(AbstractContextManager["Store"]):
     ) -> Receipt:
         """Forget rows: all of them, or none if an id is unknown.
 
-        When this returns, the deletion is on the disk, and no reader sees these rows.
+        When this returns, the deletion is on disk, and no reader sees these rows.
 
         Parameters
         ----------
@@ -668,7 +684,7 @@ class Store(AbstractContextManager["Store"]):
         Notes
         -----
         A deletion of at most MAX_ERASED_AT_ONCE rows overwrites them with zeros before it returns.
-        `settle` overwrites the rows of larger deletions, and waits until all zeros are on the disk.
+        `settle` overwrites the rows of larger deletions, and waits until all zeros are on disk.
         """
         with self._lock_for_writing():
             unique_ids = np.unique(check_ids(ids))
@@ -718,7 +734,7 @@ class Store(AbstractContextManager["Store"]):
         return receipt
 
     def settle(self) -> None:
-        """Overwrite deleted rows with zeros, and wait until the zeros are on the disk.
+        """Overwrite deleted rows with zeros, and wait until the zeros are on disk.
 
         Call this when the process is idle.
         """
@@ -818,16 +834,22 @@ class Store(AbstractContextManager["Store"]):
             return self.purge()
 
     def _copy_rows(self, rows: np.ndarray) -> tuple[int, Matrices]:
-        """Copy rows to a new generation on the disk, and return its number and its matrices."""
+        """Copy rows, given by number, to a new generation on disk.
+
+        Returns the number of the generation, and its matrices.
+        """
         number = self._view.generation + 1
+        # The folder of a retired generation remains if it contains foreign files.
         while os.path.lexists(generation_folder(self.folder, number)):
             number += 1
         state = self.state
         widths = (state.key_width, state.token_width)
         new_matrices = Matrices.create(generation_folder(self.folder, number), widths)
-        for block_number, block in enumerate(split_blocks(rows)):
-            new_matrices.append(block_number * BLOCK, self._view.take_rows(block))
-        new_matrices.sync_with_names()
+        copied_count = 0
+        for block in split_blocks(rows):
+            new_matrices.append(copied_count, self._view.take_rows(block))
+            copied_count += len(block)
+        new_matrices.sync_files_and_names()
         return number, new_matrices
 
     def copy(self, folder: Path) -> None:
@@ -848,7 +870,7 @@ class Store(AbstractContextManager["Store"]):
             widths = (state.key_width, state.token_width)
             copied_matrices = Matrices(generation, widths, os.O_RDWR, state.rows)
             copied_matrices.truncate(state.rows)
-            copied_matrices.sync_with_names()
+            copied_matrices.sync_files_and_names()
             copied_matrices.close()
             self._ledger.copy(folder / "store.db")
             disk.sync_file(folder / "store.db")
@@ -858,7 +880,7 @@ class Store(AbstractContextManager["Store"]):
         """Settle, and release the memory. Later calls, and calls in a forked child, do nothing."""
         if os.getpid() == self._process:
             with self._change_lock, self._state_lock:
-                if not self._closed and self._matrices is not None:
+                if not self._closed and self._is_writer:
                     self._settle_and_record()
                 self._release()
 

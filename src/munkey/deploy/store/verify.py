@@ -22,7 +22,7 @@ class Report:
     live, dead : int
         Number of live rows, and of dead rows.
     unsettled : int
-        Number of dead rows that were not checked, because their zeros may not be on the disk yet.
+        Number of dead rows that were not checked, because their zeros may not be on disk yet.
     deletions : int
         Number of links in the chain.
     head : str
@@ -198,7 +198,7 @@ def find_problems(
     stray_sources = ledger.count_stray_sources()
     if stray_sources:
         yield f"source files and units that belong to no live row: {stray_sources}"
-    # Rows that must be zero on the disk. Rows deleted since the last `settle` need not be.
+    # Rows that must be zero on disk. Rows deleted since the last `settle` need not be.
     erased_rows = np.setdiff1d(
         dead_rows[dead_rows < len(view.live)], ledger.list_dead_rows(after=state.erased)
     )

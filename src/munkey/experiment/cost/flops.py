@@ -33,8 +33,13 @@ def count_operations(
 ) -> NetworkCost:
     """Count the operations per image and the weights of a network on the meta device.
 
+    A step is a forward and a backward pass; the optimizer's operations are not counted. The network
+    is left in training mode, with gradients.
+
     Parameters
     ----------
+    network
+        A network whose parameters are on the meta device.
     image_size
         The height and width of an image in pixels.
     token_dim
@@ -46,10 +51,16 @@ def count_operations(
     inputs = [torch.empty(BATCH, 3, image_size, image_size, device="meta")]
     if token_dim is not None:
         inputs.append(torch.empty(BATCH, token_dim, device="meta", requires_grad=True))
+    network.train()
+    # The counter adds up: after the backward pass, it has the operations of both passes.
     with FlopCounterMode(display=False) as counter:
-        logits = network.train()(*inputs)
-        forward = counter.get_total_flops()
+        logits = network(*inputs)
+        forward_operations = counter.get_total_flops()
         logits.sum().backward()
-        step = counter.get_total_flops()
+        step_operations = counter.get_total_flops()
     weights = sum(parameter.numel() for parameter in network.parameters())
-    return NetworkCost(weights, forward // BATCH, step // BATCH)
+    return NetworkCost(
+        weights=weights,
+        forward=forward_operations // BATCH,
+        step=step_operations // BATCH,
+    )

@@ -38,7 +38,7 @@ class Work:
     step
         "keys", "train", "unlearn" or "evaluate".
     what
-        What the jobs work on, e.g. the name of a system or an encoder.
+        The name of the folder of keys, the system or the method; "all systems" for evaluations.
     steps, operations
         The training steps and floating-point operations of all jobs together.
     network
@@ -64,6 +64,21 @@ class Work:
             operations=self.operations + other.operations,
             network=network,
         )
+
+
+def _merge_by_kind(works: Iterable[Work]) -> list[Work]:
+    """Merge the works of each kind, in the order in which the kinds first occur.
+
+    Jobs are of one kind if they do the same step with the same system or encoder for one data set.
+    """
+    work_by_kind: dict[tuple[str, str, str], Work] = {}
+    for work in works:
+        kind = (work.step, work.what, work.dataset)
+        if kind in work_by_kind:
+            work_by_kind[kind] = work.merge(work_by_kind[kind])
+        else:
+            work_by_kind[kind] = work
+    return list(work_by_kind.values())
 
 
 def look_up_size(plan: Plan, dataset: str) -> Size:
@@ -207,14 +222,7 @@ class Workload:
                 works.append(self._unlearning_work(run))
         for run in self.evaluated:
             works.append(self._evaluation_work(run))
-        kinds: dict[tuple[str, str, str], Work] = {}
-        for work in works:
-            kind = (work.step, work.what, work.dataset)
-            if kind in kinds:
-                kinds[kind] = work.merge(kinds[kind])
-            else:
-                kinds[kind] = work
-        return list(kinds.values())
+        return _merge_by_kind(works)
 
     @cached_property
     def parts(self) -> list[tuple[str, EncoderSettings]]:

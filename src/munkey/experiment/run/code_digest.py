@@ -90,36 +90,44 @@ class Code:
 
     def __init__(self, plugins: Mapping[str, Package]) -> None:
         self.plugins = plugins
+        packages = {"munkey": Package(PACKAGE), **plugins}
         self.files: dict[str, Path] = {}
-        for name, package in ({"munkey": Package(PACKAGE)} | dict(plugins)).items():
-            self.files |= _find_module_files(name, package.place)
+        for name, package in packages.items():
+            self.files |= _find_module_files(name, package.path)
+        self._graph = self._build_graph()
+
+    def _build_graph(self) -> grimp.ImportGraph:
+        """Build the graph of the imports of all modules, except imports of those in NO_INFLUENCE."""
         try:
-            self._graph = grimp.build_graph(
-                "munkey", exclude_type_checking_imports=True, cache_dir=None
-            )
-        # A file with a syntax error, e.g. during an edit, only matters to jobs that need it. If
-        # there is one, all files are read one by one below.
+            graph = grimp.build_graph("munkey", exclude_type_checking_imports=True, cache_dir=None)
         except grimp.exceptions.SourceSyntaxError:
-            self._graph = grimp.ImportGraph()
-        self._add_unread_modules()
+            # A file with a syntax error, e.g. during an edit, only matters to jobs that need it.
+            # From an empty graph, `_add_unread_modules` reads all files one by one.
+            graph = grimp.ImportGraph()
+        self._add_unread_modules(graph)
         for module in self.files:
             parent = module.rpartition(".")[0]
             # Importing a module also runs its package, which grimp does not take into account.
             if parent in self.files:
-                self._graph.add_import(importer=module, imported=parent)
+                graph.add_import(importer=module, imported=parent)
         for module in NO_INFLUENCE:
-            for importer in self._graph.find_modules_that_directly_import(module):
-                self._graph.remove_import(importer=importer, imported=module)
+            for importer in graph.find_modules_that_directly_import(module):
+                graph.remove_import(importer=importer, imported=module)
+        return graph
 
-    def _add_unread_modules(self) -> None:
-        """Add plug-ins: grimp cannot read single files, or packages without an __init__.py."""
-        unread_modules = [module for module in self.files if module not in self._graph.modules]
+    def _add_unread_modules(self, graph: grimp.ImportGraph) -> None:
+        """Add the modules that grimp did not read, with their imports.
+
+        These are plug-ins, because grimp cannot read single files or packages without an
+        __init__.py. If a file of this package has a syntax error, these are all modules.
+        """
+        unread_modules = [module for module in self.files if module not in graph.modules]
         for module in unread_modules:
-            self._graph.add_module(module)
+            graph.add_module(module)
         for module in unread_modules:
             for imported in _parse_imports(module, self.files[module]):
                 if imported in self.files:
-                    self._graph.add_import(importer=module, imported=imported)
+                    graph.add_import(importer=module, imported=imported)
 
     def find_closure(self, roots: Iterable[str]) -> list[str]:
         """Find these modules and all that they import, directly or indirectly.
@@ -161,15 +169,21 @@ def _compute_digest(modules: tuple[str, ...]) -> str:
     return _read_code().compute_digest(modules)
 
 
-def _find_module_files(name: str, place: Path) -> dict[str, Path]:
-    """Find the files of a package's modules, by module name."""
-    if place.suffix == ".py":
-        return {name: place}
+def _find_module_files(name: str, path: Path) -> dict[str, Path]:
+    """Find the files of a package's modules, by module name.
+
+    Parameters
+    ----------
+    path
+        The package's folder, or its file if it is a single module.
+    """
+    if path.suffix == ".py":
+        return {name: path}
     files = {}
-    for path in place.rglob("*.py"):
-        parts = path.relative_to(place).with_suffix("").parts
-        if path.is_file() and all(map(str.isidentifier, parts)):  # no editor locks or backups
-            files[".".join([name, *parts]).removesuffix(".__init__")] = path
+    for file in path.rglob("*.py"):
+        parts = file.relative_to(path).with_suffix("").parts
+        if file.is_file() and all(map(str.isidentifier, parts)):  # no editor locks or backups
+            files[".".join([name, *parts]).removesuffix(".__init__")] = file
     return files
 
 

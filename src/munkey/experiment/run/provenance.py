@@ -64,10 +64,10 @@ def _has_changes() -> bool:
     if _git(*status, "src", "workflow"):
         return True
     for package in find_plugin_packages().values():
-        place = package.place
-        if "site-packages" not in place.parts and _git(
-            "-C", str(place.parent), *status, place.name
-        ):
+        path = package.path
+        if "site-packages" in path.parts:
+            continue
+        if _git("-C", str(path.parent), *status, path.name):
             return True
     return False
 

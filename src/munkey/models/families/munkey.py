@@ -583,10 +583,14 @@ class Exemplars:
         )
 
     def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """Return the tokens (B, m) of a batch: (1 - r) v_i + r v_n (eq. 1).
+        """Return the tokens (B, m) that the network reads with a batch: (1 - r) v_i + r v_n.
 
-        The neighbors' tokens receive no gradients.
+        This is eq. 1 of the paper, with r from `draw.retrieved` (0 or 1) for each sample. v_i is
+        the sample's own token, and v_n is the aggregate of the tokens of the first
+        `draw.neighbors` of its neighbors. The neighbors' tokens receive no gradients.
         """
+        # Imported here, so that planning the workflow does not import torch. Later calls only look
+        # up the module.
         import torch
 
         from munkey.memory.exemplars import compute_fusion_weights, draw_weights
@@ -595,11 +599,15 @@ class Exemplars:
         rows = self.neighbors[index]  # (B, K)
         is_drawn = torch.arange(rows.shape[1], device=rows.device) < draw.neighbors[:, None]
         is_present = is_drawn & (rows != NO_NEIGHBOR)
-        weights = compute_fusion_weights(  # (B, K)
-            self.cosines[index], is_present, settings.aggregation, settings.temperature
+        cosines = self.cosines[index]  # (B, K)
+        weights = compute_fusion_weights(
+            cosines, is_present, settings.aggregation, settings.temperature
         )
         if settings.aggregation == "ensemble":
             weights = draw_weights(weights, draw.quantile)  # one-hot
-        neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]  # (B, K, m)
-        aggregated = (weights[:, :, None] * neighbor_tokens).sum(dim=1)  # v_n = Agg(v_j): (B, m)
-        return torch.where(draw.retrieved[:, None], aggregated, self.tokens[index])
+        # (B, K, 1) * (B, K, m), summed over the neighbors: v_n (B, m). The weight of an absent
+        # neighbor is 0, so the token in its place does not matter.
+        neighbor_tokens = self.tokens.detach()[rows.clamp(min=0)]
+        aggregates = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
+        own_tokens = self.tokens[index]  # v_i (B, m)
+        return torch.where(draw.retrieved[:, None], aggregates, own_tokens)

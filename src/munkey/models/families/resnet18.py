@@ -58,11 +58,11 @@ class BackboneFamily(ViTFamily[Settings]):
         }
         return self.restore_architecture(fields | other_fields)
 
-    def restore_architecture(self, stored: Mapping[str, object]) -> BackboneArchitecture:
+    def restore_architecture(self, fields: Mapping[str, object]) -> BackboneArchitecture:
         from munkey.models.networks.backbone import BackboneArchitecture
 
         # The fields were validated when the system was created.
-        return BackboneArchitecture(**stored)  # type: ignore[arg-type]
+        return BackboneArchitecture(**fields)  # type: ignore[arg-type]
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.backbone import BackboneArchitecture, create_backbone

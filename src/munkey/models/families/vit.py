@@ -52,10 +52,10 @@ class ViTFamily(Family[Settings]):
             fields |= recipe.family.model_dump()
         return self.restore_architecture(fields)
 
-    def restore_architecture(self, stored: Mapping[str, object]) -> Architecture:
+    def restore_architecture(self, fields: Mapping[str, object]) -> Architecture:
         architecture_class, _ = self.get_network()
         # The fields were validated when the system was created.
-        return architecture_class(**stored)  # type: ignore[arg-type]
+        return architecture_class(**fields)  # type: ignore[arg-type]
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
         from munkey.models.networks.vit import build_on_cpu

@@ -128,10 +128,15 @@ def measure_loss(
     logits, classes = _add_misclassified_row(logits, classes)
     if temperature is None:
         best_temperature = find_best_temperature(logits, classes, TEMPERATURE_BOUNDS)
-        temperature = float(f"{best_temperature:.{TEMPERATURE_DIGITS}g}")
+        temperature = _round_to_digits(best_temperature, TEMPERATURE_DIGITS)
     log_probabilities = log_softmax(logits / temperature, axis=1)
     true_class = (np.arange(len(logits)), classes)
     return MeasuredLoss(-float(log_probabilities[true_class].mean()), temperature)
+
+
+def _round_to_digits(number: float, digits: int) -> float:
+    """Round a number to some significant digits."""
+    return float(f"{number:.{digits}g}")
 
 
 def _add_misclassified_row(

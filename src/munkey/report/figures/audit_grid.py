@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
-from munkey.report.figures.shares import CROWDED, compute_limits
+from munkey.report.figures.shares import CHANCE_BAND, CROWDED, compute_limits
 from munkey.report.tables.audits import RESIDUE, list_knobs, select_deployed_rows
 from munkey.settings import format_knob_value, shorten_knobs
 
@@ -88,7 +88,7 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, image: np.ndarray) -> None:
     high = rows["share_high"].clip(*ends)
     band = 1.96 * rows["chance"]  # half-width of the central 95% of a normal distribution
     axes.barh(
-        places, 2 * band, left=-band, height=0.8, color=theme.BAND, label="95% by chance", zorder=0
+        places, 2 * band, left=-band, height=0.8, color=theme.BAND, label=CHANCE_BAND, zorder=0
     )
     axes.hlines(places, low, high, color=theme.BLUE, linewidth=1.2, zorder=2)
     arrows = (  # mark intervals that extend beyond the axis

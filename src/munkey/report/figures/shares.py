@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import matplotlib
 import numpy as np
@@ -28,6 +28,7 @@ NARROWEST = (-25.0, 110.0)  # percent
 WIDEST = (-300.0, 300.0)
 MARKS = {0: "never seen", 100: "original"}
 REMEMBERS = "trained to remember"
+CHANCE_BAND = "95% range if nothing remains"  # the label of the chance band
 # On a wider axis [percent], the labels of both marks are placed next to their lines, not above them.
 CROWDED = 250.0
 
@@ -128,11 +129,16 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     sides = ["right", "left"] if is_crowded else ["center", "center"]
     for (value, label), side in zip(MARKS.items(), sides, strict=True):
         axes.axvline(value, color=theme.BLACK, linewidth=0.8, zorder=1)
-        alignment: Any = {"ha": side, "va": "bottom", "annotation_clip": False}
-        axes.annotate(theme.wrap_words(label, width, 8), (value, -0.7), **alignment)
+        axes.annotate(
+            theme.wrap_words(label, width, 8),
+            (value, -0.7),
+            ha=side,
+            va="bottom",
+            annotation_clip=False,
+        )
     theme.name_lines(axes, [_get_label(row, width) for _, row in rows.iterrows()])
     axes.set(xlim=ends, xlabel=RESIDUE)
-    _add_legend(figure, rows)
+    _add_legend(figure, rows, width)
     return theme.freeze(figure)
 
 
@@ -225,17 +231,31 @@ def _get_style(row: pd.Series) -> Style:
     return STYLES[str(row["verdict"])]
 
 
-def _add_legend(figure: Figure, rows: pd.DataFrame) -> None:
-    """Draw a legend below the axis, with the verdicts that occur in the figure."""
-    present = set(rows.apply(_get_style, axis=1))
+def _add_legend(figure: Figure, rows: pd.DataFrame, width: float) -> None:
+    """Draw a legend below the axes.
+
+    It explains the verdicts that occur in the figure, the chance band, and the mark of systems that
+    were flagged only by an attack, if there are any.
+    """
+    used_styles = set(rows.apply(_get_style, axis=1))
     handles: list[Artist] = []
     for style in STYLES.values():
-        if style in present:
-            look: Any = {"marker": style.marker, "color": style.color, "label": style.label}
-            handles.append(Line2D([], [], linestyle="none", **look))
-    handles.append(Patch(color=theme.BAND, label="95% by chance"))
+        if style in used_styles:
+            handles.append(
+                Line2D(
+                    [],
+                    [],
+                    linestyle="none",
+                    marker=style.marker,
+                    color=style.color,
+                    label=style.label,
+                )
+            )
+    handles.append(Patch(color=theme.BAND, label=CHANCE_BAND))
     if rows.apply(is_flagged_by_attack_only, axis=1).any():
         handles.append(
             Line2D([], [], linestyle="none", label=f"{ATTACK_ONLY} flagged by an attack alone")
         )
-    figure.legend(handles=handles, loc="outside lower center", ncols=3)
+    # Three columns do not fit into a narrow figure.
+    legend_columns = 2 if width < theme.DOUBLE else 3
+    figure.legend(handles=handles, loc="outside lower center", ncols=legend_columns)

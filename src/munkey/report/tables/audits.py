@@ -34,7 +34,7 @@ STRATA = {
 }
 # Column titles of the built-in attacks on a single model. Those of plug-ins follow in the table.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
-RESIDUE = "residual share [%]"
+RESIDUE = "residual share [%]"  # the header of columns and axes
 HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
 ATTACK_ONLY = "†"  # marks a residue that only an attack flagged
 ABOUT_SHARE = (

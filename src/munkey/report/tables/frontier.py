@@ -1,4 +1,8 @@
-"""The frontier of designs: the residual share, accuracy, seconds and storage of each design."""
+"""The frontier of designs: the residual share, accuracy, seconds and storage of each design.
+
+A point is a design with its measurements on a data set. A design is on the front if no other design
+is more accurate with a bound of the residual share that is at most as large.
+"""
 
 import math
 from collections.abc import Sequence
@@ -337,7 +341,15 @@ def _format_seconds(point: pd.Series) -> str:
 
 
 def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
-    """Return a table with one row per point. Designs on the front are bold."""
+    """Return a table with one row per design, in the order of the points.
+
+    The titles of designs on the front are bold.
+
+    Parameters
+    ----------
+    points
+        The result of `collect_points`.
+    """
     table_rows = []
     for _, point in points.iterrows():
         title = point["title"]
@@ -353,10 +365,17 @@ def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
                 "Avg Gap": format_cell(point, "gap", markup),
             }
         )
-    first = points.iloc[0]
-    n = int(points["n"].min())
-    statistic = describe_statistic(n)
-    if n == 1 and compute_accuracy_interval(first) is not None:
-        statistic += f", test accuracy with its 95% interval over {first[TESTED]:,.0f} test samples"
-    about = f"{percent(first['rate'])} forgotten: {statistic}, percent; {ABOUT_SHARE}"
-    return TitledTable(f"{first['dataset']}, {about}", pd.DataFrame(table_rows))
+    return TitledTable(_make_caption(points), pd.DataFrame(table_rows))
+
+
+def _make_caption(points: pd.DataFrame) -> str:
+    """Return a caption with the data set, the forget rate and the statistics of the table."""
+    first_point = points.iloc[0]
+    # The designs may differ in their number of seeds; all of them have at least this many.
+    seed_count = int(points["n"].min())
+    statistic = describe_statistic(seed_count)
+    if seed_count == 1 and compute_accuracy_interval(first_point) is not None:
+        test_count = f"{first_point[TESTED]:,.0f} test samples"
+        statistic += f", test accuracy with its 95% interval over {test_count}"
+    forgotten = f"{percent(first_point['rate'])} forgotten"
+    return f"{first_point['dataset']}, {forgotten}: {statistic}, percent; {ABOUT_SHARE}"

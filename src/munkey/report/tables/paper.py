@@ -284,17 +284,29 @@ def render_texts(comparison: pd.DataFrame, sentences: list[str]) -> dict[str, st
 def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
     """Return a summary in long form, with one row per system and metric.
 
+    A metric that was not measured for a system, or whose mean is NaN because a seed diverged, has
+    no row, because there is nothing to compare.
+
     Parameters
     ----------
+    summary
+        One row per system, with METRIC_mean and METRIC_sd for each metric, and those of KEYS that
+        identify the system.
     table
         The paper's table that the numbers are compared with.
+
+    Returns
+    -------
+    long
+        The columns KEYS, ours_mean and ours_sd.
     """
     keys = summary.columns.intersection(KEYS)
     parts = []
-    for name in summary.columns[summary.columns.str.endswith("_mean")]:
-        metric = name.removesuffix("_mean")
+    for mean_column in summary.columns[summary.columns.str.endswith("_mean")]:
+        metric = mean_column.removesuffix("_mean")
         ours = summary[keys].assign(
-            metric=metric, ours_mean=summary[name], ours_sd=summary[f"{metric}_sd"]
+            metric=metric, ours_mean=summary[mean_column], ours_sd=summary[f"{metric}_sd"]
         )
         parts.append(ours)
-    return pd.concat(parts, ignore_index=True).dropna(subset="ours_mean").assign(table=table)
+    numbers = pd.concat(parts, ignore_index=True).dropna(subset="ours_mean")
+    return numbers.assign(table=table)

@@ -28,7 +28,7 @@ LEAST_MARK = 5.0
 def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     """Return the summaries of all scenarios, with the columns case, ToW, ToW_sd and mark.
 
-    ToW (Zhao et al. 2024) is the product of 1 - |difference from the oracle| over FA, RA and TA,
+    ToW (Tug-of-War, Zhao et al. 2024) is the product of 1 - |system - oracle| over FA, RA and TA,
     which are averaged over seeds and between 0 and 1. A ToW of 1 means equal to the oracle. ToW_sd
     is the standard deviation over seeds, each compared with the oracle of the same seed. mark is
     the position of FM on a scale from the oracle's (0) to the original's (100), or NaN if these two
@@ -58,7 +58,7 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         for row in rows_here:
             if row.oracle is None:
                 continue
-            tow_by_seed = _compute_tow(by_seed, row.name, row.oracle)
+            tow_by_seed = _compute_tow_by_seed(by_seed, row.name, row.oracle)
             deviations = tow_by_seed.groupby("rate").std()
             for rate in summary["rate"].unique():
                 is_system = (summary["rate"] == rate) & (summary["method"] == row.name)
@@ -88,8 +88,11 @@ def _compute_mark(system: float, *, oracle: float, original: float) -> float:
     return np.nan
 
 
-def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[float]":
-    """Return the ToW of a system by rate and seed.
+def _compute_tow_by_seed(by_seed: pd.DataFrame, method: str, oracle: str) -> "pd.Series[float]":
+    """Return the ToW of a method by rate and seed.
+
+    ToW (Tug-of-War) is the product of 1 - |method - oracle| over FA, RA and TA, which are between 0
+    and 1 here. It is NaN for a seed of which the method or the oracle lacks one of them.
 
     Parameters
     ----------
@@ -97,9 +100,10 @@ def _compute_tow(by_seed: pd.DataFrame, system: str, oracle: str) -> "pd.Series[
         FA, RA and TA in percent, with one row per method, rate and seed.
     """
     methods = by_seed.index.get_level_values("method")
-    systems = by_seed[methods == system].droplevel("method")
-    oracles = by_seed[methods == oracle].droplevel("method")
-    return (1 - (systems - oracles).abs() / 100).prod(axis=1, skipna=False)
+    method_accuracies = by_seed[methods == method].droplevel("method")
+    oracle_accuracies = by_seed[methods == oracle].droplevel("method")
+    differences = (method_accuracies - oracle_accuracies).abs() / 100
+    return (1 - differences).prod(axis=1, skipna=False)
 
 
 def make_scenario_tables(

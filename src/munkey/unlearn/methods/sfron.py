@@ -89,11 +89,14 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
     step_count = tuning.settings.epochs * math.ceil(len(retain) / tuning.settings.batch_size)
     completed_steps = 0
 
-    def forget_step(weight: float) -> None:
+    def forget_step(ascent_weight: float) -> None:
         images, labels = next(forget_batches)
         losses = torch.nn.functional.cross_entropy(model(images), labels, reduction="none")
-        loss = -weight * adaptive_mean(losses, settings.lam)
+        # The optimizer descends. The minus sign makes it ascend on the loss of D_f.
+        loss = -ascent_weight * adaptive_mean(losses, settings.lam)
         parameters = trainable_parameters(model)
+        # `loss.backward` would add to the gradients that the last retain step has left in the
+        # parameters. Here, the masked gradients replace them.
         gradients = torch.autograd.grad(loss, list(parameters.values()))
         for (name, parameter), gradient in zip(parameters.items(), gradients, strict=True):
             parameter.grad = gradient * masks[name]
