@@ -32,7 +32,7 @@ def test_p_is_the_share_of_redraws_that_are_as_large_and_corrected_by_the_smalle
     alone = run_permutation_tests(
         lambda first: {"both": both["both"](first)}, FIRST, np.random.default_rng(0), 3000
     )
-    assert alone["both"].p == alone["both"].least == pytest.approx(1 / 36, abs=0.01)
+    assert alone["both"].p == alone["both"].min_p == pytest.approx(1 / 36, abs=0.01)
     found = run_permutation_tests(
         lambda first: {name: each(first) for name, each in both.items()},
         FIRST,
@@ -49,7 +49,7 @@ def test_what_could_not_have_been_found_is_known():
     found = run_permutation_tests(
         lambda first: {"flat": 1.0, "it": next(noisy)}, FIRST, np.random.default_rng(0), 500
     )
-    assert found["flat"].least == 1 and found["it"].least == pytest.approx(1 / 501)
+    assert found["flat"].min_p == 1 and found["it"].min_p == pytest.approx(1 / 501)
 
 
 def test_values_that_rounding_parts_count_as_equal():

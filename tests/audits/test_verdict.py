@@ -42,11 +42,11 @@ ATTACK = Attack(Estimate(57.31, 50, 60), Estimate(4.06, 1, 7), NoFinding(""))
 ATTACKS = {"u-lira": ATTACK, "rmia": ATTACK, "tail": TAIL}
 
 
-def found(own=None, *, least=0.001, **p):
+def found(own=None, *, min_p=0.001, **p):
     """p: of tests, by name, without the hyphen of U-LiRA's; 0.5 where not named."""
     named = {name: p.get(name.replace("u-lira", "u_lira"), 0.5) for name in TESTS}
     return Findings(
-        own or share(), ATTACKS, {name: Significance(each, least) for name, each in named.items()}
+        own or share(), ATTACKS, {name: Significance(each, min_p) for name, each in named.items()}
     )
 
 
@@ -126,8 +126,8 @@ def test_of_an_attack_that_could_not_have_found_anything_the_verdict_says_so():
     )
     said = reach_verdict(without, RIGHT).sentence
     assert said.endswith("; U-LiRA's AUROC, U-LiRA at 1% false alarms could not find anything")
-    assert reach_verdict(found(least=0.06), RIGHT).sentence.count("the share") == 1
-    assert found(least=0.06).powerless_tests == list(TESTS)
+    assert reach_verdict(found(min_p=0.06), RIGHT).sentence.count("the share") == 1
+    assert found(min_p=0.06).powerless_tests == list(TESTS)
 
 
 def test_of_what_is_left_nowhere_to_the_bit_nothing_else_is_said():
@@ -238,7 +238,7 @@ def test_a_leak_that_one_test_alone_sees_reaches_every_level():
     assert judge_control("oracle", found(share(4), few=module.STRICT)).flagged
     assert (
         found(few=module.ALPHA).flagged_tests == ["few"]
-        and not found(least=module.ALPHA).powerless_tests
+        and not found(min_p=module.ALPHA).powerless_tests
     )
 
 

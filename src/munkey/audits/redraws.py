@@ -16,12 +16,12 @@ class Significance:
     ----------
     p
         The p-value, corrected for all statistics that were tested together.
-    least
+    min_p
         The smallest corrected p-value that any of the splits could have had.
     """
 
     p: float
-    least: float
+    min_p: float
 
 
 def run_permutation_tests(
@@ -63,5 +63,5 @@ def run_permutation_tests(
 
     results = {}
     for name, p in zip(actual, p_values, strict=True):
-        results[name] = Significance(p=correct(p[0]), least=correct(p.min()))
+        results[name] = Significance(p=correct(p[0]), min_p=correct(p.min()))
     return results

@@ -162,10 +162,10 @@ class Findings:
 
     @property
     def powerless_tests(self) -> list[str]:
-        """The tests that could not have found even the largest residue."""
+        """The tests that were not run, or could not have found even the largest residue."""
         names = []
         for name in TESTS:
-            if name not in self.tests or self.tests[name].least > ALPHA:
+            if name not in self.tests or self.tests[name].min_p > ALPHA:
                 names.append(name)
         return names
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 NO_NEIGHBOR = -1  # the id and the row of an absent neighbor, where a memory has too few rows
+NO_LABEL = -1  # the class index of a row without a label
 
 
 def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:

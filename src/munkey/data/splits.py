@@ -38,7 +38,7 @@ def complete_splits(
 ) -> np.ndarray:
     """Complete the splits of a source. Returns the split of each sample: (N,) names.
 
-    Where splits are drawn here, all samples of a unit get the split of its first sample.
+    All samples of a unit whose splits are drawn here get the same split.
 
     Parameters
     ----------
@@ -47,26 +47,28 @@ def complete_splits(
     split_names
         The split of each sample in the source. If any is UNSPLIT, all splits are drawn. Otherwise,
         if none is val, test is divided into val and test.
+    labels
+        The class of each sample, (N,).
     shares
         The shares of train, val and test within each class, if all splits are drawn.
     units
         The unit of each sample. None if there are no units.
     """
-    # All samples of a unit follow its first sample. A sample without a unit follows itself.
-    first_samples = np.arange(len(labels))
-    first_of_unit: dict[str, int] = {}
-    for number, unit in enumerate(units or []):
+    # A unit's leader is its first sample. A sample without a unit is its own leader.
+    leader_of_sample = np.arange(len(labels))
+    leader_of_unit: dict[str, int] = {}
+    for index, unit in enumerate(units or []):
         if unit:
-            first_samples[number] = first_of_unit.setdefault(unit, number)
-    # Only these first samples, the leaders, are split. `positions` maps each sample to its leader.
+            leader_of_sample[index] = leader_of_unit.setdefault(unit, index)
+    # Each leader draws a split, which its other samples share. `positions` maps samples to leaders.
     if UNSPLIT in split_names:
-        leaders, positions = np.unique(first_samples, return_inverse=True)
+        leaders, positions = np.unique(leader_of_sample, return_inverse=True)
         splits_of_leaders = split_by_class(name, labels[leaders], shares)
         return splits_of_leaders[positions]
-    splits = np.array(split_names, dtype="<U5")
+    splits = np.array(split_names, dtype="<U5")  # the longest name is "train"
     if "val" not in split_names:
         is_test = splits == "test"
-        leaders, positions = np.unique(first_samples[is_test], return_inverse=True)
+        leaders, positions = np.unique(leader_of_sample[is_test], return_inverse=True)
         splits_of_leaders = split_held_out(name, len(leaders))
         splits[is_test] = splits_of_leaders[positions]
     return splits

@@ -79,7 +79,15 @@ class Additions:
         with self._lock():
             first_id = self.next_id
             ids = np.arange(first_id, first_id + len(keys))
-            new_rows = _NewRows(ids, keys, tokens, class_indices, pictures.files, units, contents)
+            new_rows = _NewRows(
+                ids=ids,
+                keys=keys,
+                tokens=tokens,
+                labels=class_indices,
+                files=pictures.files,
+                units=units,
+                contents=contents,
+            )
             return self._add_rows(new_rows, allow_blocked)
 
     def add_keys(
@@ -96,8 +104,9 @@ class Additions:
         stored_keys = model.fitted_model.family.prepare_keys(keys)
         with self._lock():
             manifest = model.manifest
-            has_pictures = manifest.encoder is not None
-            has_chosen_ids = ids is not None and not has_pictures
+            has_encoder = manifest.encoder is not None
+            has_chosen_ids = ids is not None
+            assert not (has_encoder and has_chosen_ids)  # an exported model numbers its own rows
             next_id = self.next_id
             if ids is None:
                 ids = np.arange(next_id, next_id + len(keys))
@@ -106,13 +115,14 @@ class Additions:
                 if class_name not in all_classes:
                     all_classes.append(class_name)
             changes: dict[str, object] = {"classes": all_classes}
-            if not has_pictures:
+            if not has_encoder:
                 reference = manifest.estimator or EstimatorReference(dtype=dtype)
                 changes["estimator"] = reference.model_copy(update={"dtype": dtype})
             if has_chosen_ids:
-                # The next default id must be larger than every id used so far. `next_id` adds the
-                # number of rows that were added since `rows` was recorded, so it skips some ids
-                # until `rows` is updated below.
+                # The next default id must be larger than every id used so far. `first_new_id` is
+                # recorded before the rows are added: an interruption in between skips ids, but no
+                # id is used twice. `next_id` is `first_new_id` plus the number of rows added since
+                # `rows` was recorded, so `rows` is recorded again below.
                 first_new_id = max(next_id, int(ids.max(initial=-1)) + 1)
                 counts = {"rows": self._total_rows, "first_new_id": first_new_id}
                 changes["memory"] = manifest.memory.model_copy(update=counts)
@@ -122,7 +132,16 @@ class Additions:
             labels = np.array([index_by_class[name] for name in classes], dtype=np.int64)
             tokens = labels[:, None].astype(np.float32)  # the token of a fitted family is the class
             contents = digest_keys(stored_keys)
-            self._add_rows(_NewRows(ids, stored_keys, tokens, labels, None, units, contents))
+            new_rows = _NewRows(
+                ids=ids,
+                keys=stored_keys,
+                tokens=tokens,
+                labels=labels,
+                files=None,
+                units=units,
+                contents=contents,
+            )
+            self._add_rows(new_rows)
             if has_chosen_ids:
                 memory = model.manifest.memory.model_copy(update={"rows": self._total_rows})
                 model.replace_manifest(model.manifest.model_copy(update={"memory": memory}))

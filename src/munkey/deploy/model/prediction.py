@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from munkey.core.ids import NO_NEIGHBOR
+from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
 from munkey.deploy.model.manifest import Manifest
 
 LOOK_UP = "The command munkey find lists the samples nearest to a picture."
@@ -96,7 +96,7 @@ class Prediction:
         for picture, rank in zip(*np.nonzero(neighbors.ids != NO_NEIGHBOR), strict=True):
             label = int(neighbors.labels[picture, rank])
             label_name = None
-            if label != NO_NEIGHBOR:
+            if label != NO_LABEL:
                 label_name = self.names[label]
             yield ExplanationRow(
                 picture=int(picture),

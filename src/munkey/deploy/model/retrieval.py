@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from munkey.core.device import to_device
-from munkey.core.ids import NO_NEIGHBOR
+from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
 from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.store import Store
 from munkey.memory.exemplars import ExemplarMemory, compute_fusion_weights
@@ -99,7 +99,7 @@ class Retriever:
         # From here on, rows without a token count as missing.
         is_present[is_present] = has_token
         shape = nearest.rows.shape
-        labels = np.full(shape, NO_NEIGHBOR)
+        labels = np.full(shape, NO_LABEL)
         labels[is_present] = copied_rows.labels[has_token]
         tokens = np.zeros((*shape, view.tokens.shape[1]), dtype=np.float32)
         tokens[is_present] = copied_rows.tokens[has_token]

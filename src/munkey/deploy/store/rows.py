@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.core.ids import NO_NEIGHBOR
+from munkey.core.ids import NO_LABEL
 
 DIGEST = 16  # bytes in the digest of a content; identical contents have equal digests
 FIELDS = [
@@ -138,7 +138,7 @@ def make_rows(  # noqa: PLR0913  # the parts of a row
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs more than once among the rows to add")
     if labels is None:
-        label_array = np.full(len(ids), NO_NEIGHBOR)
+        label_array = np.full(len(ids), NO_LABEL)
     else:
         label_array = check_ids(labels)
     if len(label_array) != len(ids):
