@@ -184,10 +184,10 @@ def _make_unknown_share(reason: str) -> dict[str, object]:
 def recommend_design(points: pd.DataFrame) -> str:
     """Return a recommendation of a design to deploy, with the reason.
 
-    It is a sentence that names the most accurate of the designs whose residual share is shown to be small,
-    and all other such designs whose accuracy does not differ significantly from it. If a design
-    with a larger share is significantly more accurate, the sentence also names that design. If no
-    share is shown to be small, two sentences explain this and suggest retraining.
+    A sentence names the most accurate of the designs whose residual share is shown to be small, and
+    all other such designs whose accuracy does not differ significantly from it. If a design with a
+    larger share is significantly more accurate, the sentence also names that design. If no share is
+    shown to be small, two sentences explain this and suggest retraining.
 
     Parameters
     ----------
