@@ -85,7 +85,7 @@ def extract(
 
 
 def _plan_blocks(image_count: int, batch_size: int) -> list[range]:
-    """Return blocks of up to BLOCK batches, each block as the range of its batches' first images."""
+    """Return blocks of up to BLOCK batches, each as the range of its batches' first images."""
     starts = range(0, image_count, batch_size)
     return [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
 

@@ -204,9 +204,9 @@ def compute_pathway_sensitivity(image: float, token: float, both: float) -> floa
 def measure_pathways(
     logits_by_pathway: Mapping[str, np.ndarray], labels: np.ndarray
 ) -> dict[str, float]:
-    """Return the accuracies A_image, A_token and A_both in percent, and the pathway sensitivity P_s.
+    """Return the accuracies A_image, A_token and A_both in percent, and P_s.
 
-    P_s is the difference between the accuracies of the two pathways, relative to that of both
+    The pathway sensitivity P_s is the difference between the accuracies of the two pathways, relative to that of both
     (`compute_pathway_sensitivity`).
 
     Parameters

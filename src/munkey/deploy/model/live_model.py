@@ -102,7 +102,7 @@ class LiveModel:
 
     @cached_property
     def head(self) -> "FittedModel | None":
-        """The fitted head whose logits are added to those of the network, or None if there is none."""
+        """The fitted head whose logits are added to those of the network, or None without one."""
         from munkey.deploy.model.fitted import FittedModel
         from munkey.models.family import read_added_head
 

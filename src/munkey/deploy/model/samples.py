@@ -236,7 +236,8 @@ class Samples:
         """Return the look-alikes of samples: each one's id and largest cosine, which descends.
 
         Their cosine is at least `above`. Exact copies are not included, and unknown ids are
-        skipped. Raises ValueError if `above` is not in (0, 1], or for more than MAX_QUERIES samples.
+        skipped. Raises ValueError if `above` is not in (0, 1], or if there are more than
+        MAX_QUERIES samples.
         """
         if not 0 < above <= 1:
             raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
