@@ -206,8 +206,8 @@ def measure_pathways(
 ) -> dict[str, float]:
     """Return the accuracies A_image, A_token and A_both in percent, and P_s.
 
-    The pathway sensitivity P_s is the difference between the accuracies of the two pathways, relative to that of both
-    (`compute_pathway_sensitivity`).
+    The pathway sensitivity P_s is the difference between the accuracies with only one pathway,
+    relative to the accuracy with both (`compute_pathway_sensitivity`).
 
     Parameters
     ----------
