@@ -269,7 +269,7 @@ def test_keys_are_extracted_on_the_device(gpu):
             META,
             lambda batches: batches,
         )
-    assert gpu.reads == ["munkey.encoders.keys.extract"] * 4
+    assert gpu.reads == ["munkey.encoders.keys._encode_blocks"] * 4
 
 
 ON_DEVICE, ON_HOST = torch.ones(3, device=META), torch.ones(3)

@@ -7,20 +7,22 @@ No key is required, because an overlay sets only some of them.
 import json
 from pathlib import Path
 
-from munkey.experiment.params.schema import get_models
+from munkey.experiment.params.schema import get_settings_schemas
 
 FILE = Path("workflow/params.schema.json")
 
 
 def schema() -> str:
     """Return the schema as JSON."""
-    whole = get_models().whole.model_json_schema()
+    whole = get_settings_schemas().whole.model_json_schema()
     scenario = whole["properties"]["scenarios"]["additionalProperties"]
     # A scenario can be null, which switches it off.
     whole["properties"]["scenarios"]["additionalProperties"] = {
         "anyOf": [scenario, {"type": "null"}]
     }
-    sections = {name: whole["properties"][name] for name in get_models().dataset.model_fields}
+    sections = {
+        name: whole["properties"][name] for name in get_settings_schemas().dataset.model_fields
+    }
     override = {"type": "object", "properties": sections, "additionalProperties": False}
     whole["properties"]["overrides"]["additionalProperties"] = override
     return json.dumps(_without_required(whole), indent=1) + "\n"

@@ -355,7 +355,7 @@ def test_purge_and_compact_leave_what_is_left(munkey, model):
     before = munkey("inspect", model, "--json").json
     after = munkey("compact", model, "--json").json
     assert after["samples"] == 22 and after["head"] == before["head"]
-    assert munkey("inspect", model, "--json").json["deleted, space not freed"] == 0
+    assert munkey("inspect", model, "--json").json["deleted rows not yet freed"] == 0
 
 
 @pytest.mark.parametrize("command", ["purge", "compact"])

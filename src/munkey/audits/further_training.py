@@ -74,8 +74,7 @@ def train_further(
     """Train a copy of a system further, and measure it at each of `settings.steps`.
 
     Returns a row with step, FA, TA and margin (`EvaluationSamples.measure`) for each measurement.
-    Batches and crops depend only
-    on `training.recipe.stage`.
+    Batches and crops depend only on `training.recipe.stage`.
 
     Parameters
     ----------
@@ -137,14 +136,17 @@ def train_further(
 
 
 def restore_memory(trained: System, memory: ExemplarMemory | None) -> System:
-    """Return a system as deployed: with all rows of `memory`, some of which have new tokens.
+    """Return `trained` with the full `memory`, in which the rows it was trained on have new tokens.
 
-    A system without a memory is returned unchanged.
+    The new tokens are those of `trained`; all other rows keep the tokens of `memory`. If `memory`
+    is None, or if `trained` has no memory, `trained` is returned unchanged.
 
     Parameters
     ----------
     trained
-        A system whose memory has only the rows that it is trained on, with their current tokens.
+        A system whose memory has only the rows that it was trained on, with their trained tokens.
+    memory
+        The memory before the training, which also has these rows.
     """
     if memory is None or trained.memory is None:
         return trained

@@ -128,8 +128,10 @@ def _read_models(files: Sequence[str], paths: Sequence[str]) -> GridModels:
             rows.append(read_path_margins(arrays, path))
         for split in SPLITS:
             values_by_name[split].append(_measure_accuracy(arrays, split))
-        cut_logits = {name: arrays[f"{name}_logits"] for name in ("image", "token", "both")}
-        pathways = measure_pathways(cut_logits, arrays["memory_labels"])
+        logits_by_pathway = {}
+        for name in ("image", "token", "both"):
+            logits_by_pathway[name] = arrays[f"{name}_logits"]
+        pathways = measure_pathways(logits_by_pathway, arrays["memory_labels"])
         values_by_name["P_s"].append(pathways["P_s"])
     margins = {path: np.stack(rows) for path, rows in rows_by_path.items()}
     means = {name: float(np.mean(values)) for name, values in values_by_name.items()}

@@ -132,20 +132,25 @@ class Deletions:
         self._loaded_sums = loaded_sums
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
-        """Implement `Predictor.plan`."""
+        """Look up the samples that each request number would forget, without changing anything.
+
+        Raises UnknownNamesError if any name matches no sample, unless the request ignores missing
+        names or was carried out before. Raises ValueError if a request number was carried out
+        before, but some of its samples are in the memory.
+        """
         deletions: dict[str | None, PlannedDeletion] = {}
         missing: list[str] = []
         # Of the missing names, those that raise an error unless `ignore_missing` is set.
         refused_names: list[str] = []
         hints: list[str] = []
-        for number, selectors in request.selectors.items():
+        for request_number, selectors in request.selectors.items():
             ids, unknown_names, hint = resolve_selectors(self._samples, selectors)
-            earlier_receipt = self._find_receipt(number)
-            require_new_number(number, earlier_receipt, len(ids))
-            deletions[number] = PlannedDeletion(ids, earlier_receipt, {})
+            earlier_receipt = self._find_receipt(request_number)
+            require_new_number(request_number, earlier_receipt, len(ids))
+            deletions[request_number] = PlannedDeletion(ids, earlier_receipt, {})
             suffix = ""
             if len(request.selectors) > 1:
-                suffix = f" (request {number})"
+                suffix = f" (request {request_number})"
             names = [f"{name}{suffix}" for name in dict.fromkeys(unknown_names)]
             if earlier_receipt is None or not earlier_receipt.sequences:
                 missing += names
@@ -159,71 +164,96 @@ class Deletions:
         if refused_names and not request.ignore_missing:
             raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
-            for number, deletion in deletions.items():
-                deletions[number] = _add_look_alikes(self._samples, deletion, request)
+            for request_number, deletion in deletions.items():
+                deletions[request_number] = _add_look_alikes(self._samples, deletion, request)
         return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
         """Raise ValueError if a request number was used since, and some of its samples remain."""
-        for number, deletion in plan.deletions.items():
-            earlier_receipt = self._find_receipt(number)
+        for request_number, deletion in plan.deletions.items():
+            earlier_receipt = self._find_receipt(request_number)
             if earlier_receipt:
                 remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
-                require_new_number(number, earlier_receipt, len(remaining_ids))
+                require_new_number(request_number, earlier_receipt, len(remaining_ids))
 
-    def _find_receipt(self, number: str | None) -> Receipt | None:
+    def _find_receipt(self, request_number: str | None) -> Receipt | None:
         """Return the receipt of an earlier request with this number; None if there is none."""
-        if number is None:
+        if request_number is None:
             return None
-        return self._store.find_receipt(number)
+        return self._store.find_receipt(request_number)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """Implement `Predictor.preview`."""
+        """Return, for each request number of the plan, what it would delete after those before it.
+
+        A result is as `munkey forget --dry-run --json` prints it. If the request was carried out
+        before, the result also has the fields of that deletion.
+        """
         results: list[Json] = []
-        remaining_ids = self._samples.ids  # after the previous requests of the plan
-        for number, deletion in plan.deletions.items():
-            ids = np.intersect1d(deletion.ids, remaining_ids)
-            all_copies = self._samples.find_copies_by_id(ids).samples
-            copies = [copy for copy in all_copies if copy["id"] in remaining_ids]
-            identical_ids = np.array([copy["id"] for copy in copies], dtype=np.int64)
-            if plan.request.also_identical:
-                ids = np.union1d(ids, identical_ids)
-                identical_ids = identical_ids[:0]
-            remaining_ids = np.setdiff1d(remaining_ids, ids)
-            result: Json = {
-                "request": number,
-                "would_delete": ids.tolist(),
-                "classes": self._samples.select(ids=ids).classes,
-                "identical": identical_ids.tolist(),
-                "copies": copies,
-                "left": len(remaining_ids),
-                "found_nothing": not len(ids),
-            }
-            if deletion.earlier_receipt:
-                result |= json_format.format_deletion(deletion.earlier_receipt)
+        remaining_ids = self._samples.ids
+        for request_number, deletion in plan.deletions.items():
+            result, remaining_ids = self._preview_deletion(
+                request_number, deletion, remaining_ids, plan.request.also_identical
+            )
             results.append(result)
         return results
+
+    def _preview_deletion(
+        self,
+        request_number: str | None,
+        deletion: PlannedDeletion,
+        present_ids: np.ndarray,
+        also_identical: bool,
+    ) -> tuple[Json, np.ndarray]:
+        """Return what a request would delete of the present samples, and the ids it would leave.
+
+        present_ids: (N,) int64, ascending. also_identical: also delete exact copies.
+        """
+        ids = np.intersect1d(deletion.ids, present_ids)
+        all_copies = self._samples.find_copies_by_id(ids).samples
+        copies = [copy for copy in all_copies if copy["id"] in present_ids]
+        copy_ids: list[int] = [copy["id"] for copy in copies]
+        if also_identical:
+            ids = np.union1d(ids, np.array(copy_ids, dtype=np.int64))
+            remaining_copy_ids = []
+        else:
+            remaining_copy_ids = copy_ids
+        remaining_ids = np.setdiff1d(present_ids, ids)
+        result: Json = {
+            "request": request_number,
+            "would_delete": ids.tolist(),
+            "classes": self._samples.select(ids=ids).classes,
+            "identical": remaining_copy_ids,
+            "copies": copies,
+            "left": len(remaining_ids),
+            "found_nothing": not len(ids),
+        }
+        if deletion.earlier_receipt:
+            result |= json_format.format_deletion(deletion.earlier_receipt)
+        return result, remaining_ids
 
     def delete_samples(
         self,
         ids: np.ndarray,
-        number: str | None,
+        request_number: str | None,
         request: DeletionRequest,
         *,
         was_planned: bool = False,
     ) -> Deletion:
         """Delete samples, and record the deletion under its request number.
 
-        ids: (N,) int64, ascending. number: the request number. request: its options; the selectors
-        are not used. was_planned: whether the request had samples when it was planned. Then it is
-        recorded even if another request has deleted all of them since. Otherwise, a request without
-        samples is not recorded. Raises UnknownIdsError for unknown ids, unless they are ignored or
-        the request was carried out before.
+        ids: (N,) int64, ascending. request: the options; its selectors are not used. was_planned:
+        whether the request had samples when it was planned. Then it is recorded even if another
+        request has deleted all of them since. Otherwise, a request without samples is not recorded.
+        A repeated request changes nothing, and the result has its earlier receipt.
+
+        Raises UnknownIdsError for unknown ids, unless they are ignored or the request was carried
+        out before. Raises ValueError if the request was carried out before, but some of its samples
+        are in the memory.
         """
         with self._lock():
             rows = self._store.find_rows(ids)
             unknown_ids = ids[rows < 0]
-            earlier_receipt = self._find_receipt(number)
+            earlier_receipt = self._find_receipt(request_number)
             if len(unknown_ids) and not request.ignore_missing and earlier_receipt is None:
                 raise UnknownIdsError(unknown_ids.tolist())
             rows = rows[rows >= 0]
@@ -238,11 +268,11 @@ class Deletions:
                 identical = ()
             deleted_ids = view.ids[rows]
             if len(rows) or was_planned or earlier_receipt is not None:
-                receipt = self._delete_rows(rows, number, request.block_return)
+                receipt = self._delete_rows(rows, request_number, request.block_return)
             else:
                 # A deletion without rows and without a number is not recorded.
                 receipt = self._delete_rows(rows, None, block_return=False)
-                receipt = replace(receipt, request=number)
+                receipt = replace(receipt, request=request_number)
             remaining, present_labels = self._samples.count_samples_and_labels(labels)
         if not receipt.repeated:
             emptied_labels = np.setdiff1d(labels, present_labels)
@@ -253,25 +283,29 @@ class Deletions:
             receipt = replace(receipt, identical=identical, emptied=tuple(emptied_classes))
         return Deletion(receipt, deleted_ids, copies.samples, remaining)
 
-    def _delete_rows(self, rows: np.ndarray, number: str | None, block_return: bool) -> Receipt:
+    def _delete_rows(
+        self, rows: np.ndarray, request_number: str | None, block_return: bool
+    ) -> Receipt:
         """Delete rows from the memory, and from the sums if they are loaded."""
 
-        # The sums call this function, because they must read the rows before the deletion.
-        def delete() -> Receipt:
-            return self._store.delete_rows(rows, request=number, block_return=block_return)
+        # Passed to `sums.delete`, which reads the rows before it deletes them.
+        def delete_from_store() -> Receipt:
+            return self._store.delete_rows(rows, request=request_number, block_return=block_return)
 
         model = self._loaded_sums()
         if model is not None and model.sums is not None:
-            return model.sums.delete(rows, delete)
-        return delete()
+            return model.sums.delete(rows, delete_from_store)
+        return delete_from_store()
 
 
-def require_new_number(number: str | None, earlier_receipt: Receipt | None, count: int) -> None:
+def require_new_number(
+    request_number: str | None, earlier_receipt: Receipt | None, count: int
+) -> None:
     """Raise ValueError if a request is repeated, but `count` of its samples are in the memory."""
     if earlier_receipt and count:
         outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(
-            f"request {number!r} {outcome} on {earlier_receipt.when.isoformat()}, but names"
+            f"request {request_number!r} {outcome} on {earlier_receipt.when.isoformat()}, but names"
             f" {pluralize(count, 'sample')} still in the memory; give this deletion another number."
             " Nothing was changed, for other requests of the same call either"
         )

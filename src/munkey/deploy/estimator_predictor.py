@@ -41,7 +41,7 @@ class EstimatorPredictor(Predictor):
 
         # Each attempt must look up `_fitted_model` again, because a new class replaces it.
         def solve() -> "SolvedHead":
-            return self._fitted_model.solve_present_head()
+            return self._fitted_model.solve_head_of_present_classes()
 
         _, solved_head = self._model.compute_with_manifest(solve)
         return solved_head

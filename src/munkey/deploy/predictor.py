@@ -438,15 +438,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._samples.find_similar(ids, above)
 
     def memory_facts(self) -> dict[str, object]:
-        """Return facts about the memory, by name, as the command `inspect` prints them."""
+        """Return what the command `inspect` prints about the memory, by name."""
         state = self._store.state
         return {
-            "deleted, space not freed": len(self._store.view.live) - len(self.ids),
+            "deleted rows not yet freed": len(self._store.view.live) - len(self.ids),
             "deleted samples": self.deletions,
             "blocked pictures": self._store.blocked_count,
             "key width": state.key_width,
             "token width": state.token_width,
-            "memory": state.store.hex(),
+            "memory": state.store.hex(),  # a random name, with which the chain of deletions starts
         }
 
     def summary(self) -> dict[str, Any]:
@@ -591,10 +591,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         # It is not an error if samples of the plan were deleted since they were looked up.
         options = replace(plan.request, ignore_missing=True)
         to_certify = []
-        for number, planned_deletion in plan.deletions.items():
+        for request_number, planned_deletion in plan.deletions.items():
             was_planned = len(planned_deletion.ids) > 0
             deletion = self._deletions.delete_samples(
-                planned_deletion.ids, number, options, was_planned=was_planned
+                planned_deletion.ids, request_number, options, was_planned=was_planned
             )
             receipt = deletion.receipt
             result = json_format.format_deletion(receipt)
@@ -606,9 +606,9 @@ class Predictor(AbstractContextManager["Predictor"]):
                     " command `log` lists earlier requests"
                 )
             was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
-            if certificates and number in salts and was_deleted_now:
+            if certificates and request_number in salts and was_deleted_now:
                 if certificates.include_salts:
-                    result["salt"] = salts[number].hex()
+                    result["salt"] = salts[request_number].hex()
                 to_certify.append((result, deletion))
         if purge or to_certify:
             purge_warning = self._purge_or_explain(must_succeed=purge)

@@ -1,6 +1,6 @@
 """Keys k_i = g_phi(x_i) of unit norm (sec. 3.2), extracted once and stored with sample ids."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -50,46 +50,71 @@ def extract(
 
     Parameters
     ----------
+    device
+        "cpu" or "cuda".
     show_progress
         Wraps the sequence of batches, each given by the index of its first image.
     folder
-        Stores finished blocks of batches, so that an interrupted extraction continues after the
-        last block, with the same result. Use a folder only for the same images, encoder, batch size
-        and device. By default, nothing is stored.
+        Folder for finished blocks, from which an interrupted extraction continues with the same
+        result. Do not reuse a folder for other images, another encoder, batch size or device. By
+        default, nothing is stored.
     """
     import torch
 
     from munkey.core.gpu import autocast
-    from munkey.data.image_set import to_unit_range
 
-    # A batch is given by the index of its first image; a block is a range of up to BLOCK batches.
-    starts = range(0, len(images), batch_size)
-    blocks = [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
-    block_of_last_batch = {block[-1]: block for block in blocks}
-    features: dict[int, np.ndarray] = {}  # by the first image of each block
+    blocks = _plan_blocks(len(images), batch_size)
+    features: dict[int, np.ndarray] = {}  # keyed by the index of each block's first image
     if folder:
         features = _read_stored_blocks(blocks, folder)
-    remaining_starts: list[int] = []
-    for block in blocks:
-        if block.start not in features:
-            remaining_starts += block
+    remaining_blocks = [block for block in blocks if block.start not in features]
     dtype = torch.float16 if device == "cuda" else torch.float32
     if device == "cpu":
+        # Otherwise, getting new memory for the activations of each batch takes longer than
+        # computing them.
         keep_freed_memory()
-    batches: list[np.ndarray] = []
     with torch.inference_mode(), autocast(dtype, device):
-        for start in show_progress(remaining_starts):
-            batch = images[start : start + batch_size]
-            pixels = to_unit_range(to_device(torch.from_numpy(pad_batch(batch)), device))
-            encoded = encode(pixels)[: len(batch)]  # without the padding
-            batches.append(to_host(encoded.float()).numpy())
-            if start in block_of_last_batch:
-                block = block_of_last_batch[start]
-                features[block.start] = np.concatenate(batches)
-                batches = []
-                if folder:
-                    write_npy(_block_file(folder, block), features[block.start])
+        encoded_blocks = _encode_blocks(
+            encode, images, remaining_blocks, batch_size, device, show_progress
+        )
+        for block, block_features in encoded_blocks:
+            features[block.start] = block_features
+            if folder:
+                write_npy(_block_file(folder, block), block_features)
     return _scale_to_unit_norm(np.concatenate([features[block.start] for block in blocks]))
+
+
+def _plan_blocks(image_count: int, batch_size: int) -> list[range]:
+    """Return blocks of up to BLOCK batches, each as the range of its batches' first images."""
+    starts = range(0, image_count, batch_size)
+    return [starts[i : i + BLOCK] for i in range(0, len(starts), BLOCK)]
+
+
+def _encode_blocks(
+    encode: Encoder,
+    images: np.ndarray,
+    blocks: list[range],
+    batch_size: int,
+    device: str,
+    show_progress: ShowProgress,
+) -> Iterator[tuple[range, np.ndarray]]:
+    """Yield each block with the features (n, d) float32 of its images, not yet of unit norm."""
+    import torch
+
+    from munkey.data.image_set import to_unit_range
+
+    # Progress is shown over the batches of all blocks.
+    starts = [start for block in blocks for start in block]
+    block_of_last_batch = {block[-1]: block for block in blocks}
+    batches: list[np.ndarray] = []
+    for start in show_progress(starts):
+        batch = images[start : start + batch_size]
+        pixels = to_unit_range(to_device(torch.from_numpy(pad_batch(batch)), device))
+        encoded = encode(pixels)[: len(batch)]  # without the padding
+        batches.append(to_host(encoded.float()).numpy())
+        if start in block_of_last_batch:
+            yield block_of_last_batch[start], np.concatenate(batches)
+            batches = []
 
 
 def pad_batch(images: np.ndarray) -> np.ndarray:
@@ -100,7 +125,10 @@ def pad_batch(images: np.ndarray) -> np.ndarray:
 
 
 def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
-    """Read the features of finished blocks, by first image. Warns about damaged blocks."""
+    """Read the features of finished blocks, keyed by the index of each block's first image.
+
+    Warns about damaged blocks, and leaves them out.
+    """
     features = {}
     for block in blocks:
         file = _block_file(folder, block)

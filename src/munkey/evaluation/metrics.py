@@ -201,18 +201,25 @@ def compute_pathway_sensitivity(image: float, token: float, both: float) -> floa
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
-def measure_pathways(cut_logits: Mapping[str, np.ndarray], labels: np.ndarray) -> dict[str, float]:
+def measure_pathways(
+    logits_by_pathway: Mapping[str, np.ndarray], labels: np.ndarray
+) -> dict[str, float]:
     """Return the accuracies A_image, A_token and A_both in percent, and P_s.
+
+    The pathway sensitivity P_s is the difference between the accuracies with only one pathway,
+    relative to the accuracy with both (`compute_pathway_sensitivity`).
 
     Parameters
     ----------
-    cut_logits
-        The logits (N, C) of the memory's samples when a model uses only the image (`image`), only
-        the token (`token`), or both (`both`).
+    logits_by_pathway
+        Logits (N, C) of samples in the memory, by the inputs that the model sees: `image`, `token`
+        or `both`.
     labels
         The labels (N,) of these samples.
     """
-    accuracies = {name: compute_accuracy(logits, labels) for name, logits in cut_logits.items()}
+    accuracies = {}
+    for name, logits in logits_by_pathway.items():
+        accuracies[name] = compute_accuracy(logits, labels)
     values = {f"A_{name}": value for name, value in accuracies.items()}
     values["P_s"] = compute_pathway_sensitivity(**accuracies)
     return values
@@ -286,8 +293,10 @@ def compute_metrics(
             metrics["FTA"] = compute_accuracy(logits[forgotten_test], labels[forgotten_test])
             metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
     if "memory_ids" in predictions:
-        cut_logits = {name: predictions[f"{name}_logits"] for name in ("image", "token", "both")}
-        metrics |= measure_pathways(cut_logits, predictions["memory_labels"])
+        logits_by_pathway = {}
+        for name in ("image", "token", "both"):
+            logits_by_pathway[name] = predictions[f"{name}_logits"]
+        metrics |= measure_pathways(logits_by_pathway, predictions["memory_labels"])
     return metrics
 
 

@@ -52,9 +52,9 @@ def predict_samples(
         arrays["units"] = np.array([dataset.units[row] or "" for row in samples.rows])
     if family.has_pathways and system.memory is not None:
         members = image_set(dataset, system.memory.ids.numpy())
-        cut_logits = family.predict_cut_logits(system, members, data, device)
+        logits_by_pathway = family.predict_cut_logits(system, members, data, device)
         arrays |= {"memory_ids": members.ids, "memory_labels": members.labels}
-        for name, logits in cut_logits.items():
+        for name, logits in logits_by_pathway.items():
             arrays[f"{name}_logits"] = logits
     if queries.other is not None:
         path_logits = family.predict_path_logits(system, samples, data, device, queries.other)

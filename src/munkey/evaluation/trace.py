@@ -27,8 +27,8 @@ class TrainingTrace:
         """Record each pathway's accuracy and, at the three moments, tokens and [CLS] features."""
         family = FAMILIES[system.family]
         data = self.recipe.data
-        cut_logits = family.predict_cut_logits(system, self.samples, data, self.device)
-        accuracies = metrics.measure_pathways(cut_logits, self.samples.labels)
+        logits_by_pathway = family.predict_cut_logits(system, self.samples, data, self.device)
+        accuracies = metrics.measure_pathways(logits_by_pathway, self.samples.labels)
         self.records.append({"epoch": epoch, **accuracies})
         if epoch in self.moments:
             tokens = to_host(system.require_memory().tokens.detach()).numpy()

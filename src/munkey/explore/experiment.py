@@ -409,7 +409,7 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
 
 
 def describe_recommendation(files: ResultFiles, experiment: Experiment) -> str:
-    """Return the report's sentence that recommends a design for requests at the largest rate."""
+    """Return the report's recommendation of a design for requests at the largest rate."""
     main = read_main(files.main_table)
     audit = read_table(files.audits[0]) if files.audits else None
     summary = main[main["dataset"] == experiment.dataset]
@@ -428,6 +428,7 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
         heading: format_cell(point, metric, "markdown") for heading, metric in CELL_METRICS.items()
     }
     cells["Seconds"] = ABSENT if seconds is None else format_two_digits(seconds)
+    is_audited = point["kind"] in AUDITED_KINDS and point["unknown_because"] != frontier.NOT_AUDITED
     return {
         "request": request,
         "name": point["name"],
@@ -438,7 +439,7 @@ def describe_design(point: Any, request: str) -> dict[str, Any]:
         "n": int(point["n"]),
         "seconds": seconds,
         "shareText": point["share_text"],
-        "audited": point["kind"] in AUDITED_KINDS and point["share_text"] != frontier.NOT_AUDITED,
+        "audited": is_audited,
         "cells": cells,
         **numbers,
     }

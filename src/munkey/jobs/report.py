@@ -58,7 +58,9 @@ def frontier(
     points = frontiers.collect_points(
         main[main["dataset"] == dataset], read_table(audit_table), designs
     )
-    write_text(csv, points.drop(columns=["method", DIFFERENCES]).to_csv(index=False))
+    # `method` equals `name`, and the reason of an unknown share is its `share_text`.
+    table_columns = points.drop(columns=["method", "unknown_because", DIFFERENCES])
+    write_text(csv, table_columns.to_csv(index=False))
     introduction = f"{frontiers.describe_frontier(points)}\n\n{frontiers.RULE}\n\n"
     table = render([frontiers.make_frontier_table(points, "markdown")], "markdown")
     write_text(markdown, introduction + table)

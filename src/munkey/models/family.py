@@ -613,12 +613,13 @@ class Family(ABC, Generic[Settings]):
         device : str
             "cpu" or "cuda".
         retrieval : Retrieval or None
-            Neighbors or keys of the samples. None for a family without a memory.
+            Neighbors or keys of the samples. A family with a memory requires it; other families
+            ignore it.
 
         Returns
         -------
         ndarray of float32, shape (S, C)
-            Logits, in the order of `samples`.
+            Logits for S samples and C classes, in the order of `samples`.
         """
 
     def predict_cut_logits(
@@ -760,13 +761,13 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) from the samples' keys.
+        """Return logits (S, C) for S samples and C classes, from the samples' keys.
 
-        A family that reads neighbors overrides this method.
+        `retrieval` is required, with keys. A family that reads neighbors overrides this method.
         """
         import torch
 
-        assert retrieval is not None and retrieval.keys is not None
+        assert retrieval is not None and retrieval.keys is not None, "no keys of the samples"
         keys = to_device(torch.from_numpy(retrieval.keys), device)
         logits = system.require_model()(keys)
         return to_host(logits).numpy()

@@ -1,4 +1,4 @@
-"""Functions that fine-tuning methods share (app. B.2), on top of the training loop."""
+"""Functions that fine-tuning methods share (app. B.2 of the paper), on top of the training loop."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -220,11 +220,12 @@ def measure_accuracy(model: nn.Module, samples: LabeledSet, request: Request) ->
     return 100 * correct_count / len(samples)
 
 
-def finetune(  # noqa: PLR0913  # the last three parameters are passed by name
+def finetune(  # noqa: PLR0913  # the last three parameters can only be passed by name
     system: System,
     request: Request,
     lr_factor: float,
     samples: LabeledSet,
+    *,
     objective: Objective = cross_entropy,
     only: str = "",
     schedule: Callable[[float], float] = lambda _: 1.0,
@@ -238,19 +239,21 @@ def finetune(  # noqa: PLR0913  # the last three parameters are passed by name
     system : System
         The original, which is not changed.
     request : Request
-        The method's request.
+        Gives the device, the random generator and the settings of fine-tuning.
     lr_factor : float
-        Learning rate divided by `train.lr`. It is constant by default (app. B.2).
-    samples : ImageSet, TensorSet or JoinedSet
-        Training samples. Their images are randomly cropped in each epoch.
+        Factor of the base learning rate, `train.lr`. The resulting learning rate is constant unless
+        `schedule` is given, as in app. B.2 of the paper.
+    samples : LabeledSet
+        Training samples: an ImageSet, TensorSet or JoinedSet. Their images are randomly cropped in
+        each epoch.
     objective : callable, default cross_entropy
         Function ``objective(model, images, labels)`` that returns an Outcome: the loss and the
         number of correct predictions.
     only : str, default ""
         Prefix of the names of the parameters to train. By default, all parameters.
     schedule : callable, optional
-        Function ``schedule(progress)`` of the number of completed epochs, which returns a factor
-        for the learning rate. By default, the factor is 1.
+        Called at each step with the number of completed epochs, which may be fractional; returns a
+        factor for the learning rate. By default, the factor is 1.
 
     Returns
     -------
@@ -335,7 +338,7 @@ def finish(system: System, model: nn.Module) -> System:
 
     A parameter is trainable if it is trainable in `system`.
     """
-    assert system.model is not None
+    assert system.model is not None, "a system without a network"
     for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):
         parameter.requires_grad_(original.requires_grad)
         parameter.grad = None

@@ -171,15 +171,15 @@ def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_t
     [
         (
             (0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}),
-            "none is shown to have a residual share of at most 5%; retrain",
+            "none is shown to have a residual share of at most 5%. To be sure, retrain",
         ),
         (
             (0.1, -0.2, 0.3, {"flagged": "few"}),
-            "none is shown to have a residual share of at most 5%; retrain to be sure: ANEW.",
+            "none is shown to have a residual share of at most 5%. To be sure, retrain (ANEW).",
         ),
         (
             None,
-            "none deletes exactly, and none was audited (run `make audits`); retrain to be sure: ANEW.",
+            "none deletes exactly, and none was audited (run `make audits`). To be sure, retrain (ANEW).",
         ),
     ],
 )
@@ -187,7 +187,7 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
     designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
     audit = None if row is None else found(munkey=row)
     said = recommend_design(collect_points(summary(), audit, designs))
-    assert said.startswith("No design can be recommended: ") and words in said
+    assert said.startswith("No design can be recommended, because ") and words in said
     within = recommend_design(collect_points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
     assert (
         within

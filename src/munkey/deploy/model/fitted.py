@@ -195,7 +195,7 @@ class FittedModel:
     """The model of a fitted family, from the rows of a memory."""
 
     def __init__(self, manifest: Manifest, store: Store) -> None:
-        assert manifest.settings is not None
+        assert manifest.settings is not None, "not the manifest of a fitted family"
         self.manifest = manifest
         self.store = store
         self.family = cast(FittedFamily, FAMILIES[manifest.family])
@@ -209,7 +209,7 @@ class FittedModel:
         if empty is not None:
             self.sums = LiveSums(store, empty)
         self._solved_head: SolvedHead | None = None
-        self._present_head: SolvedHead | None = None
+        self._head_of_present_classes: SolvedHead | None = None
 
     def require_room(self, added_count: int) -> None:
         """Raise ValueError if more rows would exceed the number that the family can be fitted to.
@@ -320,20 +320,25 @@ class FittedModel:
         with self._solve_current_head() as (_, _, head):
             return head
 
-    def solve_present_head(self) -> SolvedHead:
-        """Compute the weights of the classes that have rows, sorted by class name.
+    def solve_head_of_present_classes(self) -> SolvedHead:
+        """Compute the weights of only those classes that have rows, sorted by class name.
 
-        They equal those of a fit to the rows, bit for bit. The last bits of the weights depend on
-        the order of the classes, so it must be the same.
+        They equal those of a fit to the rows, bit for bit. They are computed once per position of
+        the memory. Only for families with sums. Raises UnreadableModelError if the memory is
+        damaged.
         """
-        assert self.sums is not None
+        assert self.sums is not None, "the family has no weights"
         while True:
             with self.sums.update() as (position, sums):
-                if self._present_head is None or self._present_head.position != position:
+                head = self._head_of_present_classes
+                if head is None or head.position != position:
+                    # Sorted as in a fit, because the order of the classes changes the last bits.
                     classes = self._sort_classes(np.flatnonzero(sums.counts))
-                    self._present_head = self._solve_head(position, sums, classes)
-                if self._present_head is not None:
-                    return self._present_head
+                    head = self._solve_head(position, sums, classes)
+                    self._head_of_present_classes = head
+                if head is not None:
+                    return head
+                # Rows were deleted during the read. Repeat it at the new position.
 
     def find_present_classes(self) -> np.ndarray:
         """Return the indices of the classes that have rows, sorted by class name.
@@ -384,7 +389,7 @@ class FittedModel:
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.sums is not None:
-            solved_head = self.solve_present_head()
+            solved_head = self.solve_head_of_present_classes()
             neighbors = make_empty_rows(len(keys))
             logits = self._compute_logits(
                 keys, solved_head.head, neighbors, len(solved_head.classes)

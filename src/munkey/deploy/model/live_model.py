@@ -93,16 +93,16 @@ class LiveModel:
 
     @cached_property
     def fitted_model(self) -> "FittedModel | None":
-        """The model of a fitted family; None for MUNKEY."""
+        """The fitted model, or None if the family is not fitted (MUNKEY)."""
         from munkey.deploy.model.fitted import FittedModel
 
-        if self.manifest.settings is None:
+        if self.manifest.settings is None:  # only fitted families store settings
             return None
         return FittedModel(self.manifest, self.store)
 
     @cached_property
     def head(self) -> "FittedModel | None":
-        """The head that is fitted to all rows, if its logits are added to those of the network."""
+        """The fitted head whose logits are added to those of the network, or None without one."""
         from munkey.deploy.model.fitted import FittedModel
         from munkey.models.family import read_added_head
 
@@ -170,7 +170,13 @@ class LiveModel:
     # Predicting
 
     def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
-        """Implement `Predictor.predict`."""
+        """Classify pictures, or rows for a model that takes embeddings.
+
+        only_held_classes: assign probability 0 to classes without a sample in the memory. on_bad:
+        whether pictures that cannot be read raise an error or are skipped. Raises PictureError,
+        EmptyModelError if the memory has no samples, and UnreadableModelError if the logits are not
+        finite.
+        """
         # In a forked child, torch would wait forever. There, `view` raises an error first.
         view = self.store.view
         if not view.live.any():
@@ -210,7 +216,11 @@ class LiveModel:
         )
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
-        """Implement `Predictor.find`."""
+        """Find at most `count` samples near each picture, or near each row of embeddings.
+
+        above: the least cosine of their keys, except for exact copies. on_bad: whether pictures
+        that cannot be read raise an error or are skipped. Raises PictureError.
+        """
         # In a forked child, torch would wait forever. There, `view` raises an error first.
         _ = self.store.view
         pictures, rows = self.read_inputs(images, on_bad)

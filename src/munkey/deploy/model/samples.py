@@ -121,7 +121,13 @@ class Samples:
         units: Iterable[str | None],
         files: Iterable[str | Path],
     ) -> list[MemoryRow]:
-        """Implement `Predictor.rows`."""
+        """List the samples, sorted by id, with class, file, unit, and time of addition.
+
+        If labels, units or files are given, only samples that match one of each given kind are
+        listed; the unit None stands for samples without a unit. Raises UnknownNamesError if a file
+        or unit matches no sample, AmbiguousFileError if a name matches more than one file, and
+        ValueError if a label is not a class of the model.
+        """
         class_indices = set(self.encode_labels(labels).tolist())
         units = require_list("units", units)
         includes_samples_without_unit = None in units
@@ -161,7 +167,13 @@ class Samples:
         ignore_missing: bool = False,
         request: str | None = None,
     ) -> Selection:
-        """Implement `Predictor.select`."""
+        """Find the samples that have any of these ids, source files, classes, or units.
+
+        Raises UnknownIdsError or UnknownNamesError if an id or name matches no sample, unless
+        `ignore_missing` is set or the request number was carried out before. Raises
+        AmbiguousFileError if a name matches more than one file, and ValueError if something is not
+        an id, or not a class of the model.
+        """
         requested_ids = np.unique(check_ids(ids))
         present_ids, present_labels = self.read_ids_and_labels()
         classes = self.classes
@@ -221,7 +233,12 @@ class Samples:
         return ids_by_unit, suggest_near_names("unit", missing, present_units)
 
     def find_similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
-        """Implement `Predictor.similar`."""
+        """Return the look-alikes of samples: each one's id and largest cosine, which descends.
+
+        Their cosine is at least `above`. Exact copies are not included, and unknown ids are
+        skipped. Raises ValueError if `above` is not in (0, 1], or if there are more than
+        MAX_QUERIES samples.
+        """
         if not 0 < above <= 1:
             raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
         with self._store.reading() as view:

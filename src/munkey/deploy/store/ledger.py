@@ -73,9 +73,10 @@ class LedgerState(NamedTuple):
         return has_widths and has_counts and has_names
 
     def compute_seal(self, head: bytes, mark: bytes) -> bytes:
-        """Return SHA-256(head || mark || state), which reveals later changes.
+        """Return SHA-256(head || mark || state), where the state includes the secret.
 
-        head: of the chain of deletions. mark: of the last deletion, empty if there is none.
+        Any later change of the head, the mark or the state changes the seal. head: the head of the
+        chain of deletions. mark: the mark of the last deletion, or empty before the first.
         """
         numbers_as_bytes = to_bytes(
             self.key_width, self.token_width, self.generation, self.rows, self.erased

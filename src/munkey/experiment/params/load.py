@@ -17,7 +17,7 @@ from munkey.experiment.params.external import (
 )
 from munkey.experiment.params.messages import ParamsError, collect_faults, shorten
 from munkey.experiment.params.overlays import Values, make_name, merge, read_knobs
-from munkey.experiment.params.schema import Params, get_models, memory_family, rate_name
+from munkey.experiment.params.schema import Params, get_settings_schemas, memory_family, rate_name
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
@@ -121,8 +121,8 @@ def load(config: Values) -> Params:
     Raises ParamsError with a list of all faults: each key, its value, and the allowed values.
     """
     faults: list[str] = []
-    with collect_faults(faults, get_models().whole):
-        params = get_models().whole.model_validate(config)
+    with collect_faults(faults, get_settings_schemas().whole):
+        params = get_settings_schemas().whole.model_validate(config)
         overridden = [name for name in params.overrides if name not in DATASETS.refusals]
         for dataset in dict.fromkeys([*params.datasets, *overridden]):
             faults += _find_dataset_faults(params, dataset)
@@ -177,7 +177,7 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
     prefix = ""
     if override:
         prefix = f"overrides.{dataset}."
-    with collect_faults(faults, get_models().dataset, prefix):
+    with collect_faults(faults, get_settings_schemas().dataset, prefix):
         resolved = params.for_case(dataset)
         changes = override.get("source")
         is_listed = dataset in params.datasets
@@ -241,7 +241,7 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
             where = f"scenarios.{name}"
         else:
             where = f"ablations: {change}"
-        with collect_faults(faults, get_models().dataset, f"{where}: "):
+        with collect_faults(faults, get_settings_schemas().dataset, f"{where}: "):
             forget = params.for_case(f"{dataset}/{change}").forget
             if kind == "scenario":
                 faults += find_list_faults(forget, params.seeds, f"{where}: ")

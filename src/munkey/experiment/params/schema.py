@@ -296,11 +296,11 @@ class Params(DatasetParams):
             if change:
                 base = self.for_case(dataset)
                 override = self.get_changes(dataset)[change]
-            model = get_models().dataset
-            sections = {name: getattr(base, name) for name in model.model_fields}
+            schema = get_settings_schemas().dataset
+            sections = {name: getattr(base, name) for name in schema.model_fields}
             # Only overridden sections are dumped and checked again.
             sections |= merge(base.model_dump(include=set(override)), override)
-            self._cases[case] = model.model_validate(sections)
+            self._cases[case] = schema.model_validate(sections)
         return self._cases[case]
 
     def get_changes(self, dataset: str) -> dict[str, dict[str, object]]:
@@ -375,59 +375,71 @@ def memory_family() -> Family:
     return families[0]
 
 
-class Models(NamedTuple):
-    """Pydantic's models for the parameters of a data set, and for all parameters."""
+class SettingsSchemas(NamedTuple):
+    """Pydantic models that check the settings of one data set, and all settings."""
 
     dataset: type[DatasetParams]
     whole: type[Params]
 
 
-def get_models() -> Models:
-    """Return the models that check parameters, with the sections of all families and methods.
+class FamilySection(NamedTuple):
+    """The section of a family: its name, the type of its settings, and whether it can be absent."""
 
-    The section of a plug-in is optional, because the plug-in need not be used. Sections of families
-    and methods whose files cannot be imported are not checked.
+    name: str
+    settings: type[Section]
+    is_optional: bool
+
+
+def get_settings_schemas() -> SettingsSchemas:
+    """Return the schemas that check settings, with the sections of all families and methods.
+
+    The section of a method is optional, and so is that of a family from a plug-in, since it may be
+    unused. `Params` requires the sections of those that are used. The section of a family or method
+    that fails to import is not checked.
     """
-    families = []
+    family_sections = []
     for family in FAMILIES.values():
         if family.settings:
-            families.append((family.name, family.settings, family.name in FAMILIES.origins))
+            is_from_plugin = family.name in FAMILIES.origins
+            section = FamilySection(family.name, family.settings, is_optional=is_from_plugin)
+            family_sections.append(section)
     methods = [(method.name, method.settings) for method in METHODS.values()]
-    refused_families = tuple(FAMILIES.refusals)
-    refused_methods = tuple(METHODS.refusals)
-    return _make_models(tuple(families), tuple(methods), refused_families, refused_methods)
+    return _make_settings_schemas(
+        tuple(family_sections), tuple(methods), tuple(FAMILIES.refusals), tuple(METHODS.refusals)
+    )
 
 
 @cache
-def _make_models(
-    families: Iterable[tuple[str, type[Section], bool]],
+def _make_settings_schemas(
+    family_sections: Iterable[FamilySection],
     methods: Iterable[tuple[str, type[Section]]],
     refused_families: Iterable[str],
     refused_methods: Iterable[str],
-) -> Models:
-    """Create the models that check parameters.
+) -> SettingsSchemas:
+    """Create the schemas that check settings. Equal arguments return the same schemas.
 
     Parameters
     ----------
-    families
-        The name and the settings of each family, and whether it belongs to a plug-in.
+    family_sections
+        The section of each family that has settings.
     methods
         The name and the settings of each method.
     refused_families, refused_methods
-        The names of those whose files cannot be imported.
+        The names of those that fail to import.
     """
     # Pydantic's fields: a type and a default value, or ... if there is none.
     sections: dict[str, object] = dict.fromkeys(refused_families, (object, None))
-    for name, settings, is_plugin in families:
-        if is_plugin:
-            sections[name] = (settings | None, None)
+    for section in family_sections:
+        if section.is_optional:
+            sections[section.name] = (section.settings | None, None)
         else:
-            sections[name] = (settings, ...)
+            sections[section.name] = (section.settings, ...)
     types = dict.fromkeys(refused_methods, object) | dict(methods)
     forbid_others = with_config(ConfigDict(extra="forbid"))
+    # With total=False, the section of each method is optional.
     unlearn = forbid_others(TypedDict("unlearn", types, total=False))  # type: ignore[operator]
     sections["unlearn"] = (unlearn, ...)
-    return Models(
+    return SettingsSchemas(
         create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
         create_model("Params", __base__=Params, **sections),  # type: ignore[call-overload]
     )

@@ -73,13 +73,14 @@ class KnnFamily(FittedFamily[KnnSettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return the logits (S, C) of the vote.
+        """Return the logits of the vote, (S, C) for S samples and C classes.
 
-        Raises KeyError if a neighbor is not in the memory, so that no deleted row can vote.
+        `retrieval` is required, with neighbors. Raises KeyError if a neighbor is not in the memory,
+        so that no deleted row can vote.
         """
         import torch
 
-        assert retrieval is not None and retrieval.neighbors is not None
+        assert retrieval is not None and retrieval.neighbors is not None, "no neighbors"
         memory = system.require_memory()
         settings = self.get_settings(system)
         neighbors = retrieval.neighbors.truncate(settings.k)

@@ -66,7 +66,7 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def solve(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
         from munkey.models.networks.kernel_ridge import fit_kernel_ridge
 
-        assert rows is not None
+        assert rows is not None, "no rows"
         self.require_few_rows(len(rows.ids))
         self.require_pixels(settings, rows.keys.shape[1])
         penalties = PENALTIES if settings.lam == "auto" else (settings.lam,)

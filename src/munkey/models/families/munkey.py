@@ -167,7 +167,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         head = self.fit_added_head(system)
         if head is None:
             return logits
-        assert keys is not None
+        assert keys is not None, "no keys of the samples"
         head_logits: np.ndarray = head(torch.from_numpy(keys)).numpy()
         return logits + head_logits
 
@@ -245,7 +245,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.memory.exemplars import compute_fusion_weights
         from munkey.memory.neighbors import find_nearest
 
-        assert inference is not None
+        assert inference is not None, "no inference settings"
         memory = system.require_memory()
         keys = torch.from_numpy(new_keys.keys)
         if self.get_architecture(system).architecture == "direct-key":
@@ -271,11 +271,13 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) from images and the tokens of their neighbors.
+        """Return logits (S, C) for S samples and C classes, from images and neighbors' tokens.
 
-        Raises KeyError if a neighbor is not in the memory, so that no deleted row can be read.
+        `retrieval` is required, with neighbors and settings, and with keys if there is an added
+        head. Raises KeyError if a neighbor is not in the memory, so that no deleted row can be
+        read.
         """
-        assert retrieval is not None
+        assert retrieval is not None, "no neighbors of the samples"
         return self._predict(system, samples, data, device, retrieval)
 
     def _predict(
@@ -300,7 +302,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.models.forward import iterate_blocks, predict_blocks
         from munkey.models.networks.munkey import Nearest, predict_queries
 
-        assert retrieval.neighbors is not None and retrieval.settings is not None
+        assert retrieval.neighbors is not None, "no neighbors of the samples"
+        assert retrieval.settings is not None, "no inference settings"
         memory = system.require_memory()
         settings = retrieval.settings
         model = cast("Munkey", system.require_model())
@@ -421,7 +424,7 @@ def _make_learner(
 
     recipe = training.recipe
     members = training.members
-    assert members is not None
+    assert members is not None, "no keys of the training samples"
     exemplars = Exemplars(
         training.samples.ids, members, recipe.family, recipe.stage, training.device
     )
@@ -462,7 +465,7 @@ def _predict_leave_one_out(
     """Return the head's leave-one-out logits (N, C) of training samples, and their temperature."""
     head_family, settings = read_added_head(constants)
     members = training.members
-    assert members is not None
+    assert members is not None, "no keys of the training samples"
     return cast("LdaFamily | KrrFamily", head_family).predict_leave_one_out(
         members.keys,
         training.samples.labels,

@@ -86,7 +86,12 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
     for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
         epochs = frame[frame["dataset"] == dataset].groupby("epoch")
         draw_mean_curve(
-            sensitivity, epochs["P_s"], theme.BLUE, alpha=0.2, linestyle=DASHES[0], label="$P_s$"
+            sensitivity,
+            epochs["P_s"],
+            theme.BLUE,
+            band_alpha=0.2,
+            linestyle=DASHES[0],
+            label="$P_s$",
         )
         label = f"ξ = {threshold}, not selected above"
         sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
@@ -98,7 +103,13 @@ def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
         for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # there are more dash styles
             title, color = PATHWAYS[column]
             draw_mean_curve(
-                accuracy, epochs[column], color, top=100, alpha=0.2, linestyle=dashes, label=title
+                accuracy,
+                epochs[column],
+                color,
+                top=100,
+                band_alpha=0.2,
+                linestyle=dashes,
+                label=title,
             )
         accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
         accuracy.legend(loc="best")

@@ -114,7 +114,15 @@ def spread_heights(places: np.ndarray, step: float) -> np.ndarray:
 
 
 def name_ends(axes: Axes, names: Sequence[str], step: float = 0.085) -> None:
-    """Write the names of lines next to a panel, and connect each to the line's last point."""
+    """Write the names of lines next to a panel, and connect each to the line's last point.
+
+    Parameters
+    ----------
+    names
+        The names of the panel's first lines, in their order.
+    step
+        The least distance between two names, as a fraction of the panel's height.
+    """
     lines = axes.get_lines()[: len(names)]
     last_points = []
     for line in lines:
@@ -273,24 +281,33 @@ def describe_seeds(counts: "pd.Series[int]") -> str:
 
 
 def draw_mean_curve(
-    axes: Axes, groups: Any, color: str, top: float = math.inf, alpha: float = 0.15, **look: Any
+    axes: Axes,
+    groups: Any,
+    color: str,
+    top: float = math.inf,
+    band_alpha: float = 0.15,
+    **line_kwargs: Any,
 ) -> None:
     """Draw the mean of each group as a line, with a band of ± one standard deviation.
 
-    The band is clipped to [0, top]. Where a group has a single value, there is no band.
+    The band is clipped to [0, top]. It has zero width at a group with a single value.
 
     Parameters
     ----------
     groups
         A pandas GroupBy of one column. Its keys are the x coordinates.
-    look
-        Keyword arguments of the line for matplotlib.
+    color
+        The color of the line and of the band.
+    band_alpha
+        The opacity of the band, from 0 to 1.
+    line_kwargs
+        Keyword arguments for `Axes.plot`, which draws the line.
     """
     values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
-    axes.plot(values.index, values["mean"], color=color, **look)
+    axes.plot(values.index, values["mean"], color=color, **line_kwargs)
     low = (values["mean"] - values["std"]).clip(0, top)
     high = (values["mean"] + values["std"]).clip(0, top)
-    axes.fill_between(values.index, low, high, color=color, alpha=alpha, linewidth=0)
+    axes.fill_between(values.index, low, high, color=color, alpha=band_alpha, linewidth=0)
 
 
 def name_lines(axes: Axes, names: Sequence[str], emphasized: str = "") -> None:

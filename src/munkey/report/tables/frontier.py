@@ -104,6 +104,8 @@ def collect_points(
 
         - share, share_low, share_high: the residual share in percent, with its interval
         - share_text: the share as printed
+        - unknown_because: NOT_AUDITED, NO_POWER or DIVERGED if the share is unknown, otherwise
+          empty
         - bound: the largest absolute residual share in percent that the interval allows; infinite
           if there is no bound
         - seconds: how long forgetting takes; for an oracle, how long training takes
@@ -134,9 +136,9 @@ def mark_front(points: pd.DataFrame) -> pd.DataFrame:
     """
     ranked = points.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
     # Oracles are only references, so their accuracy does not count.
-    is_rival = ranked["kind"] != "anew"
-    accuracies = ranked["TA_mean"].where(is_rival, -math.inf).round(TIE_DIGITS)
-    return ranked.assign(front=(accuracies >= accuracies.cummax()) & is_rival)
+    is_candidate = ranked["kind"] != "anew"
+    accuracies = ranked["TA_mean"].where(is_candidate, -math.inf).round(TIE_DIGITS)
+    return ranked.assign(front=(accuracies >= accuracies.cummax()) & is_candidate)
 
 
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
@@ -148,8 +150,7 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
         The design's row in an audit; None if it was not audited. Its `contrast` is 0 if the
         design's outputs equal its oracle's bit for bit.
     """
-    nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0}
-    unknown = dict.fromkeys(SHARES, math.nan) | {"bound": math.inf}
+    nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0, "unknown_because": ""}
     contrast = math.nan
     if audited is not None:
         contrast = audited.get("contrast", math.nan)
@@ -160,22 +161,33 @@ def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     if design.kind == "exact" and math.isnan(contrast):
         return nothing | {"share_text": "0, by construction"}
     if audited is None:
-        return unknown | {"share_text": NOT_AUDITED}
+        return _make_unknown_share(NOT_AUDITED)
     if audited["verdict"] in (NO_POWER, DIVERGED):
-        return unknown | {"share_text": audited["verdict"]}
+        return _make_unknown_share(audited["verdict"])
     bound = math.inf
     if not is_flagged_by_attack_only(audited):
         bound = max(abs(audited["share_low"]), abs(audited["share_high"]))
-    return {**audited[list(SHARES)], "share_text": format_share(audited), "bound": bound}
+    return {
+        **audited[list(SHARES)],
+        "share_text": format_share(audited),
+        "bound": bound,
+        "unknown_because": "",
+    }
+
+
+def _make_unknown_share(reason: str) -> dict[str, object]:
+    """Return an unknown residual share; the reason takes its place in tables."""
+    unknown: dict[str, object] = dict.fromkeys(SHARES, math.nan)
+    return unknown | {"bound": math.inf, "unknown_because": reason, "share_text": reason}
 
 
 def recommend_design(points: pd.DataFrame) -> str:
-    """Return a sentence that recommends a design to deploy, with the reason.
+    """Return a recommendation of a design to deploy, with the reason.
 
-    The sentence names the most accurate of the designs whose residual share is shown to be small,
-    and all other such designs whose accuracy does not differ significantly from it. If a design
-    with a larger share is significantly more accurate, the sentence also names that design. If no
-    share is shown to be small, the sentence suggests retraining.
+    A sentence names the most accurate of the designs whose residual share is shown to be small, and
+    all other such designs whose accuracy does not differ significantly from it. If a design with a
+    larger share is significantly more accurate, the sentence also names that design. If no share is
+    shown to be small, two sentences explain this and suggest retraining.
 
     Parameters
     ----------
@@ -183,12 +195,12 @@ def recommend_design(points: pd.DataFrame) -> str:
         The result of `collect_points`.
     """
     points = points.dropna(subset="TA_mean")
-    rivals = points[points["kind"] != "anew"]
-    limits = [limit for limit in SMALL_SHARES if (rivals["bound"] <= limit).any()]
+    candidates = points[points["kind"] != "anew"]
+    limits = [limit for limit in SMALL_SHARES if (candidates["bound"] <= limit).any()]
     if not limits:
-        return _explain_no_recommendation(rivals, points[points["kind"] == "anew"])
+        return _explain_no_recommendation(candidates, points[points["kind"] == "anew"])
     limit = limits[0]  # the smallest that any design meets
-    allowed = _sort_by_accuracy(rivals[rivals["bound"] <= limit])
+    allowed = _sort_by_accuracy(candidates[candidates["bound"] <= limit])
     best = allowed.iloc[0]
     names = [_title_and_accuracy(best)]
     for _, other in allowed[1:].iterrows():
@@ -210,7 +222,7 @@ def recommend_design(points: pd.DataFrame) -> str:
         reason = "the only design that deletes exactly"
     else:
         reason = f"the only design shown to have a residual share of at most {limit:g}%"
-    rival = _describe_more_accurate_rival(best, rivals[rivals["bound"] > limit])
+    rival = _describe_more_accurate_rival(best, candidates[candidates["bound"] > limit])
     return f"Deploy {' or '.join(names)}{comparison}: {reason}{rival}."
 
 
@@ -247,23 +259,23 @@ def _describe_more_accurate_rival(best: pd.Series, others: pd.DataFrame) -> str:
 
 def _explain_not_shown(point: pd.Series) -> str:
     """Return the reason why a design's residual share is not shown to be small."""
-    if point["share_text"] == NOT_AUDITED:
+    if point["unknown_because"] == NOT_AUDITED:
         return "it has not been audited (run `make audits`)"
-    if point["share_text"] == NO_POWER:
+    if point["unknown_because"] == NO_POWER:
         return "its audit has no power"
     return f"its residual share is {point['share_text']}%"
 
 
-def _explain_no_recommendation(rivals: pd.DataFrame, oracles: pd.DataFrame) -> str:
-    """Return a sentence that explains why no design is recommended, and suggests retraining."""
-    suggestion = "retrain to be sure"
-    if len(oracles):
-        suggestion += f": {' or '.join(oracles['title'])}"
-    if len(rivals) and (rivals["share_text"] == NOT_AUDITED).all():
+def _explain_no_recommendation(candidates: pd.DataFrame, oracles: pd.DataFrame) -> str:
+    """Return two sentences: why none of the candidates is recommended, and advice to retrain."""
+    if len(candidates) and (candidates["unknown_because"] == NOT_AUDITED).all():
         reason = "none deletes exactly, and none was audited (run `make audits`)"
     else:
         reason = f"none is shown to have a residual share of at most {SMALL_SHARES[-1]:g}%"
-    return f"No design can be recommended: {reason}; {suggestion}."
+    oracle_names = ""
+    if len(oracles):
+        oracle_names = f" ({' or '.join(oracles['title'])})"
+    return f"No design can be recommended, because {reason}. To be sure, retrain{oracle_names}."
 
 
 def describe_frontier(points: pd.DataFrame) -> str:
@@ -277,18 +289,18 @@ def describe_frontier(points: pd.DataFrame) -> str:
     points
         The result of `collect_points`.
     """
-    has_diverged = points["TA_mean"].isna() | (points["share_text"] == DIVERGED)
+    has_diverged = points["TA_mean"].isna() | (points["unknown_because"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])
     points = points.dropna(subset="TA_mean")
     points = points.assign(
         accuracy=[f"{_format_accuracy(point)}%" for _, point in points.iterrows()]
     )
     is_oracle = points["kind"] == "anew"
-    rivals = points[~is_oracle]
+    candidates = points[~is_oracle]
     sentences = []
     previous_designs = ""
     for limit, phrase in LIMIT_PHRASES.items():
-        allowed = rivals[rivals["bound"] <= limit]
+        allowed = candidates[candidates["bound"] <= limit]
         if len(allowed):
             best_designs = _describe_best(allowed)
         else:
@@ -302,9 +314,10 @@ def describe_frontier(points: pd.DataFrame) -> str:
     for _, point in points[is_oracle].iterrows():
         oracles.append(f"{point['title']} ({point['accuracy']}, {_format_seconds(point)} s)")
     sentences.append(f"Retraining leaves nothing by definition: {', '.join(oracles)}.")
-    unknown = list(rivals[rivals["share_text"].isin([NOT_AUDITED, NO_POWER])]["title"])
-    if unknown:
-        sentences.append(f"Not audited, or audited without power: {', '.join(unknown)}.")
+    is_unknown = candidates["unknown_because"].isin([NOT_AUDITED, NO_POWER])
+    unknown_titles = list(candidates.loc[is_unknown, "title"])
+    if unknown_titles:
+        sentences.append(f"Not audited, or audited without power: {', '.join(unknown_titles)}.")
     if diverged:
         sentences.append(f"Diverged: {', '.join(diverged)}.")
     return " ".join(sentences)

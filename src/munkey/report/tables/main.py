@@ -112,7 +112,7 @@ def make_main_tables(
         cells = _make_cells(part, rates, rows, markup, residue or {})
         title = f"{dataset}: {describe_statistic(n)}, percent; {describe_bold(n)}{about_share}"
         tables.append(
-            TitledTable(title, pd.DataFrame(cells, columns=columns), _make_remark(part, rows))
+            TitledTable(title, pd.DataFrame(cells, columns=columns), _make_remarks(part, rows))
         )
     return tables
 
@@ -179,13 +179,19 @@ def _make_cells(
     return list(cells_by_name.values())
 
 
-def _make_remark(part: pd.DataFrame, rows: Sequence[Row]) -> str:
-    """Return the sentences below a data set's table, or an empty string if there are none."""
+def _make_remarks(results: pd.DataFrame, table_rows: Sequence[Row]) -> str:
+    """Return the sentences below a data set's table, or an empty string if there are none.
+
+    Parameters
+    ----------
+    results
+        The data set's summary.
+    """
     sentences = [
-        describe_underfitting(part),
-        describe_damage(part, rows),
-        describe_certificates(part),
-        describe_diverged_systems(part),
+        describe_underfitting(results),
+        describe_damage(results, table_rows),
+        describe_certificates(results),
+        describe_diverged_systems(results),
     ]
     return " ".join(filter(None, sentences))
 
@@ -200,11 +206,11 @@ def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
     rates = sorted(summary["rate"].unique(), reverse=True)
     width = 1 + len(COLUMNS) * len(rates)
     table_rows: list[list[str]] = []
-    remarks = ""
+    comments = ""
     for dataset, part in summary.groupby("dataset", sort=False):
-        remark = _make_remark(part, rows)
-        if remark:
-            remarks += f"% {dataset}: {remark}\n"
+        remarks = _make_remarks(part, rows)
+        if remarks:
+            comments += f"% {dataset}: {remarks}\n"
         dataset_rows = _make_cells(part, rates, rows, "latex", {})
         n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
@@ -215,7 +221,7 @@ def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
         table_rows += dataset_rows
     columns = " ".join(["l", *["cccc c"] * len(rates)])
     frame = pd.DataFrame(table_rows, columns=_make_header(rates))
-    return "% needs booktabs, amsmath\n" + remarks + render_latex_table(frame, columns)
+    return "% needs booktabs, amsmath\n" + comments + render_latex_table(frame, columns)
 
 
 def _make_header(rates: Sequence[float]) -> pd.MultiIndex:

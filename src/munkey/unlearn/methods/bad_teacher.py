@@ -81,4 +81,4 @@ def bad_teacher(system: System, request: Request, settings: BadTeacherSettings) 
         return Outcome(distillation_loss(logits, targets, settings.temperature), agreements)
 
     samples = JoinedSet((retain_samples, forget_samples))
-    return finetune(system, request, settings.lr_factor, samples, objective)
+    return finetune(system, request, settings.lr_factor, samples, objective=objective)

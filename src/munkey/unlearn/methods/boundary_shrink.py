@@ -60,4 +60,4 @@ def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSe
             nearest_classes = teacher((adversarial - augment.mean) / augment.std).argmax(dim=1)
         return classification_outcome(student(images), nearest_classes)
 
-    return finetune(system, request, settings.lr_factor, request.forget, objective)
+    return finetune(system, request, settings.lr_factor, request.forget, objective=objective)

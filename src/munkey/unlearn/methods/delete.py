@@ -42,4 +42,4 @@ def delete(system: System, request: Request, settings: TuningSettings) -> System
         correct = (logits.detach().argmax(dim=1) == labels).sum()
         return Outcome(distillation_loss(logits, targets, temperature=1.0), correct)
 
-    return finetune(system, request, settings.lr_factor, request.forget, objective)
+    return finetune(system, request, settings.lr_factor, request.forget, objective=objective)

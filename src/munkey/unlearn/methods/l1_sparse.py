@@ -66,7 +66,7 @@ def l1_sparse(system: System, request: Request, settings: L1SparseSettings) -> S
         penalty = sum(weight.abs().sum() for weight in penalized_weights(model).values())
         return Outcome(loss + lam * penalty, correct)
 
-    return finetune(system, request, settings.lr_factor, request.retain, objective)
+    return finetune(system, request, settings.lr_factor, request.retain, objective=objective)
 
 
 def penalized_weights(model: "nn.Module") -> "dict[str, nn.Parameter]":

@@ -102,7 +102,7 @@ def apply_msg(
         request,
         settings.lr_factor,
         request.retain,
-        objective,
+        objective=objective,
         schedule=make_triangular_schedule(request.tuning.settings.epochs),
     )
     assert unlearned.model is not None

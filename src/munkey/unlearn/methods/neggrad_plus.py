@@ -52,4 +52,4 @@ def neggrad_plus(system: System, request: Request, settings: NegGradPlusSettings
         loss = settings.alpha * retain_loss - (1 - settings.alpha) * forget_loss
         return Outcome(loss, correct)
 
-    return finetune(system, request, settings.lr_factor, request.retain, objective)
+    return finetune(system, request, settings.lr_factor, request.retain, objective=objective)

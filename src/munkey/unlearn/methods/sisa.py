@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     "sisa",
     title="SISA",
     description=(
-        "an ensemble trained in shards and slices; exactly retrain the slices that saw the"
-        " forget set"
+        "retrain the affected slices of an ensemble that was trained in shards and slices"
     ),
     citation=(
         "L. Bourtoule, V. Chandrasekaran, C. Choquette-Choo, H. Jia, A. Travers, B. Zhang, D. "
@@ -27,10 +26,13 @@ if TYPE_CHECKING:
     finetunes=False,
 )
 def sisa(system: System, request: Request, settings: Section) -> System:
-    """Retrain all slices that saw the forget set, which gives the oracle's weights exactly."""
+    """Retrain each shard from its first slice with a forget sample.
+
+    Other shards keep their weights. The weights equal the oracle's exactly.
+    """
     from munkey.models.families.sisa import find_first_affected_slices, retrain
 
-    assert request.recipe is not None
+    assert request.recipe is not None, "no recipe of the original's training"
     training = Training(
         samples=request.retain,
         classes=system.architecture.classes,
@@ -40,7 +42,7 @@ def sisa(system: System, request: Request, settings: Section) -> System:
     )
     model = cast("Sisa", system.copy_model())
     architecture = cast("SisaArchitecture", system.architecture)
-    # The first slice with a forget sample in each shard. Later slices of the shard build on it.
+    # In each shard, the first slice with a forget sample; later slices build on it.
     first_slices = find_first_affected_slices(
         request.forget_ids, model.shards, model.slices, request.recipe.stage
     )
