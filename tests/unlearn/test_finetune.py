@@ -220,7 +220,7 @@ def test_forget_labels_are_wrong_and_drawn_once(name: str, monkeypatch: pytest.M
     seen: list[JoinedSet] = []
 
     def look(
-        system: System, asked: object, factor: float, samples: JoinedSet, *_: object
+        system: System, asked: object, factor: float, samples: JoinedSet, *_: object, **__: object
     ) -> System:
         seen.append(samples)
         return system
