@@ -53,12 +53,20 @@ def gradients(model: torch.nn.Module, loss: torch.Tensor) -> dict[str, torch.Ten
 
 
 def assert_moved_by(
-    before: dict[str, torch.Tensor], after: System, expected: dict[str, torch.Tensor]
+    before: dict[str, torch.Tensor],
+    after: System,
+    expected: dict[str, torch.Tensor],
+    steps: int = 1,
 ) -> None:
-    """after = before - 1 * expected, for every weight; and some of them did move."""
+    """after = before - 1 * expected, for every weight; and some of them did move.
+
+    Rounding errors of the gradients, which differ between CPUs, add up over the steps.
+    """
     assert max(gradient.abs().max() for gradient in expected.values()) > 1e-3
     for name, value in weights(after).items():
-        torch.testing.assert_close(before[name] - value, expected[name], rtol=1e-3, atol=1e-6)
+        torch.testing.assert_close(
+            before[name] - value, expected[name], rtol=1e-3, atol=steps * 1e-6
+        )
 
 
 def test_cf_takes_the_gradient_of_the_retain_loss(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,9 +133,8 @@ def test_l1_sparse_adds_lambda_times_the_sign(
             parameter.data -= step[name]
             total[name] = total.get(name, 0) + step[name]
     changed = {"lr_factor": 1.0, "lam": 0.03, "schedule": schedule}
-    assert_moved_by(
-        before, unlearn("l1-sparse", tuned=one_step(epochs=3), changed=changed)[0], total
-    )
+    after, *_ = unlearn("l1-sparse", tuned=one_step(epochs=3), changed=changed)
+    assert_moved_by(before, after, total, steps=3)
 
 
 def test_a_linear_l1_schedule_falls_from_epoch_to_epoch_not_within_one() -> None:
