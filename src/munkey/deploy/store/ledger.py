@@ -277,13 +277,16 @@ class Ledger:
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """Return the dead rows (D,) with sequence numbers in (after, until], in deletion order."""
+        """Return the dead rows (D,) with sequence numbers in (after, until], in deletion order.
+
+        By default, all dead rows: 2^62 is above any sequence number.
+        """
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
 
     def _query_links(self, clause: str) -> list[ChainLink]:
-        """Run `SELECT ... FROM log clause`. The links lack marks, which `deletions` has."""
+        """Run `SELECT ... FROM log clause`. The links have no marks: those are in `deletions`."""
         columns = ", ".join(ChainLink._fields[:-1])
         records = self._query_records(columns, (int, int, bytes, bytes), f"log {clause}")
         return [ChainLink(*record) for record in records]
@@ -299,9 +302,9 @@ class Ledger:
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
     def list_receipts(self, request: str | None = None) -> list[Receipt]:
-        """Return the receipts of all deletions in order, or only the one for `request`.
+        """Return the receipts of all deletions in order, or only the one with this request number.
 
-        The list is empty if no deletion has this request number.
+        The list is empty if no deletion has the number.
         """
         columns = "first, last, before.head, after.head, deletions.at, request"
         types = (int, int, bytes | None, bytes | None, int, str | None)
@@ -396,7 +399,7 @@ class Ledger:
     def find_false_deletion(self) -> int | None:
         """Return the number of the first deletion that was changed or contradicts its links.
 
-        Returns None if there is no such deletion.
+        Returns None if all deletions are consistent.
         """
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
