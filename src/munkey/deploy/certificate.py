@@ -30,6 +30,7 @@ from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
+# The limits of every certificate: what it does not claim.
 NOT_CLAIMED = (
     "Anything about copies: the pictures and data sets that the memory was built from, other"
     " exports, results and earlier versions in DVC or MLflow, backups, snapshots, earlier"
@@ -39,24 +40,25 @@ NOT_CLAIMED = (
     "A signature: anyone who can write this file can write another one. Only the head of the chain"
     " binds it, if it was published where the owner of the memory cannot change it.",
 )
-WEIGHTS = (
+# Further limits, of some certificates.
+WEIGHTS_LIMIT = (
     "That the model's weights forgot the samples: deletion does not change them. This project's"
     " audits measure how much of a sample can remain in weights that were trained on it."
 )
-ENCODER = (
+ENCODER_LIMIT = (
     "That the encoder is the same as it would be without the samples, or that nobody can find out"
     " whose samples were deleted: anyone with the remaining rows and earlier weights or digests"
     " can test a guess."
 )
-CONSTANTS = (
+CONSTANTS_LIMIT = (
     "That {} would have been chosen without the samples: a deletion recomputes only constants that"
     " are set to `auto`."
 )
-LATER_IDS = (
+LATER_IDS_LIMIT = (
     "That the ids behind `ids_sha256` are those of the deletion: they were supplied afterwards, when"
     " this certificate was written."
 )
-LISTED_IDS = (
+LISTED_IDS_LIMIT = (
     "That no trace of the deleted ids is left: this certificate lists them, so it is itself a trace"
     " of them."
 )
@@ -206,10 +208,10 @@ def certify(
 def _list_limits(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
     """List the limits of a certificate that depend on the model."""
     if not exact:
-        return [WEIGHTS]
+        return [WEIGHTS_LIMIT]
     if not constants:
-        return [ENCODER]
-    return [CONSTANTS.format(" and ".join(constants)), ENCODER]
+        return [ENCODER_LIMIT]
+    return [CONSTANTS_LIMIT.format(" and ".join(constants)), ENCODER_LIMIT]
 
 
 def find_receipt(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
@@ -251,9 +253,9 @@ def add_ids(
     not_claimed = list(certificate.not_claimed)
     if list_ids:
         changes["ids"] = tuple(sorted(set(ids)))
-        not_claimed.append(LISTED_IDS)
+        not_claimed.append(LISTED_IDS_LIMIT)
     if added_later:
-        not_claimed.append(LATER_IDS)
+        not_claimed.append(LATER_IDS_LIMIT)
     changes["not_claimed"] = tuple(not_claimed)
     return certificate.model_copy(update=changes).seal()
 

@@ -184,10 +184,11 @@ class Deletions:
         return self._store.find_receipt(request_number)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """Return, for each request number of the plan, what it would delete after those before it.
+        """Preview the deletion of each request number of the plan, in order.
 
-        A result is as `munkey forget --dry-run --json` prints it. If the request was carried out
-        before, the result also has the fields of that deletion.
+        Samples that an earlier request number of the plan would delete count as deleted for the later
+        ones. A result is as `munkey forget --dry-run --json` prints it. If the request was carried
+        out before, the result also has the fields of that deletion.
         """
         results: list[Json] = []
         remaining_ids = self._samples.ids
@@ -205,9 +206,10 @@ class Deletions:
         present_ids: np.ndarray,
         also_identical: bool,
     ) -> tuple[Json, np.ndarray]:
-        """Return what a request would delete of the present samples, and the ids it would leave.
+        """Preview the deletion of a request from the present samples, without deleting anything.
 
-        present_ids: (N,) int64, ascending. also_identical: also delete exact copies.
+        present_ids: (N,) int64, ascending. also_identical: also delete exact copies. Returns the
+        result, and the ids of the samples that would remain.
         """
         ids = np.intersect1d(deletion.ids, present_ids)
         all_copies = self._samples.find_copies_by_id(ids).samples

@@ -203,7 +203,9 @@ class FittedModel:
         # The family may use several numbers of neighbors, or none. The largest serves all of them.
         self.k = max(self.family.count_neighbors(self.section).values(), default=0)
         self._architecture = FittedArchitecture(
-            len(manifest.classes), store.state.key_width, manifest.settings
+            classes=len(manifest.classes),
+            key_dim=store.state.key_width,
+            settings=manifest.settings,
         )
         empty = self.family.make_sums(self._architecture)
         self.sums: LiveSums | None = None
@@ -425,10 +427,8 @@ class FittedModel:
         rows = np.arange(len(keys))
         blank_images = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         blank_labels = np.zeros(len(keys), dtype=np.int64)
-        samples = ImageSet(blank_images, rows, rows.copy(), blank_labels)
-        architecture = FittedArchitecture(
-            classes, self._architecture.key_dim, self._architecture.settings
-        )
+        samples = ImageSet(blank_images, rows=rows, ids=rows.copy(), labels=blank_labels)
+        architecture = replace(self._architecture, classes=classes)
         system = System(self.family.name, architecture, head, retrieved_rows.to_memory("cpu"))
         # The settings of the pictures are None for a model of embeddings. These families ignore them.
         unread_data = cast("DataSettings", self.manifest.data)

@@ -450,23 +450,22 @@ class Ledger:
             f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}"
         )
         first = last_link.sequence + 1
-        sequences = range(first, first + len(rows))
-        deletion = (first, sequences.stop - 1, at, request)
+        last = last_link.sequence + len(rows)
+        sequences = range(first, last + 1)
         hashes: list[bytes] = []  # of contents to block, except those that are blocked already
         if block:
             contents = np.unique(records["content"], axis=0)
             hashes = self.hash_contents(contents[~self.are_blocked(contents)])
-        mark = compute_next_mark(last_mark, *deletion, hashes)
-        links = []
-        head = last_link.head
-        link_mark = mark  # only the first link includes the mark of the deletion
-        for sequence, commitment in zip(sequences, records["commitment"], strict=True):
-            log_entry = compute_log_entry(commitment.tobytes())
-            head = compute_next_head(head, sequence, at, log_entry, link_mark)
-            link_mark = b""
-            links.append((sequence, at, log_entry, head))
+        mark = compute_next_mark(
+            last_mark, first=first, last=last, at=at, request=request, blocked=hashes
+        )
+        links = _make_links(last_link, records["commitment"], at, mark)
+        head = links[-1].head if links else last_link.head
         with self._transaction() as connection:
-            connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
+            connection.executemany(
+                "INSERT INTO log VALUES (?, ?, ?, ?)",
+                ((link.sequence, link.at, link.entry, link.head) for link in links),
+            )
             connection.executemany(
                 "INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True)
             )
@@ -476,7 +475,8 @@ class Ledger:
             )
             if links or request is not None:  # a request without rows is also recorded
                 connection.execute(
-                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *deletion, mark)
+                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)",
+                    (number, first, last, at, request, mark),
                 )
             connection.executemany(
                 "INSERT INTO blocked VALUES (?, ?)", ((digest, number) for digest in hashes)
@@ -548,3 +548,21 @@ class Ledger:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _make_links(
+    last_link: ChainLink, commitments: np.ndarray, at: int, mark: bytes
+) -> list[ChainLink]:
+    """Make the links of a deletion, one for each of its rows, in order.
+
+    last_link: the link before them. commitments: (D, 32) uint8. at: the time of the deletion, as in
+    the log. mark: the mark of the deletion, which only the first link includes.
+    """
+    links = []
+    head = last_link.head
+    for sequence, commitment in enumerate(commitments, start=last_link.sequence + 1):
+        log_entry = compute_log_entry(commitment.tobytes())
+        head = compute_next_head(head, sequence, at, log_entry, mark)
+        links.append(ChainLink(sequence, at, log_entry, head, mark))
+        mark = b""
+    return links
