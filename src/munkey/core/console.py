@@ -20,8 +20,8 @@ UNPRINTABLE = re.compile(
 def escape_unprintable(text: str) -> str:
     """Escape control characters and text-direction marks as \\uXXXX.
 
-    Names of files and classes may come from untrusted sources, and these characters could alter
-    what the terminal shows. Line breaks and tabs are not escaped. Escaping does not change the
+    Names of files and classes may come from untrusted sources, and these characters could change
+    how a terminal displays the text. Line breaks and tabs are not escaped. Escaping does not change the
     meaning of JSON.
     """
     return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
@@ -77,7 +77,7 @@ def format_duration(seconds: float) -> str:
 def progress(
     items: Iterable[T], what: str, unit: str, every_s: float = 2.0, units_per_item: int = 1
 ) -> Iterator[T]:
-    """Yield the items, and print the rate and the remaining time.
+    """Yield the items, and print the rate and, if their number is known, the remaining time.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ def progress(
         if now - last_print < every_s and count != total:
             continue
         last_print = now
-        items_per_second = count / max(now - start, 1e-9)
+        items_per_second = count / max(now - start, 1e-9)  # a coarse clock may not have advanced
         rate = f"{items_per_second * units_per_item:.2f} {unit}/s"
         if total is None:
             print(f"{what} {count}/?: {rate}")

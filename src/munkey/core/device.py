@@ -83,8 +83,8 @@ def to_host(tensor: "Tensor") -> "Tensor":
 class Stopwatch:
     """Measure the wall time of a `with` block, in `seconds`.
 
-    CUDA calls return before their work is done. Therefore, both at the start and at the end, the
-    clock is read only after all queued work is done.
+    `seconds` is 0 until the block ends. CUDA calls return before their work is done. Therefore, both
+    at the start and at the end, the clock is read only after all queued work is done.
     """
 
     seconds = 0.0

@@ -36,6 +36,10 @@ def make_nan_logits(
     ----------
     arrays
         The ids of the samples (`ids`), and other arrays, which are returned unchanged.
+    classes
+        The number of classes.
+    why
+        The reason, from `DivergedError.reason`.
     """
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}

@@ -32,7 +32,7 @@ CONFIGFILES = "MUNKEY_CONFIGFILES"
 
 
 class DamagedFileError(ValueError):
-    """A file's content is not what was written. The message says how to recreate the file."""
+    """A file was changed or damaged after it was written. The message says how to recreate it."""
 
     def __init__(self, path: str | Path, why: str) -> None:
         command = f"`{format_make_command(path, '--force')}`{format_overlays_hint(path)}"
@@ -113,7 +113,7 @@ def find_abandoned_files(path: Path) -> Iterator[Path]:
 
 def is_running(pid: int) -> bool:
     """Return whether a process with this id is running. Outside POSIX, always returns True."""
-    if os.name != "posix":
+    if os.name != "posix":  # on Windows, signal 0 is Ctrl-C
         return True
     try:
         os.kill(pid, 0)  # sends no signal, only checks whether the process exists
@@ -260,7 +260,7 @@ def map_npy(path: str | Path) -> np.ndarray:
     with Path(path).open("rb") as file:
         _require_checksum(path, hashlib.file_digest(file, "sha256").hexdigest())
         file.seek(0)
-        np.lib.format.read_magic(file)
+        np.lib.format.read_magic(file)  # `np.save` writes version 1.0 of the format
         shape, fortran_order, dtype = np.lib.format.read_array_header_1_0(file)
         order = "F" if fortran_order else "C"
         return np.memmap(file, dtype, "r", file.tell(), shape, order)  # type: ignore[call-overload]

@@ -27,7 +27,10 @@ POLL_SECONDS = 0.1
 
 
 def share(job_count: int | None) -> None:
-    """Let `job_count` jobs of this run share the GPUs. None allows one job per GPU."""
+    """Let `job_count` jobs of this run share the GPUs. None, like 1, gives each GPU one slot.
+
+    Sets an environment variable, which the jobs inherit.
+    """
     os.environ[JOB_COUNT] = str(job_count or 1)
 
 
@@ -78,6 +81,7 @@ def _list_gpu_names() -> list[str]:
     if visible_gpus:
         return [name.strip() for name in visible_gpus.split(",")]
     count = len(list(DEVICES.glob("nvidia[0-9]*")))
+    # At least one, because the GPU of WSL has no such device file.
     return [str(number) for number in range(max(1, count))]
 
 

@@ -58,7 +58,7 @@ def find_plugin_packages() -> dict[str, Package]:
         spec = _find_outermost_package(plugin.module)
         if spec is None:
             continue
-        assert spec.origin is not None
+        assert spec.origin is not None, "_find_outermost_package skips packages without an origin"
         path = Path(spec.origin)
         if spec.submodule_search_locations:  # a package, whose origin is its __init__.py
             path = path.parent
@@ -69,8 +69,8 @@ def find_plugin_packages() -> dict[str, Package]:
 def _find_outermost_package(module: str) -> ModuleSpec | None:
     """Return the outermost package of a module that is not a namespace package.
 
-    For a module outside any such package, returns the module itself. Returns None if it cannot be
-    found.
+    For a module outside any such package, returns the module itself. Returns None if the module
+    cannot be found.
     """
     parts = module.split(".")
     for length in range(1, len(parts) + 1):

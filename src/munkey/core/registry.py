@@ -105,7 +105,7 @@ class Registry(Generic[T]):
     def _find_expected_file(self, name: str) -> str:
         """Return the path of the file that, judging by its name, should have registered an entry.
 
-        Returns "" if there is no such file, or if it was refused.
+        Returns "" if that file does not exist or was refused.
         """
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""

@@ -19,7 +19,7 @@ ClassLabel = str | bool | int | float
 
 
 class _NewRows(NamedTuple):
-    """Rows as `Store.add` takes them."""
+    """Rows to add. The fields are the arguments of `Store.add`, in its order."""
 
     ids: np.ndarray
     keys: np.ndarray
@@ -44,7 +44,10 @@ class Additions:
         units: Sequence[str | None] | None,
         allow_blocked: bool,
     ) -> AddedSamples:
-        """Implement `Predictor.add`."""
+        """Add samples, given as pictures or rows, and return their new ids.
+
+        The keys are computed here. Parameters and errors are those of `Predictor.add`.
+        """
         model = self._model
         if units is not None and not isinstance(units, str):
             units = unit_names(units)
@@ -54,7 +57,8 @@ class Additions:
             label_count = pluralize(len(class_indices), "label")
             raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
         contents = model.digest_contents(pictures, rows)
-        # In a forked child, this raises an error before torch is used, which would wait forever.
+        # In a forked child, `store` raises an error here. The encoder below uses torch, which would
+        # wait forever.
         blocked_indices = np.flatnonzero(model.store.are_blocked(contents))
         if len(blocked_indices) and not allow_blocked:
             names = []
@@ -70,12 +74,7 @@ class Additions:
             keys = rows
         if model.fitted_model:
             keys = model.fitted_model.family.prepare_keys(keys)
-            tokens = class_indices[:, None].astype(np.float32)
-        elif model.tokens_are_keys:
-            tokens = keys
-        else:
-            # They have no token: for each prediction, trained rows lend theirs (`Retriever`).
-            tokens = np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
+        tokens = self._make_tokens(keys, class_indices)
         with self._lock():
             first_id = self.next_id
             ids = np.arange(first_id, first_id + len(keys))
@@ -90,6 +89,16 @@ class Additions:
             )
             return self._add_rows(new_rows, allow_blocked)
 
+    def _make_tokens(self, keys: np.ndarray, class_indices: np.ndarray) -> np.ndarray:
+        """Make the tokens (N, m) of new rows with these keys (N, d) and classes (N,)."""
+        model = self._model
+        if model.fitted_model:
+            return class_indices[:, None].astype(np.float32)  # the token is the class
+        if model.tokens_are_keys:
+            return keys
+        # New rows have no token: for each prediction, trained rows lend theirs (`Retriever`).
+        return np.zeros((len(keys), model.manifest.token_dim), dtype=np.float32)
+
     def add_keys(
         self,
         keys: np.ndarray,
@@ -98,15 +107,19 @@ class Additions:
         ids: np.ndarray | None,
         units: Sequence[str | None] | None,
     ) -> np.ndarray:
-        """Implement `EstimatorPredictor.add_keys`."""
+        """Add rows of a fitted family, given their keys, and return their ids.
+
+        Parameters and errors are those of `EstimatorPredictor.add_keys`. Classes that are new are
+        appended to the manifest.
+        """
         model = self._model
-        assert model.fitted_model is not None
+        assert model.fitted_model is not None, "only a fitted family learns from keys alone"
         stored_keys = model.fitted_model.family.prepare_keys(keys)
         with self._lock():
             manifest = model.manifest
             has_encoder = manifest.encoder is not None
             has_chosen_ids = ids is not None
-            assert not (has_encoder and has_chosen_ids)  # an exported model numbers its own rows
+            assert not (has_encoder and has_chosen_ids), "an exported model numbers its own rows"
             next_id = self.next_id
             if ids is None:
                 ids = np.arange(next_id, next_id + len(keys))
@@ -130,7 +143,7 @@ class Additions:
             model.replace_manifest(manifest.model_copy(update=changes))
             index_by_class = {name: index for index, name in enumerate(all_classes)}
             labels = np.array([index_by_class[name] for name in classes], dtype=np.int64)
-            tokens = labels[:, None].astype(np.float32)  # the token of a fitted family is the class
+            tokens = self._make_tokens(stored_keys, labels)
             contents = digest_keys(stored_keys)
             new_rows = _NewRows(
                 ids=ids,
@@ -148,9 +161,10 @@ class Additions:
             return ids
 
     def _add_rows(self, new_rows: _NewRows, allow_blocked: bool = False) -> AddedSamples:
-        """Add rows that were checked, and find their earlier exact copies. Requires the lock.
+        """Add rows that were checked, and find their earlier exact copies.
 
-        Raises ValueError if a fitted family cannot have that many rows, or if MUNKEY's memory has
+        The caller must hold the lock. allow_blocked: also add contents that were deleted with
+        `block_return`. Raises ValueError if a fitted family cannot have that many rows, or if MUNKEY's memory has
         no trained sample left.
         """
         model = self._model

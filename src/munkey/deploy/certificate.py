@@ -1,9 +1,9 @@
 """Deletion certificates: how many samples were deleted, when, and what this does not prove.
 
 A certificate is a JSON file with the SHA-256 of its canonical form, and an HTML page with the same
-content. It contains a hash of the ids and a secret salt. Anyone who has the salt and the ids can
-show that these samples were deleted; nobody else can guess the ids. Ids are listed only on request,
-because a list of deleted ids is itself a trace of them.
+content. It may contain a hash of the deleted ids together with a secret salt. Whoever has the salt
+and the ids can show that these samples were deleted; without the salt, the ids cannot be guessed.
+Ids are listed only on request, because a list of deleted ids is itself a trace of them.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
+# The limits of every certificate: what it does not claim.
 NOT_CLAIMED = (
     "Anything about copies: the pictures and data sets that the memory was built from, other"
     " exports, results and earlier versions in DVC or MLflow, backups, snapshots, earlier"
@@ -39,24 +40,25 @@ NOT_CLAIMED = (
     "A signature: anyone who can write this file can write another one. Only the head of the chain"
     " binds it, if it was published where the owner of the memory cannot change it.",
 )
-WEIGHTS = (
+# Further limits, of some certificates.
+WEIGHTS_LIMIT = (
     "That the model's weights forgot the samples: deletion does not change them. This project's"
     " audits measure how much of a sample can remain in weights that were trained on it."
 )
-ENCODER = (
+ENCODER_LIMIT = (
     "That the encoder is the same as it would be without the samples, or that nobody can find out"
     " whose samples were deleted: anyone with the remaining rows and earlier weights or digests"
     " can test a guess."
 )
-CONSTANTS = (
+CONSTANTS_LIMIT = (
     "That {} would have been chosen without the samples: a deletion recomputes only constants that"
     " are set to `auto`."
 )
-LATER_IDS = (
+LATER_IDS_LIMIT = (
     "That the ids behind `ids_sha256` are those of the deletion: they were supplied afterwards, when"
     " this certificate was written."
 )
-LISTED_IDS = (
+LISTED_IDS_LIMIT = (
     "That no trace of the deleted ids is left: this certificate lists them, so it is itself a trace"
     " of them."
 )
@@ -206,17 +208,17 @@ def certify(
 def _list_limits(exact: dict[str, str] | None, constants: Sequence[str]) -> list[str]:
     """List the limits of a certificate that depend on the model."""
     if not exact:
-        return [WEIGHTS]
+        return [WEIGHTS_LIMIT]
     if not constants:
-        return [ENCODER]
-    return [CONSTANTS.format(" and ".join(constants)), ENCODER]
+        return [ENCODER_LIMIT]
+    return [CONSTANTS_LIMIT.format(" and ".join(constants)), ENCODER_LIMIT]
 
 
 def find_receipt(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
     """Find the receipt of an earlier deletion; by default, of the last one.
 
     sequence: the sequence number of any of its rows, ignored if `request` is given. request: its
-    request number. Raises CertificateError if there is no such deletion.
+    request number. Raises CertificateError if no deletion matches.
     """
     receipts = [receipt for receipt in store.log() if receipt.sequences]
     if request is not None:
@@ -251,9 +253,9 @@ def add_ids(
     not_claimed = list(certificate.not_claimed)
     if list_ids:
         changes["ids"] = tuple(sorted(set(ids)))
-        not_claimed.append(LISTED_IDS)
+        not_claimed.append(LISTED_IDS_LIMIT)
     if added_later:
-        not_claimed.append(LATER_IDS)
+        not_claimed.append(LATER_IDS_LIMIT)
     changes["not_claimed"] = tuple(not_claimed)
     return certificate.model_copy(update=changes).seal()
 
@@ -419,15 +421,16 @@ def describe_unconfirmed_fields(
 ) -> dict[str, str]:
     """Describe each field of a certificate that the chain does not confirm, by field name.
 
-    Ids are always among them if there are any, because the writer of a certificate chooses both ids
-    and salt. exact: as for `find_faults`; digests that were compared are not among them.
+    The result includes the ids and their hash if the certificate has them, because its writer chooses
+    both ids and salt. exact: as for `find_faults`. Digests that can be compared with `exact` are
+    left out.
     """
     fields = {}
     for name, description in UNCHAINED.items():
         if getattr(certificate, name) is not None:
             fields[name] = description
     if _compare_digests(certificate.exact, exact) is not None:
-        fields.pop("exact", None)  # they were compared
+        fields.pop("exact", None)
     return fields
 
 
@@ -449,10 +452,10 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page next to it. Wait until both are on disk.
+    """Write a certificate as JSON, and its page next to it. Both are on disk when this returns.
 
-    If the page cannot be written, the JSON file is removed again. If the process is killed in
-    between, only the JSON file exists. Returns the path of the page. Raises CertificateError as
+    If the page cannot be written, the JSON file is removed again. If the process is killed between
+    the two, only the JSON file exists. Returns the path of the page. Raises CertificateError as
     `get_page_path` does, and OSError if a file cannot be written.
     """
     page = get_page_path(path)
@@ -471,8 +474,8 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
     """Write a new file and sync it to disk. Raises UnwritableFileError if it cannot be written.
 
-    On Linux, the file gets its name once it is complete, so a kill leaves no incomplete file. mode:
-    its permissions, before the umask.
+    On Linux, the file gets its name once it is complete, so a killed process leaves no incomplete
+    file. mode: the permissions of the file, before the umask is applied.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

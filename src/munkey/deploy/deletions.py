@@ -36,7 +36,7 @@ class DeletionRequest:
     Parameters
     ----------
     selectors : mapping of (str or None) to sequence of Selector
-        Selectors by request number; None for a request without a number. Each request is about all
+        Selectors by request number; None for a request without a number. Each request covers all
         samples that match any of its selectors.
     ignore_missing : bool
         Skip names that match no sample.
@@ -61,8 +61,9 @@ class DeletionRequest:
 class PlannedDeletion(NamedTuple):
     """The samples of one request number, as of the time of the plan.
 
-    ids: (N,) int64, ascending. earlier_receipt: the receipt if the request was carried out before.
-    look_alikes: a field `similar` for the result, which lists look-alikes; or empty.
+    ids: (N,) int64, ascending. earlier_receipt: the receipt if the request was carried out before,
+    otherwise None. look_alikes: the field `similar` of the result, which lists look-alikes; empty if
+    they were not looked for.
     """
 
     ids: np.ndarray
@@ -88,8 +89,8 @@ class DeletionPlan:
 class CertificateOrder:
     """Which deletions to certify, and how.
 
-    salts: the salt of each certificate, by request number; other requests are not certified.
-    deliver: is called with each result and its certificate. include_salts: add each salt to its
+    salts: the salt of each certificate, by request number; requests without a salt are not
+    certified. deliver: is called with each result and its certificate. include_salts: add each salt to its
     result. list_ids: list the ids in the certificates.
     """
 
@@ -115,8 +116,8 @@ class Deletion(NamedTuple):
 class Deletions:
     """Plans deletions, and carries them out one at a time.
 
-    lock: excludes other threads that change the memory. loaded_sums: returns the fitted model if it
-    is loaded, or None; each deletion updates its sums.
+    lock: returns a context that excludes other threads that change the memory. loaded_sums: returns
+    the fitted model if it is loaded, or None; each deletion updates its sums.
     """
 
     def __init__(
@@ -140,7 +141,7 @@ class Deletions:
         """
         deletions: dict[str | None, PlannedDeletion] = {}
         missing: list[str] = []
-        # Of the missing names, those that raise an error unless `ignore_missing` is set.
+        # The missing names that raise an error unless `ignore_missing` is set.
         refused_names: list[str] = []
         hints: list[str] = []
         for request_number, selectors in request.selectors.items():
@@ -183,10 +184,11 @@ class Deletions:
         return self._store.find_receipt(request_number)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
-        """Return, for each request number of the plan, what it would delete after those before it.
+        """Preview the deletion of each request number of the plan, in order.
 
-        A result is as `munkey forget --dry-run --json` prints it. If the request was carried out
-        before, the result also has the fields of that deletion.
+        Samples that an earlier request number of the plan would delete count as deleted for the later
+        ones. A result is as `munkey forget --dry-run --json` prints it. If the request was carried
+        out before, the result also has the fields of that deletion.
         """
         results: list[Json] = []
         remaining_ids = self._samples.ids
@@ -204,9 +206,10 @@ class Deletions:
         present_ids: np.ndarray,
         also_identical: bool,
     ) -> tuple[Json, np.ndarray]:
-        """Return what a request would delete of the present samples, and the ids it would leave.
+        """Preview the deletion of a request from the present samples, without deleting anything.
 
-        present_ids: (N,) int64, ascending. also_identical: also delete exact copies.
+        present_ids: (N,) int64, ascending. also_identical: also delete exact copies. Returns the
+        result, and the ids of the samples that would remain.
         """
         ids = np.intersect1d(deletion.ids, present_ids)
         all_copies = self._samples.find_copies_by_id(ids).samples
@@ -286,7 +289,11 @@ class Deletions:
     def _delete_rows(
         self, rows: np.ndarray, request_number: str | None, block_return: bool
     ) -> Receipt:
-        """Delete rows from the memory, and from the sums if they are loaded."""
+        """Delete rows from the memory, and from the sums if they are loaded.
+
+        request_number: None to record no number. block_return: refuse to add the contents of these
+        rows from now on.
+        """
 
         # Passed to `sums.delete`, which reads the rows before it deletes them.
         def delete_from_store() -> Receipt:
@@ -301,7 +308,10 @@ class Deletions:
 def require_new_number(
     request_number: str | None, earlier_receipt: Receipt | None, count: int
 ) -> None:
-    """Raise ValueError if a request is repeated, but `count` of its samples are in the memory."""
+    """Raise ValueError if a request is repeated, but some of its samples are in the memory.
+
+    earlier_receipt: None if the number is new. count: how many of the samples are in the memory.
+    """
     if earlier_receipt and count:
         outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(

@@ -28,7 +28,7 @@ class UnreadableModelError(ValueError):
     def __init__(
         self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
     ) -> None:
-        """Format the message. path: the faulty file or folder. why: what is wrong with it."""
+        """Format the message. path: the faulty file or folder. why: its fault."""
         super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
 
 
@@ -52,7 +52,7 @@ class EmptyModelError(ValueError):
 class UnknownNamesError(KeyError):
     """Some files, classes, units, or ids match no sample in the memory.
 
-    missing: all of them. hint: a sentence that suggests similar names; may be empty.
+    missing: all of these names. hint: a sentence that suggests similar names; may be empty.
     """
 
     def __init__(self, missing: Sequence[str], hint: str = "") -> None:

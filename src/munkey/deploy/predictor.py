@@ -438,7 +438,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._samples.find_similar(ids, above)
 
     def memory_facts(self) -> dict[str, object]:
-        """Return what the command `inspect` prints about the memory, by name."""
+        """Return the facts about the memory that the command `inspect` prints, by name."""
         state = self._store.state
         return {
             "deleted rows not yet freed": len(self._store.view.live) - len(self.ids),
@@ -597,14 +597,8 @@ class Predictor(AbstractContextManager["Predictor"]):
                 planned_deletion.ids, request_number, options, was_planned=was_planned
             )
             receipt = deletion.receipt
-            result = json_format.format_deletion(receipt)
-            result |= {"copies": deletion.copies, "left": deletion.remaining}
+            result = _format_deletion(deletion)
             results.append(result)
-            if not receipt.sequences:
-                result["why"] = (
-                    "found nothing; deleted nothing: none of these samples was in the memory. The"
-                    " command `log` lists earlier requests"
-                )
             was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
             if certificates and request_number in salts and was_deleted_now:
                 if certificates.include_salts:
@@ -644,9 +638,10 @@ class Predictor(AbstractContextManager["Predictor"]):
             order.deliver(result, certificate)
 
     def _purge_or_explain(self, *, must_succeed: bool) -> str:
-        """Purge, and return a sentence that says why traces may remain; empty if none do.
+        """Purge, and return a sentence that says why traces may remain; empty if none can.
 
-        must_succeed: raise LockedMemoryError if a reader prevents the purge.
+        must_succeed: raise LockedMemoryError if a reader prevents the purge. Otherwise, the sentence
+        says so.
         """
         try:
             foreign_files = self.purge()
@@ -694,8 +689,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def _forget_empty_classes(self) -> None:
         """Remove the names of empty classes from an estimator's manifest.
 
-        A class may be named after a person. Only a writer does this, and not for a model of
-        pictures.
+        A class may be named after a person. Does nothing for a reader, or for a model of pictures.
         """
         if not self.is_writer or self.manifest.encoder is not None:
             return
@@ -809,17 +803,17 @@ class Predictor(AbstractContextManager["Predictor"]):
         ValueError
             If `published` does not have the format of a head.
         """
-        head = None
+        published_head = None
         if published is not None:
-            head = published.strip().lower()
-            if not re.fullmatch("[0-9a-f]{64}", head):
+            published_head = published.strip().lower()
+            if not re.fullmatch("[0-9a-f]{64}", published_head):
                 why = "is not the head of a chain: `forget` prints one, of 64 hexadecimal digits"
                 raise ValueError(f"{str(published)[:80]!r} {why}")
-        report = self._store.verify(head)
+        report = self._store.verify(published_head)
         problems = [*report.problems]
         try:
-            model = self._model.loaded_sums
-            if model is not None and model.digests() != model.digests(recompute=True):
+            fitted_model = self._model.loaded_sums
+            if fitted_model and fitted_model.digests() != fitted_model.digests(recompute=True):
                 problems.append(
                     "the model in this process does not match the remaining rows: restart the process"
                 )
@@ -836,7 +830,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def _list_foreign_files(self, names_in_memory: tuple[str, ...]) -> tuple[str, ...]:
         """List files in the directory that do not belong to the model.
 
-        names_in_memory: names of those in the folder of the memory.
+        names_in_memory: the foreign files in the folder of the memory, which the store lists.
         """
         model_names = {manifests.MANIFEST_NAME, MEMORY, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
@@ -862,7 +856,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         CertificateError
-            If there is no such deletion.
+            If no deletion matches.
         """
         return find_receipt(self._store, sequence, request)
 
@@ -887,7 +881,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         CertificateError
-            If there is no such deletion.
+            If no deletion matches.
         """
         receipt = self.receipt_of(sequence, request)
         return certify(
@@ -957,3 +951,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _format_deletion(deletion: Deletion) -> Json:
+    """Format the result of a deletion. If nothing was deleted, the result says why."""
+    result = json_format.format_deletion(deletion.receipt)
+    result |= {"copies": deletion.copies, "left": deletion.remaining}
+    if not deletion.receipt.sequences:
+        result["why"] = (
+            "found nothing; deleted nothing: none of these samples was in the memory. The"
+            " command `log` lists earlier requests"
+        )
+    return result

@@ -96,7 +96,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         family = get_fitted_family(self.family)
         settings = family.read_section({self.family: self._get_family_settings()})
         params = self._get_estimator_params()
-        rows = self._validate_rows(X, y, ids, units, first_id=0)
+        rows = self._validate_rows(X, y, ids, units, first_id=0, is_fit=True)
         self._rows = RowsInMemory(self.family, settings, rows, params)
         if save_to is not None:
             self.save(save_to)
@@ -130,7 +130,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         with self._rows.lock() as rows:
             next_id = rows.next_id
-            new_rows = self._validate_rows(X, y, ids, units, first_id=next_id)
+            new_rows = self._validate_rows(X, y, ids, units, first_id=next_id, is_fit=False)
             default_ids = np.arange(next_id, next_id + len(new_rows.ids))
             has_user_ids = not np.array_equal(new_rows.ids, default_ids)
             if has_user_ids:
@@ -172,7 +172,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             Whether to ignore ids, units, classes and files without rows. The receipt lists them as
             `missing`.
         dry_run : bool, default=False
-            Whether to change nothing and only return a receipt of what would be forgotten.
+            Whether to change nothing and only return a receipt of the rows that would be forgotten.
 
         Returns
         -------
@@ -398,7 +398,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         return self._compute_keys(X)
 
-    def _validate_rows(self, X: Any, y: Any, ids: Any, units: Any, first_id: int) -> LabeledRows:
+    def _validate_rows(
+        self, X: Any, y: Any, ids: Any, units: Any, *, first_id: int, is_fit: bool
+    ) -> LabeledRows:
         """Validate rows to fit or add, and compute their keys.
 
         Warns about copies in different classes or units and, in a fit, about large units. Raises
@@ -407,11 +409,11 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         first_id
-            The first default id: 0 in a fit, which also sets the number of columns, and greater
-            than 0 when rows are added.
+            The first default id.
+        is_fit
+            Whether the rows are for a fit, which also sets the number of columns.
         """
         tables = {"X": X, "y": y, "units": units}
-        is_fit = first_id == 0
         X, y = validate_data(self, X, y, reset=is_fit)
         check_classification_targets(y)
         row_ids = resolve_ids(ids, tables, len(X), first_id, stacklevel=3)
@@ -434,9 +436,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
 
 def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
-    """Raise UsedIdError if an id is in use or may have belonged to a forgotten row.
+    """Raise UsedIdError if one of the user's ids is in use or may have been that of a forgotten row.
 
-    Raises InvalidRequestError if the rows do not accept ids.
+    Raises InvalidRequestError if the user may not pass ids.
     """
     if rows.assigns_ids:
         raise InvalidRequestError(
@@ -474,8 +476,16 @@ def warn_of_earlier(directory: Path, stacklevel: int) -> None:
 def warn_of_copies(
     rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
 ) -> None:
-    """Warn if equal rows among (N, d) belong to different classes or units."""
-    # Rows that are not copies rarely have equal sums, so only rows with equal sums are compared
+    """Warn if equal rows belong to different classes or units.
+
+    Parameters
+    ----------
+    rows
+        (N, d): the rows, or digests of their contents.
+    labels, units, ids
+        The class, the unit and the id of each row.
+    """
+    # Copies have equal sums, and other rows rarely do. So only rows with equal sums are compared
     # byte by byte.
     row_sums = rows.sum(axis=1)
     _, group_of_row, group_sizes = np.unique(row_sums, return_inverse=True, return_counts=True)

@@ -40,6 +40,7 @@ class ForgettingLinear(ForgettingClassifier):
 
     def _get_family_settings(self) -> dict[str, Any]:
         settings = super()._get_family_settings()
+        # These two are parameters of the estimator only. The family gets rows that are scaled already.
         del settings["norm"]
         del settings["bound"]
         return settings

@@ -276,7 +276,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             )
         params = {name: to_python(value) for name, value in self.get_params().items()}
         sections = _make_sections(params)
-        # Parse the sections now, so that invalid settings are rejected before any picture is read.
+        # Validate the sections now, so that invalid settings are rejected before pictures are read.
         family = FAMILIES[self.family]
         if isinstance(family, FittedFamily):
             family_settings = family.read_section(sections)
@@ -300,7 +300,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         if isinstance(family, FittedFamily):
             system = family.fit(keys, class_indices, len(classes), family_settings)
         else:
-            _, depth = sections["munkey"]["neighbors"]
+            _, max_neighbors = sections["munkey"]["neighbors"]
             training = Training(
                 samples=ImageSet(
                     pictures.images,
@@ -312,7 +312,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 recipe=recipe,
                 device=device,
                 report=print if self.verbose else lambda _: None,
-                members=_find_members(keys, depth),
+                members=_find_members(keys, max_neighbors),
             )
             system = family.train(training).system
 
@@ -325,6 +325,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             units=pictures.unit_names,
         )
         estimator = EstimatorReference(dtype=describe_dtype(classes), params=params)
+        # The model is in this folder until `save` moves to another one.
         temporary = tempfile.TemporaryDirectory(dir=make_watched_folder(os.getpid()))
         folder = Path(temporary.name)
         trained_system = EstimatorSystem(
@@ -580,7 +581,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     ) -> None:
         """Use the model in a folder from now on.
 
-        An earlier temporary folder is removed, because `forget` would no longer change it.
+        An earlier temporary folder is removed, because `forget` would no longer change it. temporary:
+        the folder, if it is temporary; None for a directory of the user.
         """
         if hasattr(self, "_handle"):
             self._handle.close()

@@ -105,7 +105,7 @@ def read_ids(ids: Any, argument: str) -> np.ndarray:
             raise InvalidRequestError(f"{argument} must be nonnegative integers, not {value!r}")
         whole_numbers.append(int(value))
     try:
-        # Without dtype=object, NumPy would convert numbers beyond int64 to floats.
+        # Without dtype=object, NumPy would convert some numbers beyond int64 to floats.
         return check_ids(np.array(whole_numbers, dtype=object))
     except ValueError as error:
         raise InvalidRequestError(str(error).replace("ids", argument, 1)) from error
@@ -130,9 +130,9 @@ def resolve_ids(
 
 
 def read_unit_names(units: Any) -> list[str | None] | None:
-    """Return the name of each row's unit, or None for a row without a unit.
+    """Return the name of each row's unit, with None for a row without a unit.
 
-    Returns None instead of a list if the user passed no units.
+    If the user passed no units, returns None instead of a list.
     """
     if units is None:
         return None
@@ -158,7 +158,7 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
     fault = ""
     for name, table in tables.items():
         index = getattr(table, "index", None)
-        # The `index` of a list is a method.
+        # The `index` of a list is a method, which has no dtype.
         if not hasattr(index, "dtype") or len(table) != count:
             continue
         values = np.asarray(index)

@@ -23,6 +23,7 @@ DEFAULT_SIDE = 224  # side in pixels of most encoders' own preprocessing, if `im
 MIN_BATCHES_FOR_PROGRESS = 2
 MIN_PICTURES_FOR_PROGRESS = 100
 
+# Cached, so that an encoder is not loaded again for each call. Only one is kept in memory.
 get_encoder = lru_cache(maxsize=1)(build_encoder)
 
 
@@ -85,7 +86,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         self.mirror = mirror
 
     def __sklearn_is_fitted__(self) -> bool:
-        return True
+        return True  # there is nothing to fit
 
     def fit(self, X: Sequence[PictureLike] | np.ndarray, y: object = None) -> Self:
         """Return the transformer unchanged, since it does not learn anything."""
@@ -152,7 +153,7 @@ def readable_pictures(
     Raises
     ------
     NotADirectoryError
-        If `files` is a single path and there is no such folder.
+        If `files` is a single path that is not a folder.
 
     Warns
     -----
@@ -204,19 +205,19 @@ def readable_pictures(
 
 
 def find_largest_side(settings: EncoderSettings) -> int:
-    """Return the side at which to read pictures, so that no encoder has to enlarge them."""
+    """Return the largest side of the encoders' inputs, so that none of them has to enlarge pictures."""
     return max(part.image_size or DEFAULT_SIDE for part in split_parts(settings))
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:
-    """Return the first index of each batch. Iterating shows progress if there are several."""
+    """Return `starts`, the first index of each batch. Iterating prints progress if there are several."""
     if len(starts) < MIN_BATCHES_FOR_PROGRESS:
         return starts
     return progress(starts, "keys", "batches")
 
 
 def show_picture_progress(pictures: Sequence[PictureLike]) -> Iterable[PictureLike]:
-    """Return the pictures. Iterating shows progress if there are many."""
+    """Return the pictures. Iterating prints progress if there are many."""
     if len(pictures) < MIN_PICTURES_FOR_PROGRESS:
         return pictures
     return progress(pictures, "pictures", "pictures")

@@ -164,7 +164,12 @@ def match_rows(
 ) -> RowMatches:
     """Find the rows that have any of the requested ids, units, classes or files.
 
-    Raises UnknownRowsError if one of them has no row, unless `ignore_missing` is true.
+    Raises UnknownRowsError if an id, unit, class or file has no row, unless `ignore_missing` is true.
+
+    Parameters
+    ----------
+    file_matches
+        The rows of the requested files, from `match_files`.
     """
     # Normalize the names of units. Those in the request are already normalized.
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
@@ -206,7 +211,7 @@ def describe_deletion(
         The ids of the rows to forget.
     """
     is_deleted = np.isin(rows.ids, ids)
-    # Rows that are not copies rarely have equal sums, so only rows with equal sums are compared
+    # Copies have equal sums, and other rows rarely do. So only rows with equal sums are compared
     # byte by byte.
     key_sums = keys.sum(axis=1)
     candidates = np.flatnonzero(~is_deleted & np.isin(key_sums, key_sums[is_deleted]))
@@ -239,15 +244,16 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
     `munkey forget --json`. If another process prevented purging, the output also has the entry
     `unpurged`, with an explanation.
     """
-    # The key None stands for a request without an identifier.
+    # The key None stands for a request without a number.
     request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)
     if dry_run:
-        (output,) = model.preview(model.plan(request))
+        [output] = model.preview(model.plan(request))
         return output
     outputs: list[dict[str, Any]] = []
     try:
         model.delete(request, purge=True, results=outputs)
     except LockedMemoryError as error:
+        # The rows were forgotten before the purge failed, so their output is there.
         outputs[0]["unpurged"] = (
             f"{error}; until then, names of source files and units may remain in it"
         )
@@ -259,10 +265,12 @@ def make_receipt(
 ) -> DeletionReceipt:
     """Return the receipt of a deletion.
 
-    Warns about remaining copies and about files that were not purged.
+    Warns about remaining copies, except in a dry run, and about files that were not purged.
 
     Parameters
     ----------
+    output
+        The output of `munkey forget --json`.
     stacklevel
         The stack level of the user's call, seen from the caller.
     """

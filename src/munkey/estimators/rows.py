@@ -55,7 +55,7 @@ class LabeledRows(NamedTuple):
 def get_fitted_family(name: str) -> FittedFamily:
     """Return a fitted family by name."""
     family = FAMILIES[name]
-    assert isinstance(family, FittedFamily)
+    assert isinstance(family, FittedFamily), f"{name} is not a fitted family"
     return family
 
 
@@ -84,7 +84,11 @@ class RowsInMemory:
     units
         (N,): the unit of each row, in the order of `ids`.
     classes
-        (C,): the classes that have rows.
+        (C,): the classes that have rows, in ascending order.
+    next_id
+        The default id of the next row: above every id that was ever used.
+    has_forgotten
+        Whether any row was ever forgotten.
     """
 
     directory: Path | None = None
@@ -142,7 +146,7 @@ class RowsInMemory:
         yield self
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. `has_user_ids` has no effect here."""
+        """Add rows. `has_user_ids`, which a directory needs, has no effect here."""
         rows = self._get_rows()
         self._fit(
             LabeledRows(
@@ -174,7 +178,7 @@ class RowsInMemory:
         if self.family.asks_keys:
             retrieval = Retrieval(neighbors=None, keys=keys)
         else:
-            # KNN has only one setting for a number of neighbors.
+            # Only KNN reads neighbors instead of keys. It has one setting for their number.
             (k,) = self.family.count_neighbors(self.settings).values()
             # Queries are not in the memory, so they have no ids.
             queries = Keys(np.full(len(keys), NO_NEIGHBOR), keys)

@@ -15,7 +15,7 @@ from munkey.deploy.deletions import DeletionRequest, Selector
 from munkey.deploy.model.find import DEFAULT_COUNT, MAX_COUNT
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.sources import SPECIAL
+from munkey.deploy.model.sources import PATTERN_CHARACTERS
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ Names = Annotated[list[Name], FailFast(), Field(max_length=MAX_NAMES)]
 
 def require_few_patterns(files: Sequence[str]) -> None:
     """Raise ValueError if these names contain more patterns than a request may have."""
-    patterns = [name for name in files if SPECIAL & set(name)]
+    patterns = [name for name in files if PATTERN_CHARACTERS & set(name)]
     if len(patterns) > MAX_PATTERNS:
         raise ValueError(
             f"{len(patterns):,} names with *, ? or [; a request may have {MAX_PATTERNS}: send"
@@ -234,12 +234,12 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
     size = 0
     try:
         async with asyncio.timeout(limits.seconds):
-            async for part in request.stream():
-                size += len(part)
+            async for chunk in request.stream():
+                size += len(chunk)
                 # If the body is too long, read it to its end but drop it: many clients do not read
                 # the response before they have sent everything.
                 if size <= limits.bytes:
-                    content += part
+                    content += chunk
     except TimeoutError:
         sentence = f"the request did not arrive within {limits.seconds:g} s"
         raise HTTPException(408, sentence, {"Connection": "close"}) from None

@@ -1,6 +1,6 @@
 """The HTTP service of a model (docs/serving.md), with the paths in `ENDPOINTS`.
 
-Every refusal is JSON, with a sentence that says what is wrong. Requests that list, count, or delete
+Every refusal is JSON, with a sentence that explains the fault. Requests that list, count, or delete
 samples need a token. FastAPI documents all paths at /docs and /openapi.json.
 """
 
@@ -404,7 +404,7 @@ def list_unmatched_names(plan: DeletionPlan) -> Json:
 
 
 def make_refusal(error: Exception) -> JSONResponse:
-    """Convert an error to a JSON response: a status code, and a sentence on what is wrong."""
+    """Convert an error to a JSON response: a status code, and a sentence that explains the fault."""
     details: Json = {}
     headers: Mapping[str, str] | None = None
     match error:

@@ -39,7 +39,7 @@ from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
-MEANINGS = {
+METRIC_MEANINGS = {
     "TA": "accuracy on the test split",
     "RA": "accuracy on the remaining training samples",
     "FA": "accuracy on the forget set",
@@ -52,9 +52,9 @@ MEANINGS = {
 class EstimatorRows:
     """The rows that an estimator was fitted to.
 
-    settings: of the family. ids: (N,). keys: (N, d), as the memory stores them. labels: (N,),
-    indices into `classes`. units: the unit of each row, or None. next_id: the id of the next row.
-    estimator: entries for the manifest.
+    settings: those of the family. ids: (N,). keys: (N, d), as the memory stores them. labels: (N,),
+    indices into `classes`. units: the unit of each row, or None. next_id: the default id of the next
+    row to add. estimator: entries for the manifest.
     """
 
     family: str
@@ -106,7 +106,7 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
 
 
 def renew_export(result: str | Path, directory: Path, sections: Sections) -> Path:
-    """Export a system again, in place of an earlier export that nobody has used yet.
+    """Export a system again, in place of an earlier export that is still unchanged.
 
     Parameters are as for `export`. The earlier export stays until the new one is complete. Raises
     ExportError if samples were forgotten or added there, because replacing it would undo that, and
@@ -141,7 +141,7 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
     """Write a trained system into an empty folder: memory, weights, model card, and manifest."""
     memory = result.system.memory
     model = result.system.model
-    assert memory is not None
+    assert memory is not None, "only systems with a memory are exported"
     data = result.dataset
     ids = memory.ids.numpy()
     keys = to_host(memory.keys.detach()).numpy()
@@ -158,7 +158,7 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
         reference = MemoryReference(
             store=store.state.store.hex(),
             rows=len(ids),
-            first_new_id=int(data.ids[-1]) + 1,
+            first_new_id=int(data.ids[-1]) + 1,  # ids ascend, so the last one is the largest
         )
     manifest = _make_manifest(result, reference)
     content_by_name = {CARD: render_card(manifest, result.metrics).encode()}
@@ -199,7 +199,7 @@ def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) 
     values = {
         "manifest": manifest,
         "metrics": metrics,
-        "meanings": MEANINGS,
+        "meanings": METRIC_MEANINGS,
         "constants": list_fixed_constants(manifest),
     }
     return render_template(Path(__file__).parents[1] / "card.md.j2", values)

@@ -9,16 +9,17 @@ import numpy as np
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.store.store import Store
 
-DEFAULT_COUNT = 10  # number of samples to list for each picture, by default
-MAX_COUNT = 1000  # and at most
+# Number of samples to list for each picture: by default, and at most.
+DEFAULT_COUNT = 10
+MAX_COUNT = 1000
 
 
 class NearSample(NamedTuple):
     """A sample near a picture.
 
-    label: its class. unit: what it belongs to, such as a person or device. file: its source file.
-    Each of these is None if unknown. copy: whether the sample is an exact copy: all stored pixels,
-    or all numbers of the row, are equal.
+    label: its class. unit: the person, device, or other unit that it belongs to. file: its source
+    file. Each of these is None if unknown. cosine: that of its key and the picture's key. copy:
+    whether the sample is an exact copy: all stored pixels, or all numbers of the row, are equal.
     """
 
     id: int
@@ -61,8 +62,8 @@ def require_valid_search(count: int, above: float) -> None:
 class Finder:
     """Looks up samples in a memory.
 
-    locate: a function that returns the path of a source file, given its name in the memory. names:
-    class names by class index.
+    locate: returns the path of a source file, given its name in the memory. names: class names by
+    class index.
     """
 
     store: Store

@@ -63,11 +63,11 @@ class LiveSums:
         # Keys and labels of deleted rows that have not been subtracted yet.
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
-    def delete(self, rows: np.ndarray, delete: Callable[[], Receipt]) -> Receipt:
+    def delete(self, rows: np.ndarray, delete_from_store: Callable[[], Receipt]) -> Receipt:
         """Delete rows, and record the keys and labels to subtract before the next prediction.
 
-        rows: row numbers in the current generation. delete: a function that deletes them from the
-        memory.
+        rows: row numbers in the current generation. delete_from_store: deletes them from the memory,
+        and returns the receipt.
         """
         with self._lock:
             sums = self._sums
@@ -75,8 +75,8 @@ class LiveSums:
             keys_and_labels = self._read_covered_rows(rows)
             if sums is None or keys_and_labels is None:
                 self._sums = None
-                return delete()
-            receipt = delete()
+                return delete_from_store()
+            receipt = delete_from_store()
             if receipt.repeated:
                 return receipt
             if bytes.fromhex(receipt.before) != self._head:
@@ -93,7 +93,7 @@ class LiveSums:
             return receipt
 
     def _read_covered_rows(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-        """Read keys and labels of those of the rows that the sums cover.
+        """Read the keys and labels of the given rows, except for rows that the sums do not cover.
 
         Returns None if there are no sums, or if rows were deleted since the last update.
         """
@@ -133,7 +133,7 @@ class LiveSums:
         sums = self._sums
         if sums is not None and covers_all_rows:
             # No rows were added, so none need to be read, and no lock of the memory is taken.
-            # The sums are unset meanwhile, as below.
+            # Unset meanwhile, so that a failure leaves no wrong sums.
             self._sums = None
             self._subtract_deleted(sums)
             self._sums = sums
@@ -146,7 +146,7 @@ class LiveSums:
                     self._covered_count = 0
                     self._head = position.head
                     self._deleted.clear()
-                # Unset until the sums are complete again, so that a failure leaves no wrong sums.
+                # Here, too: unset until the sums are complete again.
                 self._sums = None
                 self._subtract_deleted(sums)
                 added_rows = np.flatnonzero(view.live)[self._covered_count :]
@@ -183,7 +183,7 @@ def translate_sum_errors(folder: Path) -> Iterator[None]:
 class SolvedHead(NamedTuple):
     """Weights that were computed from the rows at a position.
 
-    classes: (C,), the class index of each output.
+    classes: (C,), the class index of each output of the head.
     """
 
     position: Position
@@ -200,9 +200,12 @@ class FittedModel:
         self.store = store
         self.family = cast(FittedFamily, FAMILIES[manifest.family])
         self.section = self.family.read_section({manifest.family: manifest.settings})
+        # The family may use several numbers of neighbors, or none. The largest serves all of them.
         self.k = max(self.family.count_neighbors(self.section).values(), default=0)
         self._architecture = FittedArchitecture(
-            len(manifest.classes), store.state.key_width, manifest.settings
+            classes=len(manifest.classes),
+            key_dim=store.state.key_width,
+            settings=manifest.settings,
         )
         empty = self.family.make_sums(self._architecture)
         self.sums: LiveSums | None = None
@@ -228,7 +231,7 @@ class FittedModel:
             )
 
     def digests(self, *, recompute: bool = False) -> dict[str, str]:
-        """Return the SHA-256 of the current `sums` and `weights`, or of the `rows` that vote.
+        """Return the SHA-256 of the current `sums` and `weights`; without sums, of the `rows`.
 
         The result also has the `head` of the chain and the number of `live` rows, as strings.
         recompute: compute everything from the remaining rows, without earlier sums.
@@ -262,7 +265,7 @@ class FittedModel:
 
         The weights are computed only once per position. Use the sums only inside the block.
         """
-        assert self.sums is not None
+        assert self.sums is not None, "the family has no weights"
         while True:
             with self.sums.update() as (position, sums):
                 if self._solved_head is None or self._solved_head.position != position:
@@ -399,9 +402,9 @@ class FittedModel:
             position = self.store.position
             classes = self.find_present_classes()
             retrieved_rows = retrieve(keys)
-            # Otherwise, rows of new classes may have been added in between.
             if self.store.position == position:
                 break
+            # Rows were added or deleted in between, perhaps the first or last of a class. Repeat.
         # The token of a row is its class: here, the index among the classes that have rows.
         tokens = self._index_classes(classes)[retrieved_rows.labels].astype(np.float32)[..., None]
         retrieved_rows = replace(retrieved_rows, tokens=tokens)
@@ -424,11 +427,10 @@ class FittedModel:
         rows = np.arange(len(keys))
         blank_images = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         blank_labels = np.zeros(len(keys), dtype=np.int64)
-        samples = ImageSet(blank_images, rows, rows.copy(), blank_labels)
-        architecture = FittedArchitecture(
-            classes, self._architecture.key_dim, self._architecture.settings
-        )
+        samples = ImageSet(blank_images, rows=rows, ids=rows.copy(), labels=blank_labels)
+        architecture = replace(self._architecture, classes=classes)
         system = System(self.family.name, architecture, head, retrieved_rows.to_memory("cpu"))
+        # The settings of the pictures are None for a model of embeddings. These families ignore them.
         unread_data = cast("DataSettings", self.manifest.data)
         retrieval = Retrieval(retrieved_rows.neighbors, keys=keys)
         return self.family.predict_logits(system, samples, unread_data, "cpu", retrieval)

@@ -44,8 +44,9 @@ LIMITS = PictureLimits(pixels=50_000_000)  # for pictures from users
 class DecodedPictures(NamedTuple):
     """Decoded pictures.
 
-    images: (N, H, W, 3) uint8. files: the file of each picture, or None. places: (N,), the index of
-    each picture among all given pictures, some of which may have been skipped.
+    images: (N, H, W, 3) uint8. files: the file of each picture, or None if it is not from a file.
+    places: (N,), the index of each picture among all given pictures, some of which may have been
+    skipped.
     """
 
     images: np.ndarray
@@ -131,7 +132,7 @@ def read_embeddings(
     (N, width) as float32, and the file of each row, or None. Raises PictureError unless all rows
     are of this width and finite, or if there are none.
     """
-    parts: list[np.ndarray] = []
+    matrices: list[np.ndarray] = []
     files: list[str | None] = []
     for item in iterate_pictures(rows):
         path = None
@@ -149,29 +150,31 @@ def read_embeddings(
                 values = np.load(path, mmap_mode="r")
             elif path:
                 values = read_vectors(path, width, features)
-            part = np.asarray(values, dtype=np.float64)
+            matrix = np.asarray(values, dtype=np.float64)
         except (ValueError, TypeError, OSError, EOFError, MemoryError, BadZipFile) as error:
             raise PictureError(
                 f"{requirement}, also as a .npy file or a .csv file ({error})"
             ) from error
-        has_rows = part.ndim == 2 and part.shape[1] == width and len(part) > 0
-        if not has_rows or not np.isfinite(part).all():
-            raise PictureError(f"{requirement}, not an array of shape {part.shape} or one with NaN")
-        parts.append(part)
-        files += [file] * len(part)
-    if not parts:
+        has_rows = matrix.ndim == 2 and matrix.shape[1] == width and len(matrix) > 0
+        if not has_rows or not np.isfinite(matrix).all():
+            raise PictureError(
+                f"{requirement}, not an array of shape {matrix.shape} or one with NaN"
+            )
+        matrices.append(matrix)
+        files += [file] * len(matrix)
+    if not matrices:
         raise PictureError("no row was given")
-    matrix = np.concatenate(parts)
+    all_rows = np.concatenate(matrices)
     if bound is None:
-        return normalize_rows(matrix), tuple(files)
-    return scale_to_bound(matrix, bound), tuple(files)
+        return normalize_rows(all_rows), tuple(files)
+    return scale_to_bound(all_rows, bound), tuple(files)
 
 
 def digest_contents(images: Iterable[np.ndarray], key: bytes) -> np.ndarray:
     """Return a digest of each picture (H, W, 3) uint8: (N, 16) uint8.
 
     Pictures of one size with equal pixels have equal digests. key: the name of the memory, at most
-    64 bytes. Without the key, nobody can check whether a digest is that of a given picture.
+    64 bytes. It is needed to check whether a digest belongs to a given picture.
     """
     digests = b"".join(
         hashlib.blake2b(image.tobytes(), digest_size=16, key=key).digest() for image in images

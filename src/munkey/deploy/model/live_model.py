@@ -128,7 +128,10 @@ class LiveModel:
 
     @property
     def loaded_sums(self) -> "FittedModel | None":
-        """The fitted model or head, if it is loaded. Its sums must follow each deletion."""
+        """The fitted model or head if it is loaded, otherwise None.
+
+        Its sums must follow each deletion.
+        """
         return vars(self).get("fitted_model") or vars(self).get("head")
 
     @property
@@ -144,7 +147,8 @@ class LiveModel:
         """Read pictures at the size that the manifest states.
 
         For a model that takes embeddings, read rows instead: return a blank picture of one pixel
-        for each, and the rows as keys (N, d). For other models, the second result is None.
+        for each, and the rows as keys (N, d). For other models, the second result is None. Raises
+        PictureError if an input cannot be read and is not skipped, or if none is left.
         """
         if self.manifest.stored is not None:
             return read_pixels(images, self.manifest.stored, on_bad), None
@@ -173,9 +177,9 @@ class LiveModel:
         """Classify pictures, or rows for a model that takes embeddings.
 
         only_held_classes: assign probability 0 to classes without a sample in the memory. on_bad:
-        whether pictures that cannot be read raise an error or are skipped. Raises PictureError,
-        EmptyModelError if the memory has no samples, and UnreadableModelError if the logits are not
-        finite.
+        whether pictures that cannot be read raise an error or are skipped. Raises PictureError as
+        `read_inputs` does, EmptyModelError if the memory has no samples, and UnreadableModelError
+        if the logits are not finite.
         """
         # In a forked child, torch would wait forever. There, `view` raises an error first.
         view = self.store.view
@@ -219,7 +223,7 @@ class LiveModel:
         """Find at most `count` samples near each picture, or near each row of embeddings.
 
         above: the least cosine of their keys, except for exact copies. on_bad: whether pictures
-        that cannot be read raise an error or are skipped. Raises PictureError.
+        that cannot be read raise an error or are skipped. Raises PictureError as `read_inputs` does.
         """
         # In a forked child, torch would wait forever. There, `view` raises an error first.
         _ = self.store.view
@@ -263,17 +267,15 @@ class LiveModel:
     def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
         """Find the rows nearest to each key (N, d), according to the inference settings.
 
-        A fitted family without inference settings gets the number of neighbors that it needs.
+        A fitted family has no inference settings, and gets the number of neighbors that it needs.
         """
         from munkey.deploy.model.retrieval import Retriever
 
         settings = self.manifest.inference
         if settings is None:
-            if self.fitted_model:
-                k = self.fitted_model.k
-            else:
-                k = 1
-            settings = InferenceSettings(k=k, fusion="ensemble", temperature=1.0)
+            assert self.fitted_model is not None, "a network has inference settings"
+            # The fusion averages tokens for rows that borrow them. Here, all rows have their own.
+            settings = InferenceSettings(k=self.fitted_model.k, fusion="ensemble", temperature=1.0)
         # Rows that were added after training have no token of their own, and borrow tokens.
         first_borrowing_id: int | None = self.manifest.memory.first_new_id
         if self.fitted_model is not None or self.tokens_are_keys:

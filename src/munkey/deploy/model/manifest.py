@@ -45,7 +45,7 @@ ExportedFamily: TypeAlias = Literal["munkey", "knn", "lda", "ncm", "ranpac", "kr
 EXPORTED_FAMILIES: tuple[str, ...] = get_args(ExportedFamily)
 # Limits of a manifest.
 MAX_BYTES = 64 * 2**20  # size of the file
-MAX_SIZE = 4096  # batch_size, k, and the side of a picture
+MAX_SIZE = 4096  # batch_size, k, and the side of the encoder's input
 MAX_PATCHES_PER_SIDE = 256
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -260,7 +260,7 @@ class Manifest(Section):
         """The architecture of MUNKEY's network, without the head, which is fitted to the memory."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
-        assert self.model and self.architecture and self.data
+        assert self.model and self.architecture and self.data, "not the manifest of a network"
         return MunkeyArchitecture(
             classes=len(self.classes),
             image_size=self.data.image_size,

@@ -1,6 +1,7 @@
 """The frozen parts of a model: its network and encoder. Loading runs no code from the directory."""
 
 import os
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -77,6 +78,11 @@ def get_first_process() -> int:
     return os.getpid()
 
 
+def _hide_progress(batch_starts: Sequence[int]) -> Sequence[int]:
+    """Return the batches unchanged, so that an extraction prints no progress."""
+    return batch_starts
+
+
 class KeyEncoder:
     """The encoder that computed the keys of a memory.
 
@@ -92,7 +98,7 @@ class KeyEncoder:
                 " `spawn`, or fork it before the first prediction"
             )
         reference = manifest.encoder
-        assert reference
+        assert reference is not None, "the model takes embeddings, so it has no encoder"
         self.batch_size = reference.settings.batch_size
         self.device = device
         self.encode = build_encoder(reference.settings, device)
@@ -113,12 +119,14 @@ class KeyEncoder:
 
         Raises ValueError if a key is unusable, such as one that is not finite.
         """
-        return extract(self.encode, images, self.batch_size, self.device, lambda starts: starts)
+        return extract(
+            self.encode, images, self.batch_size, self.device, show_progress=_hide_progress
+        )
 
 
 def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
     """Compute the key of the probe, for a manifest."""
-    key = extract(encode, PROBE, settings.batch_size, device, lambda starts: starts)[0]
+    [key] = extract(encode, PROBE, settings.batch_size, device, show_progress=_hide_progress)
     return [float(number) for number in key]
 
 
@@ -156,7 +164,7 @@ class LoadedNetwork:
     ) -> np.ndarray:
         """Compute logits (N, C) of images (N, H, W, 3) uint8.
 
-        memory: the tokens of all neighbors. neighbors: those of each image.
+        memory: the tokens of all neighbors. neighbors: the neighbors of each image, with K per image.
         """
         count = len(images)
         # Pad the batch to a multiple of MIN_BATCH by repeating the last picture: a smaller batch
@@ -165,7 +173,7 @@ class LoadedNetwork:
         padded_images = np.concatenate([images, padding])
         rows = np.arange(len(padded_images))
         unused_labels = np.zeros(len(padded_images), dtype=np.int64)
-        samples = ImageSet(padded_images, rows, rows.copy(), unused_labels)
+        samples = ImageSet(padded_images, rows=rows, ids=rows.copy(), labels=unused_labels)
         system = System("munkey", self.manifest.network, self.model, memory)
         padded_neighbors = neighbors.select(np.minimum(rows, count - 1))
         retrieval = Retrieval(padded_neighbors, self.manifest.inference)

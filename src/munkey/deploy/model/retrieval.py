@@ -40,7 +40,7 @@ class RetrievedRows:
 
 
 def make_empty_rows(queries: int) -> RetrievedRows:
-    """Return a result without neighbors (Q, 0), for a family that needs none."""
+    """Return no neighbors for each of Q queries, for a family that needs none. queries: Q, their number."""
     no_ids = np.full((queries, 0), NO_NEIGHBOR)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
     no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)

@@ -31,7 +31,7 @@ BLOCK_ROWS = 65_536  # rows to read at a time
 class ExactCopies(NamedTuple):
     """Exact copies of samples: other samples with the same content.
 
-    rows: (M,) row numbers. samples: id and unit of each, sorted by id.
+    rows: (M,) row numbers, ascending. samples: id and unit of each copy, sorted by id.
     """
 
     rows: np.ndarray
@@ -59,7 +59,7 @@ class Samples:
             return ids[is_live], labels[is_live]
 
     def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
-        """Return the number of samples, and those of these labels (L,) that occur among them.
+        """Return the number of all samples, and which of these labels (L,) occur among them.
 
         Reading ends once every label has occurred, which usually takes only one block of rows.
         """
@@ -130,7 +130,7 @@ class Samples:
         """
         class_indices = set(self.encode_labels(labels).tolist())
         units = require_list("units", units)
-        includes_samples_without_unit = None in units
+        wants_rows_without_unit = None in units
         unit_names = [unit for unit in units if unit is not None]
         ids_by_unit, unit_hint = self._find_ids_by_unit(unit_names)
         ids_by_file = self.sources.find_ids_by_name(files)
@@ -146,16 +146,21 @@ class Samples:
         columns = [records[name].tolist() for name in ("id", "label", "added")]
         rows = []
         for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
-            if class_indices and label not in class_indices:
+            has_class = not class_indices or label in class_indices
+            is_wanted_without_unit = wants_rows_without_unit and unit is None
+            has_unit = not units or sample_id in ids_of_units or is_wanted_without_unit
+            has_file = not ids_by_file or sample_id in ids_of_files
+            if not (has_class and has_unit and has_file):
                 continue
-            is_wanted_without_unit = includes_samples_without_unit and unit is None
-            if units and sample_id not in ids_of_units and not is_wanted_without_unit:
-                continue
-            if ids_by_file and sample_id not in ids_of_files:
-                continue
-            path = self.sources.locate(file)
-            rows.append(MemoryRow(sample_id, classes.get(label), path, unit, to_datetime(added)))
-        return sorted(rows)
+            row = MemoryRow(
+                id=sample_id,
+                label=classes.get(label),
+                file=self.sources.locate(file),
+                unit=unit,
+                added=to_datetime(added),
+            )
+            rows.append(row)
+        return sorted(rows)  # by id, the first field
 
     def select(
         self,
@@ -216,8 +221,9 @@ class Samples:
     def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
         """Return the ids of each unit, by its name, and a hint that suggests similar names.
 
-        If no unit has exactly a given name, units match that have the name in another Unicode form
-        or with surrounding spaces. A name without samples gets an empty list.
+        If no unit has exactly a given name, the name matches units that differ from it only in Unicode
+        form or surrounding spaces. A name without samples gets an empty list. The hint is empty if
+        no name is missing, or none is similar.
         """
         ids_by_unit = {
             unit: self._store.find_ids_by_source(unit, "unit").tolist() for unit in units
@@ -233,7 +239,7 @@ class Samples:
         return ids_by_unit, suggest_near_names("unit", missing, present_units)
 
     def find_similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
-        """Return the look-alikes of samples: each one's id and largest cosine, which descends.
+        """Return the look-alikes of samples: the largest cosine of each, by id, in descending order.
 
         Their cosine is at least `above`. Exact copies are not included, and unknown ids are
         skipped. Raises ValueError if `above` is not in (0, 1], or if there are more than

@@ -23,14 +23,14 @@ from munkey.deploy.store.store import Store
 T = TypeVar("T")
 MAX_PATTERN_PARTS = 64  # maximum number of path components in a pattern
 MAX_NAME_LENGTH = 4096  # maximum number of characters in a name or pattern, as in Linux paths
-SPECIAL = frozenset("*?[")  # a name with any of these characters is a pattern
+PATTERN_CHARACTERS = frozenset("*?[")  # a name with any of these characters is a pattern
 
 
 class MemoryRow(NamedTuple):
     """A sample in the memory.
 
-    label: its class. file: its source file. unit: what it belongs to, such as a person or device.
-    Each of these is None if unknown. added: when it was added, in UTC.
+    label: its class. file: its source file. unit: the person, device, or other unit that it belongs
+    to. Each of these is None if unknown. added: when it was added, in UTC.
     """
 
     id: int
@@ -43,7 +43,8 @@ class MemoryRow(NamedTuple):
 class AddedSamples(NamedTuple):
     """Samples that were added.
 
-    ids: (N,) int64. identical: ids of earlier exact copies, by new id; without those that have none.
+    ids: (N,) int64. identical: ids of earlier exact copies, by new id. A new sample without such
+    copies is not listed.
     """
 
     ids: np.ndarray
@@ -76,7 +77,7 @@ def require_list(kind: str, names: Iterable[T]) -> list[T]:
     """Convert names to a list.
 
     Raises ValueError for a single string, which would be split into characters, or a single path.
-    kind: what the names are, for the message.
+    kind: the noun for the names in the message, such as `units`.
     """
     if isinstance(names, str | bytes | os.PathLike):
         raise ValueError(
@@ -168,7 +169,7 @@ class SourceFiles:
     def _find_common_folder(self, sources: Sequence[Source]) -> Path:
         """Return the root or, without one, the deepest folder that contains all absolute paths.
 
-        Returns an empty path if there is no such folder.
+        Returns an empty path if no path is absolute.
         """
         if self._root.parts:
             return self._root
@@ -288,9 +289,9 @@ class FileTree:
         path = self._spell(path)
         if path in self._ids_by_path:
             return self._ids_by_path[path]
-        has_special_characters = not SPECIAL.isdisjoint(path)
+        may_be_pattern = not PATTERN_CHARACTERS.isdisjoint(path)
         # The name of a folder may contain brackets, too. Then it is not a pattern.
-        if path in self._subfolders or not has_special_characters:
+        if path in self._subfolders or not may_be_pattern:
             return self._find_ids_below(path)
         return self._match_pattern(path)
 
@@ -325,9 +326,10 @@ class FileTree:
 
 
 def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]) -> str:
-    """Return a sentence that suggests names similar to the first ten missing ones, and a space.
+    """Return a sentence that suggests names similar to the first ten missing ones.
 
-    present: names to suggest. Returns an empty string if no name is similar.
+    The sentence ends with a space, so that another one can follow. kind: the noun for a name. present:
+    the names to choose from. Returns an empty string if none of them is similar.
     """
     queries = [*missing][:10]
     if not queries:

@@ -79,7 +79,10 @@ def find_system(result: str | Path) -> Path:
 
 @dataclass(frozen=True)
 class Place:
-    """The place of a system in the results: root/models/case/seedN/subset/system."""
+    """The place of a system in the results: root/models/case/seedN/subset/system.
+
+    case, subset, and system are as in `munkey.core.paths`.
+    """
 
     file: Path
     root: Path
@@ -148,8 +151,9 @@ class TrainedSystem:
         self.source = SourceSettings.model_validate(sections["source"])
 
     def _format_exportable(self) -> str:
-        """Format the names of the MUNKEY systems with the same seed."""
-        records = sorted(self.place.file.parents[2].glob("*/*/record.json"))
+        """Format the names of the MUNKEY systems with the same seed; `none` if there are none."""
+        folder_of_seed = self.place.file.parents[2]  # above SUBSET/SYSTEM/system.safetensors
+        records = sorted(folder_of_seed.glob("*/*/record.json"))
         folders = [file.parent for file in records if "munkey" in read_json(file)["settings"]]
         names = [f"{folder.parent.name}/{folder.name}" for folder in folders]
         return ", ".join(names) or "none"
@@ -202,7 +206,7 @@ class TrainedSystem:
     def require_encoder(self) -> None:
         """Raise ExportError unless the encoder in the settings computed the keys in the memory."""
         memory = self.system.memory
-        assert memory is not None
+        assert memory is not None, "checked in __init__"
         folder = name_cache_folder(self.keys)
         file = self.place.root / "keys" / self.place.dataset / folder / "keys.npz"
         if not file.exists():
@@ -222,19 +226,25 @@ class TrainedSystem:
     def metrics(self) -> dict[str, dict[str, float]]:
         """Metric values by forget rate, then by metric; empty if none were measured."""
         file = self.place.root / "metrics" / f"{self.place.dataset}.csv"
+        # The file has no metrics of ablations, whose case is longer than the name of the data set.
         if not file.exists() or self.place.case != self.place.dataset:
             return {}
         metrics: dict[str, dict[str, float]] = {}
         for row in read_csv(file):
             if row["seed"] != str(self.place.seed) or row["method"] != self.place.system:
                 continue
+            # An original, with the subset `full`, has metrics for each forget rate.
             if self.place.subset in ("full", f"rate{row['rate']}"):
                 metrics.setdefault(row["rate"], {})[row["metric"]] = float(row["value"])
         return metrics
 
 
 class EstimatorSystem(TrainedSystem):
-    """A system that an estimator has trained, instead of a run. files: source files by id."""
+    """A system that an estimator has trained, instead of a run.
+
+    files: the source file of each sample that has one, by id. sections: settings by section of
+    params.yaml.
+    """
 
     def __init__(
         self,
@@ -245,6 +255,7 @@ class EstimatorSystem(TrainedSystem):
         device: str,
         estimator: EstimatorReference,
     ) -> None:
+        # The model card and the manifest show this place instead of one in the results.
         self.place = Place(
             file=Path(),
             root=Path("MunkeyClassifier"),
@@ -262,4 +273,5 @@ class EstimatorSystem(TrainedSystem):
         self.system = system
         self.estimator = estimator
         self._set_sections(sections)
+        # Set the cached properties, which would otherwise read the files of a run.
         vars(self).update(dataset=data, names=files, metrics={})

@@ -80,8 +80,8 @@ def compute_next_mark(
     """
     digest_of_blocked = hashlib.sha256(b"".join(sorted(blocked))).digest()
     request_number = (request or "").encode()
-    parts = mark + to_bytes(first, last, at) + digest_of_blocked + request_number
-    return hashlib.sha256(parts).digest()
+    deletion_as_bytes = mark + to_bytes(first, last, at) + digest_of_blocked + request_number
+    return hashlib.sha256(deletion_as_bytes).digest()
 
 
 def to_bytes(*numbers: int) -> bytes:

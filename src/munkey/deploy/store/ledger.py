@@ -277,13 +277,16 @@ class Ledger:
         return self._query_number("PRAGMA data_version")
 
     def list_dead_rows(self, after: int = 0, until: int = 1 << 62) -> np.ndarray:
-        """Return the dead rows (D,) with sequence numbers in (after, until], in deletion order."""
+        """Return the dead rows (D,) with sequence numbers in (after, until], in deletion order.
+
+        By default, all dead rows: 2^62 is above any sequence number.
+        """
         clause = "dead WHERE sequence > ? AND sequence <= ? ORDER BY sequence"
         records = self._query_records("row", (int,), clause, after, until)
         return np.array([row for (row,) in records], dtype=np.int64)
 
     def _query_links(self, clause: str) -> list[ChainLink]:
-        """Run `SELECT ... FROM log clause`. The links lack marks, which `deletions` has."""
+        """Run `SELECT ... FROM log clause`. The links have no marks: those are in `deletions`."""
         columns = ", ".join(ChainLink._fields[:-1])
         records = self._query_records(columns, (int, int, bytes, bytes), f"log {clause}")
         return [ChainLink(*record) for record in records]
@@ -299,9 +302,9 @@ class Ledger:
         return [link._replace(mark=marks.get(link.sequence, b"")) for link in links]
 
     def list_receipts(self, request: str | None = None) -> list[Receipt]:
-        """Return the receipts of all deletions in order, or only the one for `request`.
+        """Return the receipts of all deletions in order, or only the one with this request number.
 
-        The list is empty if no deletion has this request number.
+        The list is empty if no deletion has the number.
         """
         columns = "first, last, before.head, after.head, deletions.at, request"
         types = (int, int, bytes | None, bytes | None, int, str | None)
@@ -396,7 +399,7 @@ class Ledger:
     def find_false_deletion(self) -> int | None:
         """Return the number of the first deletion that was changed or contradicts its links.
 
-        Returns None if there is no such deletion.
+        Returns None if all deletions are consistent.
         """
         columns = "number, first, last, at, request, mark"
         types = (int, int, int, int, str | None, bytes)
@@ -447,23 +450,22 @@ class Ledger:
             f"SELECT (SELECT IFNULL(max(number), 0) + 1 FROM deletions), {LAST_MARK}"
         )
         first = last_link.sequence + 1
-        sequences = range(first, first + len(rows))
-        deletion = (first, sequences.stop - 1, at, request)
+        last = last_link.sequence + len(rows)
+        sequences = range(first, last + 1)
         hashes: list[bytes] = []  # of contents to block, except those that are blocked already
         if block:
             contents = np.unique(records["content"], axis=0)
             hashes = self.hash_contents(contents[~self.are_blocked(contents)])
-        mark = compute_next_mark(last_mark, *deletion, hashes)
-        links = []
-        head = last_link.head
-        link_mark = mark  # only the first link includes the mark of the deletion
-        for sequence, commitment in zip(sequences, records["commitment"], strict=True):
-            log_entry = compute_log_entry(commitment.tobytes())
-            head = compute_next_head(head, sequence, at, log_entry, link_mark)
-            link_mark = b""
-            links.append((sequence, at, log_entry, head))
+        mark = compute_next_mark(
+            last_mark, first=first, last=last, at=at, request=request, blocked=hashes
+        )
+        links = _make_links(last_link, records["commitment"], at, mark)
+        head = links[-1].head if links else last_link.head
         with self._transaction() as connection:
-            connection.executemany("INSERT INTO log VALUES (?, ?, ?, ?)", links)
+            connection.executemany(
+                "INSERT INTO log VALUES (?, ?, ?, ?)",
+                ((link.sequence, link.at, link.entry, link.head) for link in links),
+            )
             connection.executemany(
                 "INSERT INTO dead VALUES (?, ?)", zip(sequences, rows.tolist(), strict=True)
             )
@@ -473,7 +475,8 @@ class Ledger:
             )
             if links or request is not None:  # a request without rows is also recorded
                 connection.execute(
-                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)", (number, *deletion, mark)
+                    "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)",
+                    (number, first, last, at, request, mark),
                 )
             connection.executemany(
                 "INSERT INTO blocked VALUES (?, ?)", ((digest, number) for digest in hashes)
@@ -545,3 +548,21 @@ class Ledger:
 
     def close(self) -> None:
         self._connection.close()
+
+
+def _make_links(
+    last_link: ChainLink, commitments: np.ndarray, at: int, mark: bytes
+) -> list[ChainLink]:
+    """Make the links of a deletion, one for each of its rows, in order.
+
+    last_link: the link before them. commitments: (D, 32) uint8. at: the time of the deletion, as in
+    the log. mark: the mark of the deletion, which only the first link includes.
+    """
+    links = []
+    head = last_link.head
+    for sequence, commitment in enumerate(commitments, start=last_link.sequence + 1):
+        log_entry = compute_log_entry(commitment.tobytes())
+        head = compute_next_head(head, sequence, at, log_entry, mark)
+        links.append(ChainLink(sequence, at, log_entry, head, mark))
+        mark = b""
+    return links

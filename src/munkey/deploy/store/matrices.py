@@ -22,7 +22,7 @@ NAMES = ("keys", "tokens", "records", "live")
 
 
 class CopiedRows(NamedTuple):
-    """Rows copied from the maps. Where `live` is False, the row was deleted; the rest is zero."""
+    """Rows copied from the maps. A row that is not `live` was deleted, and its values are zero."""
 
     ids: np.ndarray
     labels: np.ndarray

@@ -1,4 +1,4 @@
-"""Open a memory: check that it is undamaged, then finish what a killed writer had started."""
+"""Open a memory: check that it is undamaged, then finish the changes that a killed writer began."""
 
 import os
 import time
@@ -15,8 +15,8 @@ from munkey.deploy.store.rows import RECORD
 from munkey.deploy.store.verify import find_mismatched_rows, format_first_rows
 
 SQLITE_FILES = ("store.db-wal", "store.db-shm")
-SAMPLE_ROWS = 16  # minimum number of rows whose commitments are checked on opening
-PATIENCE_S = 10.0  # seconds that a reader waits for a writer to hide what it has deleted
+SAMPLE_ROWS = 16  # minimum number of rows to check on opening, or all rows if there are fewer
+PATIENCE_S = 10.0  # seconds that a reader waits for a writer to hide the rows that it has deleted
 
 
 def generation_folder(folder: Path, number: int) -> Path:
@@ -76,8 +76,7 @@ def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndar
     but the ledger has lost its deletion, or if a row of a sample does not match its commitment.
     """
     # Read in this order: the ledger counts a row before listing it as dead, and lists it as dead
-    # before the row is hidden.
-    # As bytes, because a damaged file may have values other than 0 and 1.
+    # before the row is hidden. Read `live` as bytes: in a damaged file, not all are 0 or 1.
     is_hidden = view.live.view("u1") == 0
     dead_rows = ledger.list_dead_rows()
     row_count = ledger.read_state().rows
@@ -96,6 +95,7 @@ def require_undamaged(folder: Path, ledger: Ledger, view: MemoryView) -> np.ndar
             " store.db-wal, was lost",
         )
     live_rows = np.flatnonzero(is_live)
+    # Checking all rows, as `verify` does, would make opening slow.
     step = max(1, len(live_rows) // SAMPLE_ROWS)
     wrong_rows = find_mismatched_rows(ledger, view, live_rows[::step])
     if len(wrong_rows):

@@ -64,8 +64,8 @@ def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
 def check_matrix(name: str, values: ArrayLike, count: int) -> np.ndarray:
     """Return a matrix (count, width) as float32.
 
-    Raises ValueError unless it has `count` rows of at least one finite float. name: what the matrix
-    is, for the message.
+    Raises ValueError unless it has `count` rows of at least one finite float. name: the name of the
+    matrix in the message.
     """
     matrix = np.asarray(values)
     if matrix.ndim != 2 or len(matrix) != count or matrix.shape[1] < 1 or matrix.dtype.kind != "f":
@@ -85,7 +85,7 @@ def check_texts(kind: str, texts: Sequence[str | None] | None, count: int) -> li
     """Return a list with a string or None for each of `count` rows.
 
     Without texts, all are None. Raises ValueError for a wrong number of texts, and for one that is
-    not a string, is empty, or cannot be encoded in UTF-8. kind: what a text is, for the message.
+    not a string, is empty, or cannot be encoded in UTF-8. kind: the noun for a text in the message.
     """
     if isinstance(texts, str) or (texts is not None and len(texts) != count):
         raise ValueError(f"{kind}s must be a list of {count}, one for each row, not {texts!r:.80}")

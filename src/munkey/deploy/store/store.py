@@ -347,7 +347,10 @@ class Store(AbstractContextManager["Store"]):
 
     @property
     def view(self) -> MemoryView:
-        """The current rows, for a single access: a compaction may empty them later (`reading`)."""
+        """The current rows. Read them at once, since a later compaction empties them.
+
+        To keep them for longer, use `reading`.
+        """
         with self.reading() as view:
             return view
 
@@ -384,7 +387,7 @@ class Store(AbstractContextManager["Store"]):
         """Return a lock on a generation for reading; None if a compaction has removed it."""
         try:
             return disk.lock_generation(generation_folder(self.folder, generation))
-        except LockedMemoryError:  # an OSError too, but here the folder exists
+        except LockedMemoryError:  # also an OSError, but one that means that the folder exists
             raise
         except OSError:
             with self._lock_state():
@@ -450,6 +453,7 @@ class Store(AbstractContextManager["Store"]):
                 position = self._ledger.read_position()
                 if position.rows != len(view.live):
                     return position  # `snapshot` then takes a new view
+                # At `checked_position`, all dead rows have been hidden by now.
                 if live_count <= position.live or position == checked_position:
                     return position
                 # Another process has recorded a deletion, but has not hidden its rows yet.
@@ -477,9 +481,9 @@ class Store(AbstractContextManager["Store"]):
             return list(find_chain_faults(self._ledger, self._ledger.list_links()))
 
     def require_rows(self, ids: ArrayLike) -> np.ndarray:
-        """Return the live row of each id. Raises UnknownIdsError, with all unknown ids.
+        """Return the live row of each id. Only for a writer.
 
-        Only for a writer.
+        Raises UnknownIdsError, which lists all unknown ids, if there are any.
         """
         id_array = check_ids(ids)
         rows = self.find_rows(id_array)
@@ -507,7 +511,7 @@ class Store(AbstractContextManager["Store"]):
         return self._find_live_ids(lambda _: self._ledger.find_rows(kind, name))
 
     def find_ids_by_content(self, contents: ArrayLike) -> np.ndarray:
-        """Return the ids of the rows with any of these contents (M, 16): (N,) int64."""
+        """Return the ids of the rows whose content is one of these (M, 16): (N,) int64."""
         digests = check_contents(contents)
         return self._find_live_ids(
             lambda view: find_same_contents(view.records, view.content_halves, digests)
@@ -558,9 +562,10 @@ class Store(AbstractContextManager["Store"]):
         return replace(receipts[0], repeated=True)
 
     def verify(self, published: str | None = None) -> Report:
-        """Recompute the chain and every commitment from the disk.
+        """Recompute the chain and every commitment from the disk, and report all faults.
 
-        published: a head that must be in the chain.
+        A writer settles first, so that all of its deleted rows are checked. published: a head that
+        must be in the chain.
         """
         self._require_open()
         with self._change_lock:
@@ -655,7 +660,7 @@ class Store(AbstractContextManager["Store"]):
         request: str | None = None,
         block_return: bool = False,
     ) -> Receipt:
-        """Forget rows: all of them, or none if an id is unknown.
+        """Forget rows: all of them, or none if any id is unknown.
 
         When this returns, the deletion is on disk, and no reader sees these rows.
 
@@ -810,7 +815,7 @@ class Store(AbstractContextManager["Store"]):
                 old_matrices = self._require_writer()
             rows = np.flatnonzero(self._view.live)
             with self._close_on_failure():
-                number, new_matrices = self._copy_rows(rows)
+                generation, new_matrices = self._copy_rows(rows)
             try:
                 lock = disk.lock_generation(old_matrices.folder, exclusive=True)
             except LockedMemoryError:
@@ -819,7 +824,7 @@ class Store(AbstractContextManager["Store"]):
                 raise
             try:
                 with self._lock_state(), self._close_on_failure():
-                    self._ledger.switch_generation(number, rows)
+                    self._ledger.switch_generation(generation, rows)
                     self._matrices = new_matrices
                     self._erased_sequence = self._ledger.get_last_link().sequence
                     self._pending_rows.clear()
@@ -838,37 +843,37 @@ class Store(AbstractContextManager["Store"]):
 
         Returns the number of the generation, and its matrices.
         """
-        number = self._view.generation + 1
+        generation = self._view.generation + 1
         # The folder of a retired generation remains if it contains foreign files.
-        while os.path.lexists(generation_folder(self.folder, number)):
-            number += 1
+        while os.path.lexists(generation_folder(self.folder, generation)):
+            generation += 1
         state = self.state
         widths = (state.key_width, state.token_width)
-        new_matrices = Matrices.create(generation_folder(self.folder, number), widths)
+        new_matrices = Matrices.create(generation_folder(self.folder, generation), widths)
         copied_count = 0
         for block in split_blocks(rows):
             new_matrices.append(copied_count, self._view.take_rows(block))
             copied_count += len(block)
         new_matrices.sync_files_and_names()
-        return number, new_matrices
+        return generation, new_matrices
 
     def copy(self, folder: Path) -> None:
         """Copy the memory to a new folder, with its name and its chain of deletions.
 
-        The memory must be open for writing, and stays locked meanwhile.
+        The memory must be open for writing. No thread can change it during the copy.
         """
         with self._lock_for_writing() as matrices:
             self._settle_and_record()
             state = self._ledger.read_state()
-            generation = generation_folder(folder, state.generation)
-            generation.mkdir(parents=True)
+            copied_folder = generation_folder(folder, state.generation)
+            copied_folder.mkdir(parents=True)
             # SQLite copies `store.db`, below. If this process opened and closed that file itself,
             # it would lose SQLite's locks: POSIX releases all locks of a process on a file as soon
             # as the process closes any descriptor of that file.
             for name in NAMES:
-                shutil.copyfile(matrices.folder / name, generation / name)
+                shutil.copyfile(matrices.folder / name, copied_folder / name)
             widths = (state.key_width, state.token_width)
-            copied_matrices = Matrices(generation, widths, os.O_RDWR, state.rows)
+            copied_matrices = Matrices(copied_folder, widths, os.O_RDWR, state.rows)
             copied_matrices.truncate(state.rows)
             copied_matrices.sync_files_and_names()
             copied_matrices.close()

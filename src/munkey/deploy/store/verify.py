@@ -95,12 +95,12 @@ def find_mismatched_rows(ledger: Ledger, view: MemoryView, rows: np.ndarray) -> 
 
 
 def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
-    """Return the rows with any bit that is not zero."""
+    """Return the rows whose record, key, or token has any bit that is not zero."""
 
     def has_bits(stored_rows: Rows) -> np.ndarray:
         is_nonzero = np.zeros(len(stored_rows.keys), dtype=bool)
-        for part in stored_rows:
-            row_bytes = part.view("u1").reshape(len(part), -1)
+        for matrix in stored_rows:  # records, keys, and tokens
+            row_bytes = matrix.view("u1").reshape(len(matrix), -1)
             is_nonzero |= row_bytes.any(axis=1)
         return is_nonzero
 
@@ -108,7 +108,7 @@ def find_nonzero_rows(view: MemoryView, rows: np.ndarray) -> np.ndarray:
 
 
 def find_returned_rows(view: MemoryView, rows: np.ndarray, entries: set[bytes]) -> np.ndarray:
-    """Return the live rows that the log lists as deleted. entries: all entries of the log."""
+    """Return the live rows that were deleted according to the log. entries: those of the log."""
 
     def is_in_log(stored_rows: Rows) -> list[bool]:
         return [
@@ -166,7 +166,7 @@ def format_first_rows(rows: np.ndarray) -> str:
 def find_problems(
     ledger: Ledger, view: MemoryView, links: list[ChainLink], published: str | None
 ) -> Iterator[str]:
-    """Describe each fault in a sentence. Concurrent deletions and additions are not faults.
+    """Describe each fault of a memory. Concurrent deletions and additions are not faults.
 
     published: a head that must be in the chain.
     """
