@@ -39,10 +39,12 @@ class Run:
     rate: str
 
     def at(self, kind: str, *parts: str) -> Path:
+        """Return a path in the data set's folder of results of a kind, such as `models`."""
         return Path("results", self.configuration, kind, self.dataset, *parts)
 
     @cached_property
     def samples(self) -> Dataset:
+        """The prepared data set."""
         return load(self.at("data"))
 
 
@@ -96,6 +98,7 @@ def table(measured: Sequence[Accuracies]) -> str:
 
 
 def _format_mean_sd(values: Sequence[float]) -> str:
+    """Format the mean and, of several values, the standard deviation."""
     if len(values) == 1:
         return f"{mean(values):.2f}"
     return f"{mean(values):.2f} ± {stdev(values):.2f}"

@@ -29,7 +29,7 @@ ENCODERS = (
 
 
 @torch.inference_mode()
-def measured(name: str, side: int) -> list[object]:
+def measure_encoder(name: str, side: int) -> list[object]:
     """Return a row of the table.
 
     It contains the name, the side, the median milliseconds per picture with quartiles, and the
@@ -37,7 +37,7 @@ def measured(name: str, side: int) -> list[object]:
     """
     settings = EncoderSettings(encoder=name, revision=None, image_size=side, batch_size=BATCH)
     operations_of = find(name).operations
-    assert operations_of is not None
+    assert operations_of is not None, f"{name} does not count its operations"
     encoder = build(settings, "cpu")
     pictures = torch.rand(BATCH, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     encoder(pictures)  # the first batch is slower and is not counted
@@ -47,14 +47,14 @@ def measured(name: str, side: int) -> list[object]:
         encoder(pictures)
         milliseconds.append(1000 * (time.process_time() - start) / BATCH)
     low, middle, high = np.percentile(milliseconds, [25, 50, 75])
-    speed = operations_of(settings) / middle / 1e6
+    speed = operations_of(settings) / middle / 1e6  # operations per ms / 10^6 = GFLOP/s
     return [name, side, f"{middle:.2f} [{low:.2f}, {high:.2f}]", f"{speed:.0f}"]
 
 
 def main() -> None:
     torch.set_num_threads(1)
     keep_freed_memory()  # as extraction does
-    rows = [measured(name, side) for name, side in ENCODERS]
+    rows = [measure_encoder(name, side) for name, side in ENCODERS]
     print(tabulate(rows, ["encoder", "side", "CPU ms a picture", "GFLOP/s"], tablefmt="github"))
 
 

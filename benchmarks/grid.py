@@ -28,10 +28,14 @@ class Part(TypedDict):
 
     Attributes
     ----------
+    part
+        The step of its jobs, or REST.
+    jobs
+        The number of jobs.
     core_s
-        Core-seconds of the part.
+        The core-seconds that the part takes.
     share
-        Its share of all core-seconds, in percent.
+        The part's share of all core-seconds, in percent.
     """
 
     part: str
@@ -46,7 +50,7 @@ class Run(NamedTuple):
     Attributes
     ----------
     wall
-        Its wall time in seconds.
+        The run's wall time in seconds.
     """
 
     parts: list[Part]
@@ -94,7 +98,7 @@ def parts(jobs: dict[str, list[float]], wall: float, cores: int) -> list[Part]:
 
 
 def whole_run(cores: int) -> Run:
-    """Clone the project and run it from scratch."""
+    """Clone the project into a temporary folder, and run it there from scratch."""
     with tempfile.TemporaryDirectory() as folder:
         clone = Path(folder) / "munkey"
         subprocess.run(["git", "clone", "--quiet", PROJECT, clone], check=True)

@@ -87,7 +87,9 @@ def accuracies(
     for a fit with its test.
     """
     splitter = StratifiedShuffleSplit(splits, train_size=train, test_size=test, random_state=0)
-    pairs = list(splitter.split(labels, labels))
+    pairs = list(
+        splitter.split(labels, labels)
+    )  # training rows and test rows; all heads get the same
     rows: list[list[object]] = []
     for name, (head, key) in HEADS.items():
         percentages = []
@@ -120,7 +122,9 @@ def times(rows: int, deletions: int) -> list[list[object]]:
         with tempfile.TemporaryDirectory() as folder:
             head.fit(keys, labels, save_to=Path(folder, "model"))
             with Predictor.load(Path(folder, "model"), writer=True, device="cpu") as model:
-                model.predict(keys[:1])
+                model.predict(
+                    keys[:1]
+                )  # the first prediction also solves the head, so it is not timed
                 for row in range(deletions):
                     start = time.perf_counter()
                     model.forget([row])
@@ -179,11 +183,13 @@ def _block(generator: np.random.Generator, count: int, width: int) -> tuple[np.n
 
 
 def _quartiles(values: list[float]) -> str:
+    """Format the median and the quartiles of measurements."""
     low, middle, high = np.percentile(values, [25, 50, 75])
     return f"{middle:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _range(values: list[float]) -> str:
+    """Format the median and the range of measurements."""
     return f"{np.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
 
 

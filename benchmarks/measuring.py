@@ -80,13 +80,14 @@ def summary(name: str, values: Sequence[float], unit: str) -> Result:
 
 
 def ratios(numerators: Sequence[float], denominators: Sequence[float]) -> list[float]:
-    """Divide two series round by round."""
+    """Divide two series of measurements, which were made in the same rounds, round by round."""
     pairs = zip(numerators, denominators, strict=True)
     return [numerator / denominator for numerator, denominator in pairs]
 
 
 def this_machine(device: str) -> Machine:
-    cores = len(os.sched_getaffinity(0))
+    """Describe the machine that this process runs on, with today's date."""
+    cores = len(os.sched_getaffinity(0))  # those that this process may use
     date = datetime.now(UTC).date().isoformat()
     return {**provenance({}, device), "cores": cores, "date": date}
 

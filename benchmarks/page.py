@@ -13,9 +13,9 @@ class Table(NamedTuple):
     Attributes
     ----------
     files
-        What the names of its files of results begin with.
+        The beginning of the names of the files with its results.
     written
-        Makes the table of one file.
+        Makes the table of one file, from the file's content.
     """
 
     files: str
@@ -35,7 +35,7 @@ def description(machine: Machine) -> str:
 
 
 def speed(measured: Speed) -> str:
-    """Make the table of times and speeds. Ratios are omitted, and in the table of targets."""
+    """Make the table of times and speeds, without ratios, which are in the table of targets."""
     lines = [
         f"| {row['name']} | {row['median']:,.4g} | {row['q25']:,.4g} – {row['q75']:,.4g} | {row['unit']} | {row['n']} |"
         for row in measured["results"]
@@ -89,7 +89,7 @@ def searches(measured: Speed) -> str:
 def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
     """Make the table of promised limits and measured results, by default of the durable memory."""
     lines = [
-        described(promise, row)
+        format_promise(promise, row)
         for promise in promised
         for row in measured["results"]
         if row["name"] == promise.name
@@ -98,8 +98,8 @@ def promises(measured: Speed, promised: Sequence[Promise] = PROMISES) -> str:
     return "\n".join([description(measured["machine"]), "", *head, *lines])
 
 
-def described(promise: Promise, row: Result) -> str:
-    """Make a row of the table of promises, in which a missed limit is bold."""
+def format_promise(promise: Promise, row: Result) -> str:
+    """Format a row of the table of promises. A median that misses its limit is bold."""
     if promise.at_least:
         sign = "≥"
         is_kept = row["median"] >= promise.limit

@@ -41,16 +41,28 @@ def digits() -> Pictures:
 def log_probabilities(
     keys: np.ndarray, labels: np.ndarray, rows: np.ndarray, queries: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the logarithms of LDA's and KNN's probabilities (Q, C), both fitted to `rows`."""
+    """Return the logarithms of LDA's and KNN's probabilities for queries, both fitted to `rows`.
+
+    Each result is (Q, C), for Q queries and C classes.
+    """
     lda = ForgettingLDA(alpha="auto").fit(keys[rows], labels[rows])
     knn = ForgettingKNN(k=16, vote="equal").fit(keys[rows], labels[rows])
+    # Both probabilities have a positive lower limit, because the logarithm of 0 is infinite.
     by_lda = np.log(np.maximum(lda.predict_proba(queries), np.finfo(float).tiny))
     by_knn = np.log(np.maximum(knn.predict_proba(queries), LEAST))
     return by_lda, by_knn
 
 
 def choose_weight(keys: np.ndarray, labels: np.ndarray, rows: np.ndarray, draw: int) -> float:
-    """Return the weight with the best accuracy on a part of the rows; of equals, the smallest."""
+    """Return the weight with the best accuracy on a part of the rows; of equals, the smallest.
+
+    Parameters
+    ----------
+    rows
+        The training rows of this draw.
+    draw
+        The number of the draw, which seeds the choice of the part.
+    """
     fitted, validation = train_test_split(
         rows, test_size=VALIDATION, random_state=draw, stratify=labels[rows]
     )

@@ -17,7 +17,7 @@ from munkey.evaluation.paired import compare_pair
 
 
 def read_correctness(path: str, seeds: list[int]) -> np.ndarray:
-    """Return whether each test sample is classified correctly, (seeds, tested)."""
+    """Return whether each test sample is classified correctly: (seeds, test samples) bool."""
     flags = []
     for seed in seeds:
         predictions = read_npz(path.format(seed))
@@ -28,6 +28,13 @@ def read_correctness(path: str, seeds: list[int]) -> np.ndarray:
 
 
 def describe_accuracy(correct: np.ndarray) -> str:
+    """Describe the mean accuracy and its standard deviation over seeds.
+
+    Parameters
+    ----------
+    correct
+        As `read_correctness` returns it.
+    """
     by_seed = 100 * correct.mean(axis=1)
     return f"{by_seed.mean():.2f} ± {by_seed.std(ddof=1):.2f}% (n = {len(by_seed)})"
 

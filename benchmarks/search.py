@@ -39,8 +39,8 @@ def keys(count: int, seed: int) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def made(folder: Path, rows: int) -> Store:
-    """Create a memory with this number of rows."""
+def create_memory(folder: Path, rows: int) -> Store:
+    """Create a memory with this number of rows, block by block to save RAM."""
     store = Store.create(
         folder, np.zeros(0, int), np.zeros((0, WIDTH), "f4"), np.zeros((0, TOKEN), "f4")
     )
@@ -57,18 +57,27 @@ def search(device: str, rounds: int) -> list[Result]:
     """
     results = []
     for rows in SIZES:
-        with tempfile.TemporaryDirectory() as folder, made(Path(folder) / "memory", rows) as store:
-            results += timed(store, f"in {rows:,} x {WIDTH}", rounds)
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            create_memory(Path(folder) / "memory", rows) as store,
+        ):
+            results += time_queries(store, f"in {rows:,} x {WIDTH}", rounds)
             store.delete(np.arange(0, rows, 10))
             store.settle()
-            results += timed(store, f"in {rows:,} x {WIDTH}, a tenth deleted", rounds)
+            results += time_queries(store, f"in {rows:,} x {WIDTH}, a tenth deleted", rounds)
             if rows == SIZES[-1]:
                 results += resident(store.folder, rows)
     return results
 
 
-def timed(store: Store, where: str, rounds: int) -> list[Result]:
-    """Measure milliseconds per query, alternately in batches and for single queries."""
+def time_queries(store: Store, where: str, rounds: int) -> list[Result]:
+    """Measure milliseconds per query, alternately in batches and for single queries.
+
+    Parameters
+    ----------
+    where
+        A phrase that describes the memory, for the names of the results.
+    """
     queries = keys(BATCH, SIZES[-1] + 2)
     batch = partial(find_nearest, store.view, queries, DEPTH)
     single = partial(find_nearest, store.view, queries[:1], DEPTH)

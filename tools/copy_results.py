@@ -1,7 +1,7 @@
 """Copy the results that the docs show from results/NAME to docs/results/NAME.
 
-They are the tables with a marker in a page (tools.docs_tables) and all files to which a page links.
-Run it from the project's folder:
+These are the tables with a marker in a page (tools.docs_tables) and all files to which a page links.
+Run this module from the project's folder:
 
 python -m tools.copy_results NAME
 """
@@ -14,6 +14,7 @@ from pathlib import Path
 from munkey.core.files import atomic, read_bytes
 from munkey.core.paths import Layout
 
+# A result in a marker at the start of a line, or in a link, whose path may start with ../ or docs/.
 SHOWN = re.compile(r"(?:^<!-- |\]\((?:\.\./|docs/)*)(results/[^\s):]+)", re.MULTILINE)
 
 
@@ -24,7 +25,10 @@ def pages() -> list[Path]:
 
 def shown(texts: Iterable[str]) -> list[str]:
     """List the results that pages show, as paths below docs/."""
-    return sorted({path for text in texts for path in SHOWN.findall(text)})
+    paths: set[str] = set()
+    for text in texts:
+        paths.update(SHOWN.findall(text))
+    return sorted(paths)
 
 
 def keep(name: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 A marker names the table below it: `<!-- methods -->`, or `<!-- results/NAME/tables/main.md -->` for
 a file in docs/ that tools.copy_results copied. With `<!-- results/NAME/tables/main.md: Method, Avg
-Gap -->`, only these columns of the table are shown. Run it from the project's folder:
+Gap -->`, only these columns of the table are shown. Run this module from the project's folder:
 
 python -m tools.docs_tables PAGES
 """
@@ -28,11 +28,13 @@ from munkey.unlearn.contract import METHODS, Method
 
 
 def data_sets() -> str:
+    """Make the table of registered data sets."""
     rows = [f"| `{entry.name}` | {entry.description} |" for entry in DATASETS.values()]
     return "\n".join(["| name | what |", "|---|---|", *rows])
 
 
 def encoders() -> str:
+    """Make the table of registered encoders."""
     sizes = {"free": "`keys.image_size`", "own": "its own"}
     rows = [
         f"| `{entry.name}` | {entry.description} | {sizes[entry.size]} | {entry.revision or '–'} |"
@@ -42,13 +44,15 @@ def encoders() -> str:
 
 
 def methods() -> str:
+    """Make the table of registered unlearning methods, with links to their pages and code."""
     header = (
         "| name | what | must still be stored to forget | in the paper's tables | code | source |"
     )
-    return "\n".join([header, "|---|---|---|---|---|---|", *map(_method, METHODS.values())])
+    return "\n".join([header, "|---|---|---|---|---|---|", *map(_format_method, METHODS.values())])
 
 
-def _method(method: Method) -> str:
+def _format_method(method: Method) -> str:
+    """Format a row of the table of methods."""
     needs = ", ".join(sorted(method.needs)) or "nothing"
     in_paper = "yes" if method.in_paper else "no"
     page = f"[`{method.name}`](methods/{method.name}.md)"
@@ -59,7 +63,8 @@ def _method(method: Method) -> str:
 
 
 def audits() -> str:
-    rows = [f"| {a.title} | {a.definition} | {a.source} |" for a in AUDITS.values()]
+    """Make the table of registered audits."""
+    rows = [f"| {audit.title} | {audit.definition} | {audit.source} |" for audit in AUDITS.values()]
     return "\n".join(["| audit | what it measures | source |", "|---|---|---|", *rows])
 
 
@@ -87,12 +92,17 @@ def power() -> str:
 
 
 def columns() -> str:
-    cells = [(", ".join(term.names), term.what, term.good) for term in glossary.read_terms()]
-    rows = [f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |" for row in cells]
+    """Make the table that explains the columns of all tables."""
+    rows = []
+    for term in glossary.read_terms():
+        cells = [", ".join(term.names), term.what, term.good]
+        escaped_cells = [cell.replace("|", r"\|") for cell in cells]
+        rows.append(f"| {' | '.join(escaped_cells)} |")
     return "\n".join(["| column | what it is | good |", "|---|---|---|", *rows])
 
 
-# Of a GPU that trains 8,000 images/s of ViT-T/16 at 224 px, the target of docs/performance.md.
+# The speed of a GPU that trains ViT-T/16 on 8,000 images/s at 224 px, the target of
+# docs/performance.md.
 ASSUMED_TFLOPS = 60.0
 
 
@@ -105,13 +115,14 @@ def hours() -> str:
     jobs = sum(work.jobs for work in costs.work)
     steps = sum(work.steps for work in costs.work)
     operations = sum(work.operations for work in costs.work) / 1e15
-    about = (
+    caption = (
         f"*{trainings:,} training runs, {jobs:,} jobs of training, unlearning and evaluation, {steps / 1e6:,.1f}"
         f" million steps, {operations:,.3g} PFLOP, {format_gigabytes(costs.disk)} of disk*"
     )
-    return "\n".join([about, "", "| GPUs | hours, at least |", "|---|---|", *rows])
+    return "\n".join([caption, "", "| GPUs | hours, at least |", "|---|---|", *rows])
 
 
+# A marker of a copied result, with its path below docs/ and the names of its columns, if any.
 KEPT = re.compile(r"^<!-- ((results/\S+?)(?:: (.+))?) -->$", re.MULTILINE)
 TABLES: dict[str, Callable[[], str]] = {
     "audits": audits,
@@ -135,14 +146,14 @@ def filled(text: str) -> str:
             text = put(text, name, table())
     for marker, name, columns in KEPT.findall(text):
         if columns:
-            shown = only_columns(_text(name), columns.split(", "))
+            shown = select_columns(_text(name), columns.split(", "))
         else:
             shown = kept(name)
         text = put(text, marker, shown)
     return text
 
 
-def only_columns(text: str, names: list[str]) -> str:
+def select_columns(text: str, names: list[str]) -> str:
     """Return the table in a text with only the named columns, in this order.
 
     Raises ValueError for an unknown column.
@@ -162,7 +173,7 @@ def kept(name: str) -> str:
 
 
 def _text(name: str) -> str:
-    """Read a copied result. If it is missing, FileNotFoundError says how to copy it."""
+    """Read a copied result. Raises FileNotFoundError, which says how to copy it, if it is missing."""
     path = Path("docs", name)
     if not path.exists():
         raise FileNotFoundError(
@@ -172,7 +183,10 @@ def _text(name: str) -> str:
 
 
 def put(text: str, name: str, table: str) -> str:
-    """Return the text with `table` between the markers `<!-- NAME -->` and `<!-- end -->`."""
+    """Return the text with `table` between the markers `<!-- NAME -->` and `<!-- end -->`.
+
+    A text without these markers is returned unchanged.
+    """
     pattern = rf"(<!-- {re.escape(name)} -->\n).*?(<!-- end -->)"
     return re.sub(
         pattern, lambda markers: f"{markers[1]}{table}\n{markers[2]}", text, flags=re.DOTALL

@@ -13,7 +13,7 @@ FILE = Path("workflow/params.schema.json")
 
 
 def schema() -> str:
-    """Return the schema as JSON."""
+    """Return the schema of params.yaml, including scenarios and overrides, as JSON."""
     whole = get_settings_schemas().whole.model_json_schema()
     scenario = whole["properties"]["scenarios"]["additionalProperties"]
     # A scenario can be null, which switches it off.

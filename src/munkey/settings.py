@@ -313,7 +313,17 @@ class ForgetSettings(Section):
 
 
 class InferenceSettings(Section):
-    """Retrieval at test time (sec. 3.2, app. D.1)."""
+    """Retrieval at test time (the paper's sec. 3.2 and app. D.1).
+
+    Attributes
+    ----------
+    k
+        The number of neighbors.
+    fusion
+        How the neighbors' tokens are combined.
+    temperature
+        The temperature of the softmax over the neighbors' cosines.
+    """
 
     k: Count
     fusion: Fusion
@@ -349,7 +359,18 @@ class WeightsOrigin(Section):
 
 
 class SelectionSettings(Section):
-    """The grid of (p_image, p_token), and how to choose from it (sec. 3.2, app. E)."""
+    """The grid of (p_image, p_token), and how to choose from it (the paper's sec. 3.2 and app. E).
+
+    Attributes
+    ----------
+    p_image, p_token
+        The probabilities to try of dropping the image and the token in training.
+    threshold
+        Pairs whose pathway sensitivity P_s is not below this threshold are dropped.
+    comparable
+        Pairs whose gaps are within this many points of the smallest gap count as equally good; of
+        these, the pair with the smallest P_s is chosen.
+    """
 
     p_image: Annotated[list[Probability], Field(min_length=1, max_length=20)]
     p_token: Annotated[list[Probability], Field(min_length=1, max_length=20)]

@@ -330,9 +330,10 @@ def require_outside_model(directory: Path, file: Path) -> None:
 
 
 def require_explanation_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError if the page cannot be written to `file`.
+    """Raise ValueError if an explanation page cannot be written to `file`.
 
-    That is the case if it is inside the model's directory, or exists but is not such a page.
+    That is the case if `file` is inside the model's directory, or exists but is not an explanation
+    page. None, for no page, is accepted.
     """
     from munkey.deploy.model.explain import is_explanation_page
 
@@ -351,7 +352,10 @@ def require_explanation_page(directory: Path, file: Path | None) -> None:
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raise ValueError unless each certificate, page and salt can be written to its own file."""
+    """Raise ValueError unless each certificate, page and salt can be written to its own file.
+
+    All must be outside the model's directory, and a salt must not replace an existing file.
+    """
     from munkey.deploy.certificate import get_page_path
 
     for file in salt_files:

@@ -112,6 +112,8 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
     with arguments.open_model(directory) as predictor:
         manifest = predictor.manifest
         summary = predictor.summary()
+        # Listed in the order of the output. The values of an encoder, inference settings and
+        # provenance are those of an estimator's model; others replace them below.
         facts: dict[str, object] = {
             "directory": str(directory),
             "bytes": summary["bytes"],

@@ -295,20 +295,33 @@ def search_fitted(
     from munkey.evaluation.fitted_search import describe_candidates, search
     from munkey.models.family import FAMILIES, FittedFamily
 
-    if keys is None:
-        experiment = folder.parents[1]
-        key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
-        if len(key_files) != 1:
-            names = ", ".join(map(str, key_files)) or f"none in {experiment / 'keys'}"
-            raise ValueError(f"{folder}: choose its keys with --keys (found: {names})")
-        keys = key_files[0]
-    elif keys.is_dir():
-        keys = keys / "keys.npz"
+    key_file = _find_key_file(folder, keys)
     for family in FAMILIES.values():
         if isinstance(family, FittedFamily) and family.search_values:
             print(f"{family.name}:")
-            candidates = search(folder, keys, family)
+            candidates = search(folder, key_file, family)
             print(*describe_candidates(candidates, count), sep="\n", flush=True)
+
+
+def _find_key_file(folder: Path, keys: Path | None) -> Path:
+    """Return the file of a data set's keys.
+
+    Parameters
+    ----------
+    folder
+        The prepared data set, results/NAME/data/DATASET.
+    keys
+        The file, or the folder that contains it. None to find the only file in
+        results/NAME/keys/DATASET; raises ValueError if there is none or several.
+    """
+    if keys is not None:
+        return keys / "keys.npz" if keys.is_dir() else keys
+    experiment = folder.parents[1]
+    key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
+    if len(key_files) != 1:
+        names = ", ".join(map(str, key_files)) or f"none in {experiment / 'keys'}"
+        raise ValueError(f"{folder}: choose its keys with --keys (found: {names})")
+    return key_files[0]
 
 
 def save_backbone(
@@ -329,7 +342,7 @@ def save_backbone(
 
 
 def external_state(file: Path) -> None:
-    """Write the state of data files and encoder weights as JSON, for DVC."""
+    """Write the state of data files and encoder weights to FILE as JSON, for DVC."""
     from munkey.core.files import write_json
 
     write_json(file, load_plan([]).external_state)

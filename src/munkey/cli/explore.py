@@ -92,16 +92,17 @@ def explore(
 def require_explore_page(directory: Path, file: Path) -> None:
     """Raise ValueError if the page cannot be written to `file`.
 
-    That is the case if it is inside the model's directory, or exists but is not such a page.
+    That is the case if `file` is inside the model's directory, or exists but is not a page that this
+    command wrote.
     """
     require_outside_model(directory, file)
     if not file.exists():
         return
-    is_ours = False
+    is_explore_page = False
     if file.is_file():
         with file.open("rb") as page_file:
-            is_ours = GENERATOR in page_file.read(1000)
-    if not is_ours:
+            is_explore_page = GENERATOR in page_file.read(1000)
+    if not is_explore_page:
         raise ValueError(
             f"{file}: exists, but this command did not write it, so it is not overwritten; choose a"
             " new name with --html"
@@ -109,7 +110,10 @@ def require_explore_page(directory: Path, file: Path) -> None:
 
 
 def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
-    """Read the source pictures of samples, by id. Warns about pictures that cannot be read."""
+    """Read the source pictures of samples, by id.
+
+    Leaves out pictures whose file is unknown (None) or cannot be read, and warns about them.
+    """
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.images import read_picture
 

@@ -293,6 +293,7 @@ def _make_certificate_order(
 
     salts = {}
     for number in certificate_files:
+        # A request that matches no sample gets no certificate.
         if len(plan.deletions[number].ids):
             salts[number] = secrets.token_bytes(16)
     for number in salts.keys() & salt_files.keys():
@@ -300,6 +301,7 @@ def _make_certificate_order(
         write_new_file(salt_files[number], f"{salts[number].hex()}\n", 0o600)
 
     def deliver(outcome: dict[str, Any], document: Certificate) -> None:
+        """Write a deletion's certificate and page, and add their paths to the outcome."""
         file = certificate_files[outcome["request"]]
         outcome["page"] = str(write_certificate(document, file))
         outcome["certificate"] = str(file)
@@ -308,9 +310,10 @@ def _make_certificate_order(
 
 
 def _add_certificate(outcome: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the certificate file to an outcome that has none yet.
+    """Add the certificate file to an outcome that has no such entry yet.
 
-    If a repeated request has no certificate, also add the command that writes one.
+    The entry is None if there is no certificate. If the certificate of a repeated request is
+    missing, also add the command that writes it.
     """
     is_repeated = outcome.get("repeated")
     if is_repeated:

@@ -107,9 +107,17 @@ def read_results(plan: "Plan") -> "Results":
     Raises FileNotFoundError or DamagedFileError if a result file is missing or damaged, and
     StaleResultsError if the results were computed with parameters other than the plan's.
     """
-    from munkey.core.files import read_json, read_table
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.experiment.tracking.runs import Results
+
+    _require_current_parameters(plan)
+    inference = {dataset: plan.query_settings(dataset) for dataset in plan.params.datasets}
+    return Results(plan.layout, plan.main, Exhibits(plan).titles, inference)
+
+
+def _require_current_parameters(plan: "Plan") -> None:
+    """Raise StaleResultsError if the results have settings or runs other than the plan's."""
+    from munkey.core.files import read_json, read_table
     from munkey.settings import dump_sections
 
     settings = read_json(plan.layout.settings)
@@ -126,5 +134,3 @@ def read_results(plan: "Plan") -> "Results":
             "the results were computed with parameters that differ from params.yaml and its overlays:"
             " run `make run` first"
         )
-    inference = {dataset: plan.query_settings(dataset) for dataset in plan.params.datasets}
-    return Results(plan.layout, plan.main, Exhibits(plan).titles, inference)

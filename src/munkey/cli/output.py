@@ -25,6 +25,13 @@ class NotVerifiedError(Exception):
 class AfterDeletionError(Exception):
     """Samples were forgotten, but a later step failed.
 
+    Parameters
+    ----------
+    error
+        The error of the later step.
+    text
+        A description of the deletions that are on disk.
+
     Attributes
     ----------
     deletions
@@ -86,6 +93,7 @@ def get_exit_code(error: BaseException) -> int | None:
         FileNotFoundError,
         FileExistsError,
     )
+    # Ctrl-C after a deletion has the same exit code as before it.
     cause = error.__cause__ if isinstance(error, AfterDeletionError) else error
     if isinstance(cause, KeyboardInterrupt):
         return INTERRUPTED

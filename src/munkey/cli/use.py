@@ -84,12 +84,13 @@ def predict(
                 continue
             faults += [str(warning.message) for warning in skip_warnings]
             records += json_format.format_prediction(prediction, explain=explain)["predictions"]
-            basis = prediction.basis
+            basis = prediction.basis  # the same for all batches
         if faults and (on_bad == "raise" or not records):
             raise PictureError("\n".join(faults))
         for fault in faults:
             print(f"munkey: {fault}", file=sys.stderr)
         if html:
+            # Everything is in one batch, so `prediction` is of all files.
             with atomic(html) as temporary, redirect_stdout(sys.stderr):
                 temporary.write_text(page(prediction), encoding="utf-8")
     lines = []

@@ -52,16 +52,16 @@ class ArrayHeader:
         Raises SourceError if the file is shorter or longer than the array.
         """
         row_bytes = math.prod(self.shape[1:]) * self.dtype.itemsize
-        step = max(1, BLOCK // row_bytes)
-        for start in range(0, self.shape[0], step):
-            count = min(step, self.shape[0] - start)
+        rows_per_block = max(1, BLOCK // row_bytes)  # a single row may be larger than BLOCK
+        for start in range(0, self.shape[0], rows_per_block):
+            count = min(rows_per_block, self.shape[0] - start)
             data = file.read(count * row_bytes)
             if len(data) < count * row_bytes:
                 raise SourceError(
                     self.name, [f"{self.name}: ends too early for {self.shape} {self.dtype}"]
                 )
             yield np.frombuffer(data, self.dtype).reshape(count, *self.shape[1:])
-        if file.read(1):
+        if file.read(1):  # the array ends here, so the file should, too
             raise SourceError(
                 self.name, [f"{self.name}: has more data than {self.shape} {self.dtype}"]
             )

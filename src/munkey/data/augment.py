@@ -1,4 +1,4 @@
-"""Image augmentation during training (app. B.3)."""
+"""Image augmentation during training (the paper's app. B.3)."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from munkey.settings import DataSettings, TrainSettings
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random-resized-crop to the model's size, then normalization (app. B.3).
+    """Random-resized-crop to the model's size, then normalization.
 
     Attributes
     ----------
@@ -40,12 +40,18 @@ class Augmentation:
         )
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size). Differentiable."""
+        """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size).
+
+        The result is differentiable with respect to the images.
+        """
         boxes = draw_boxes(
             len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator
         )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
     def eval_transform(self, images: Tensor) -> Tensor:
-        """Resize and normalize images (B, 3, H, W), as for evaluation. Differentiable."""
+        """Resize and normalize images (B, 3, H, W) in [0, 1], without a random crop.
+
+        The result, (B, 3, size, size), is differentiable with respect to the images.
+        """
         return normalize(resize(images, self.size), self.mean, self.std)

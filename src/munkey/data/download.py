@@ -1,4 +1,7 @@
-"""Files of published data sets, in `data/` or downloaded with torchvision."""
+"""Files of published data sets, in `data/` or downloaded with torchvision.
+
+Planning imports this module, so torchvision is imported only inside functions.
+"""
 
 import urllib.request
 from dataclasses import dataclass
@@ -52,7 +55,7 @@ class PublishedFile:
         from torchvision.datasets.utils import check_md5, download_url
 
         path = folder / self.name
-        part = folder / f".{self.name}.part"  # an interrupted download leaves no `path`
+        partial_path = folder / f".{self.name}.part"  # an interrupted download leaves no `path`
         if own_md5 and not path.exists():
             raise MissingDataError(
                 f"{path} is missing. source.md5 is set, so your own copy is expected: put it there, or set source.md5"
@@ -60,11 +63,11 @@ class PublishedFile:
             )
         if not path.exists():
             try:
-                download_url(self.url, str(folder), part.name, self.md5)
+                download_url(self.url, str(folder), partial_path.name, self.md5)
             except (OSError, RuntimeError) as error:
-                part.unlink(missing_ok=True)
+                partial_path.unlink(missing_ok=True)
                 raise self.make_missing_file_error(folder) from error
-            part.replace(path)
+            partial_path.replace(path)
         if not check_md5(str(path), own_md5 or self.md5):
             raise self.make_damaged_file_error(path, own_md5)
         return path
@@ -89,7 +92,7 @@ class PublishedFile:
         """Return the size in bytes of the download that `obtain` would start.
 
         Returns 0 if nothing would be downloaded, or if the size is unknown. Raises MissingDataError
-        if the file is missing and its server does not respond.
+        if the file is missing and its server does not respond or responds with an error.
         """
         if self.is_here(folder):
             return 0

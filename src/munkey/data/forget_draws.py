@@ -114,8 +114,8 @@ def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) 
     """
     from sklearn.cluster import MiniBatchKMeans
 
-    n_clusters = max(len(ids) // size, 2)
-    seed = int(stage.numpy_generator().integers(2**31))
+    n_clusters = max(len(ids) // size, 2)  # a single cluster would leave nothing to retain
+    seed = int(stage.numpy_generator().integers(2**31))  # scikit-learn takes at most 32 bits
     k_means = MiniBatchKMeans(n_clusters, batch_size=4096, n_init=3, random_state=seed)
     names = [str(label) for label in k_means.fit_predict(keys)]
     return Groups(ids, np.array(names, dtype=object))
@@ -148,12 +148,14 @@ def draw_groups(
 ) -> np.ndarray:
     """Draw whole groups to forget: the named ones, or random ones with about rate * N samples.
 
-    Returns sorted ids. A class may be left without samples.
+    Returns the sorted ids of their samples. A class may be left without samples.
 
     Parameters
     ----------
     labels
-        Labels (N,) of the same samples.
+        Labels (N,) of the samples in `groups`.
+    names
+        The groups to forget, whatever the rate. If None or empty, the groups are random.
 
     Raises
     ------
@@ -353,9 +355,9 @@ def draw_group_halves(
 
 
 def drop_odd_one(ids: np.ndarray, pool_stage: Stage) -> np.ndarray:
-    """Drop a random id from a pool of odd size.
+    """Drop a random id from a pool of odd size. A pool of even size is returned unchanged.
 
-    Which one depends only on the stage of the pool, so all pairs split the same samples.
+    The choice of the id depends only on the stage of the pool, so all pairs split the same samples.
     """
     if len(ids) % 2:
         return np.delete(ids, (pool_stage / "odd").numpy_generator().integers(len(ids)))
@@ -374,6 +376,8 @@ def get_list_path(file: str, seed: int) -> Path:
 
 def read_list(path: Path) -> list[int] | list[str]:
     """Read a list of ids or file names from an .npy array, a CSV column, or a text file's lines.
+
+    Returns ids if all entries are whole numbers, and file names otherwise.
 
     Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
@@ -481,16 +485,23 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
     return list(id_by_file.values())
 
 
-def _refuse_entries(path: Path, what: str, entries: Sequence[object]) -> None:
-    """Raise ValueError if there are any faulty entries, which `what` describes in the message."""
+def _refuse_entries(path: Path, description: str, entries: Sequence[object]) -> None:
+    """Raise ValueError if there are any faulty entries.
+
+    Parameters
+    ----------
+    description
+        A noun phrase for such entries, for the message.
+    """
     if entries:
         examples = ", ".join(map(repr, entries[:MAX_LISTED]))
         raise ValueError(
-            f"{path}: lists {len(entries):,} {what}, e.g. {examples}; correct the list"
+            f"{path}: lists {len(entries):,} {description}, e.g. {examples}; correct the list"
         )
 
 
 def _read_text(path: Path) -> str:
+    """Read a list's text. Raises ValueError if the file cannot be read."""
     try:
         return read_user_text(path)
     except OSError as error:
@@ -498,7 +509,10 @@ def _read_text(path: Path) -> str:
 
 
 def _read_column(path: Path) -> list[str]:
-    """Read the column `id`, or else the column `file`, from a CSV file."""
+    """Read the column `id`, or else the column `file`, from a CSV file.
+
+    Raises ValueError if the file cannot be read, is not valid CSV, or has neither column.
+    """
     table = parse_table(path, _read_text(path))
     for name in COLUMNS:
         if name in table.names:
@@ -508,7 +522,10 @@ def _read_column(path: Path) -> list[str]:
 
 
 def _read_npy(path: Path) -> list[str]:
-    """Read ids or file names, as text, from an .npy file."""
+    """Read ids or file names, as text, from an .npy file.
+
+    Raises ValueError if the file cannot be read, or is not a one-dimensional array of such entries.
+    """
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:

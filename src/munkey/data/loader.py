@@ -17,12 +17,12 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch.
+    """A batch of labeled images, with their positions in the set that they come from.
 
     Attributes
     ----------
     index
-        Positions (B,) in the set, on the host.
+        Positions (B,), on the host.
     images
         (B, 3, H, W) in [0, 1], on the device.
     labels
@@ -38,12 +38,14 @@ class Batch:
 
 
 class Loader:
-    """The batches of one epoch.
+    """The batches of one epoch, read during iteration.
 
     Parameters
     ----------
     indices
-        The positions of each batch in `samples`.
+        The positions of each batch in `samples`, on the host.
+    device
+        "cpu" or "cuda". On "cuda", batches are copied in advance.
     """
 
     AHEAD = 2  # batches copied to the GPU in advance

@@ -37,8 +37,9 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    Warns about 16-bit gray pictures that become nearly black. After the last file, raises
-    SourceError if any file cannot be read or, with ``size=None``, differs in size from the first.
+    After the last file, raises SourceError if any file cannot be read or, with ``size=None``,
+    differs in size from the first. Without `white`, warns about 16-bit gray pictures that become
+    nearly black.
 
     Parameters
     ----------
@@ -109,7 +110,13 @@ def are_readable(
 def _read(
     name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None
 ) -> DecodedPicture:
-    """Decode a picture file. Raises SourceError with its name."""
+    """Decode a picture file. Raises SourceError, which names the file, if that is not possible.
+
+    Parameters
+    ----------
+    size, white
+        As for `decode`.
+    """
     limits = replace(LIMITS, white=white)
     shape = None if size is None else (size, size)
     with reraise_as_source_error(name), open_file(name) as file:
@@ -140,7 +147,7 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     Parameters
     ----------
     first
-        The number of the first image, for messages.
+        The number of the first image in its array, for messages.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _convert_floats_to_uint8(images, name, first)

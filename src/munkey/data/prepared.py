@@ -166,7 +166,11 @@ def load(folder: str | Path) -> Dataset:
 
 
 def _find_label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
-    """Find faults in the labels and splits of a source."""
+    """Find faults in the labels and splits of a source.
+
+    If there are too many classes or only one, that is the only fault, because others follow from it.
+    Raises ValueError if there is not one split for each label.
+    """
     labels = source.labels
     splits = source.splits
     classes = source.classes

@@ -23,6 +23,8 @@ class DatasetEntry:
 
     Attributes
     ----------
+    description
+        A short description for the table of data sets.
     needs_path
         "file" or "folder" if source.path must be set to one. None for a data set that is published
         or built in.
@@ -33,6 +35,8 @@ class DatasetEntry:
         None if there is nothing to download.
     more
         Returns further files that the file at source.path refers to.
+    load
+        The reader.
     """
 
     name: str

@@ -104,6 +104,13 @@ def _compute_resampling_weights(start: Tensor, length: Tensor, extent: int, size
 
     The filter is a triangle centered on each output pixel. Its half-width is one output pixel, or
     one input pixel if the image is enlarged.
+
+    Parameters
+    ----------
+    start, length
+        The first pixel and the number of pixels of each image's box (B,), along this axis.
+    extent
+        The number of pixels of the whole axis.
     """
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]

@@ -39,5 +39,6 @@ def get_class_limit(settings: SourceSettings, split: str) -> int | None:
     """Return the maximum number of images per class in a split; None if there is no limit."""
     if not isinstance(settings.limit_per_class, dict):
         return settings.limit_per_class
+    # Copied for the type checker: the original's keys are literals, and `split` is any string.
     limits: dict[str, int] = dict(settings.limit_per_class.items())
     return limits.get(split)

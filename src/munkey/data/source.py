@@ -16,6 +16,11 @@ class SourceError(ValueError):
     """A data set cannot be used.
 
     The message lists the first faults, and `faults` contains all of them.
+
+    Parameters
+    ----------
+    what
+        The start of the message, such as the file or the setting that has the faults.
     """
 
     def __init__(self, what: str, faults: Sequence[str]) -> None:
@@ -82,14 +87,17 @@ class Source:
         return [self.images] if isinstance(self.images, np.ndarray) else self.images
 
     def with_progress(self) -> "Source":
-        """Return a source that prints progress while its blocks are read."""
+        """Return a source that prints progress while its blocks are read.
+
+        A source with all images in one array is returned unchanged.
+        """
         if isinstance(self.images, np.ndarray):
             return self
         return replace(self, images=progress(self.images, "block", "blocks"))
 
 
 def find_image_faults(blocks: Iterable[np.ndarray]) -> list[str]:
-    """Read all images of a source, and return their faults."""
+    """Read all images of a source, and return their faults, or an empty list."""
     try:
         for _ in blocks:
             pass

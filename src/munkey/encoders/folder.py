@@ -16,7 +16,11 @@ from munkey.settings import EncoderSettings
     weights=lambda settings: compute_stamp(settings.encoder),
 )
 def folder(settings: EncoderSettings, device: str) -> Encoder:
-    """Load the encoder in a folder with the library that saved it."""
+    """Load the encoder in a folder with the library that saved it.
+
+    Raises MissingEncoderError if the folder has no config.json or the model cannot be loaded, and
+    ValueError if config.json names no model.
+    """
     path = Path(settings.encoder)
     if not (path / "config.json").exists():
         raise MissingEncoderError(

@@ -55,7 +55,7 @@ def _register(name: str, hub: str, feature: str, revision: str, operations: floa
     Parameters
     ----------
     feature
-        A description of its output, for the table of encoders.
+        A description of the encoder's output, for the table of encoders.
     operations
         Floating-point operations per picture, as torch counts them.
     """
@@ -163,17 +163,20 @@ def _read_model_type(name: str, revision: str | None) -> str:
 
 
 def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
-    """Load a model of any type that returns one vector per picture: DINOv3, SigLIP, ConvNeXt, ..."""
+    """Load a model of any type that returns one vector per picture: DINOv3, SigLIP, ConvNeXt, ...
+
+    Raises ValueError if the model is incomplete or has no pooled image features.
+    """
     import torch
     import transformers
 
     processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
-    model, loading = transformers.AutoModel.from_pretrained(
+    model, loading_info = transformers.AutoModel.from_pretrained(
         name, revision=revision, output_loading_info=True
     )
-    missing_weights = sorted(loading["missing_keys"])
+    missing_weights = sorted(loading_info["missing_keys"])
     # A missing pooler is replaced below; any other missing weight is random and makes keys useless.
-    needed_weights = [key for key in missing_weights if not key.startswith("pooler.")]
+    needed_weights = [weight for weight in missing_weights if not weight.startswith("pooler.")]
     if needed_weights:
         raise ValueError(
             f"{name}: {len(needed_weights)} of the model's weights are missing, e.g."
@@ -216,7 +219,10 @@ def _make_unsupported_error(name: str, model_type: str, reason: str) -> ValueErr
 
 
 def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
-    """Make the error that explains how to copy an encoder from a machine with Internet access."""
+    """Make the error for an encoder that is not in the cache and cannot be downloaded.
+
+    The message explains how to copy it from a machine with Internet access.
+    """
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(

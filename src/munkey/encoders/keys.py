@@ -1,4 +1,7 @@
-"""Keys k_i = g_phi(x_i) of unit norm (sec. 3.2), extracted once and stored with sample ids."""
+"""Keys of images, extracted once with a frozen encoder and stored with sample ids.
+
+The paper (sec. 3.2) writes k_i = g_phi(x_i) for the key of image x_i; here, keys have unit norm.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -53,7 +56,8 @@ def extract(
     device
         "cpu" or "cuda".
     show_progress
-        Wraps the sequence of batches, each given by the index of its first image.
+        Yields the items of the given sequence, which has one item per batch: the index of the
+        batch's first image.
     folder
         Folder for finished blocks, from which an interrupted extraction continues with the same
         result. Do not reuse a folder for other images, another encoder, batch size or device. By
@@ -74,6 +78,7 @@ def extract(
         # computing them.
         keep_freed_memory()
     with torch.inference_mode(), autocast(dtype, device):
+        # A generator: each block is encoded, and then written, before the next one starts.
         encoded_blocks = _encode_blocks(
             encode, images, remaining_blocks, batch_size, device, show_progress
         )
@@ -173,6 +178,7 @@ def scale_to_bound(X: np.ndarray, bound: float) -> np.ndarray:
 
 
 def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
+    """Write keys (N, d) and the ids (N,) of their samples as an NPZ file."""
     write_npz(path, {"ids": ids, "keys": keys})
 
 

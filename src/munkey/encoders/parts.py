@@ -50,7 +50,15 @@ def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
 
 
 def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSettings:
-    """Return the settings of one part, `NAME` or `NAME@SIDE`."""
+    """Return the settings of one part, `NAME` or `NAME@SIDE`.
+
+    Raises KeyError for an unknown name, and ValueError for an empty name or an invalid side.
+
+    Parameters
+    ----------
+    is_single
+        Whether `name` is the whole of `settings.encoder`.
+    """
     side = SIDE.search(name)
     encoder = SIDE.sub("", name).strip()
     if not encoder:
@@ -90,7 +98,10 @@ def find_part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def fingerprint_weights(settings: EncoderSettings) -> str | None:
-    """Return a string that changes with the weights of any part; None if a part has none."""
+    """Return a string that changes with the weights of any part.
+
+    Returns None if the weights of any part are determined by code only, as for `pixels`.
+    """
     fingerprints = []
     for part in split_parts(settings):
         fingerprint = find(part.encoder).weights(part)
@@ -103,7 +114,7 @@ def fingerprint_weights(settings: EncoderSettings) -> str | None:
 def build(settings: EncoderSettings, device: str) -> Encoder:
     """Build the encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d).
 
-    Its features do not have unit norm yet. `extract` scales them.
+    The features do not have unit norm yet; `keys.extract` scales them.
     """
     encoders = [_build_part(part, device) for part in split_parts(settings)]
     if len(encoders) == 1:
@@ -118,14 +129,14 @@ def build(settings: EncoderSettings, device: str) -> Encoder:
 
 
 def _build_part(part: EncoderSettings, device: str) -> Encoder:
-    """Build the encoder of one part, which adds the mirror image's features with `keys.mirror`."""
+    """Build the encoder of one part. With `keys.mirror`, it also encodes the mirror images."""
     encoder = find(part.encoder).build(part, device)
     if not part.mirror:
         return encoder
 
     def encode(images: "Tensor") -> "Tensor":
         mirrored_images = images.flip(-1)
-        # The sum has the direction of the mean, and keys are scaled to unit norm later.
+        # The sum has the same direction as the mean, and keys are scaled to unit norm later.
         return _normalize(encoder(images)) + _normalize(encoder(mirrored_images))
 
     return encode
@@ -139,12 +150,16 @@ def _normalize(features: "Tensor") -> "Tensor":
 
 
 def make_portable(settings: EncoderSettings) -> EncoderSettings:
-    """Return settings with absolute folders and each part's side in its name."""
+    """Return settings that mean the same encoders in any working directory and with any defaults.
+
+    Folders are absolute. If there are several encoders, each one's side is in its name, and the
+    settings' `image_size` is None.
+    """
     parts = []
     names = []
     for part in split_parts(settings):
         name = part.encoder
-        if "/" in name and not name.startswith("timm:"):
+        if "/" in name and not name.startswith("timm:"):  # a folder
             name = str(Path(name).absolute())
         parts.append(part.model_copy(update={"encoder": name}))
         names.append(f"{name}@{part.image_size}" if part.image_size else name)

@@ -17,10 +17,10 @@ def pixels(settings: EncoderSettings, device: str) -> Encoder:
     from torch.nn.functional import adaptive_avg_pool2d
 
     side = settings.image_size
-    assert side is not None
+    assert side is not None, "the encoder pixels needs keys.image_size"
 
     def encode(images: torch.Tensor) -> torch.Tensor:
-        # Each pixel is the mean of its area. In smaller pictures, pixels are repeated.
+        # Each pixel of the result is the mean of its area. Smaller pictures have pixels repeated.
         area_means = adaptive_avg_pool2d(images.float(), side)
         # Add 1, because the key of a black picture would otherwise be zero and have no direction.
         return (255 * area_means).round().flatten(1) + 1

@@ -76,7 +76,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     Parameters
     ----------
     name : str
-        Its name as a value of `keys.encoder`.
+        The encoder's name as a value of `keys.encoder`.
     description : str
         A short description for docs/encoders.md.
     size : {"free", "own"}
@@ -91,7 +91,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
         them. If it changes, keys are extracted again. It is called for planning, so it must be
         fast. By default, `keys.revision`.
     package : str, optional
-        The module that contains its weights, if the extra `keys` installs it.
+        The module that contains the weights, if the extra `keys` installs it.
     operations : callable, optional
         Settings -> floating-point operations per picture, with two for each multiply-add.
         `munkey plan` uses them to estimate how long the extraction of keys takes. By default, they

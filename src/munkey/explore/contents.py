@@ -135,7 +135,7 @@ class SystemPredictions:
     p_true
         The probabilities (N,) of the true class, in units of 1/65535.
     diverged
-        The reason why there are no predictions; None if there are.
+        Why the system diverged, in which case the page shows no predictions; None if it did not.
     """
 
     top: np.ndarray

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import ABSENT, find_lowest_gap, format_cell, format_two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
 from munkey.settings import ExploreSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 GLOSSARY_COLUMNS = (
     "TA",
@@ -171,6 +174,7 @@ def gather_contents(
 
 def name_request(run: Evaluation) -> str:
     """Return the key of a run's request, without the seed: `rateRATE` or `CASE/rateRATE`."""
+    # The case is empty for a request of the main run, and `filter` drops it.
     return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
 
 
@@ -343,7 +347,7 @@ class PredictionTable:
         if not np.array_equal(arrays["ids"], self.dataset.ids):
             raise ValueError(f"{run.logits}: the samples do not match those of the data set")
         top = arrays["logits"].argmax(axis=1)
-        why = explain_divergence(arrays)
+        divergence = explain_divergence(arrays)
         self._count(run, top, forgotten)
         if f"/{FULL}/" in run.logits:  # an original, which is the same for all requests
             key = f"{run.seed}/{FULL}/{run.method}"
@@ -354,7 +358,9 @@ class PredictionTable:
             p_true = compute_true_class_probability(
                 arrays["logits"][self.rows], self.dataset.labels[self.rows]
             )
-            self.shown[key] = SystemPredictions(top[self.rows].astype(smallest_type), p_true, why)
+            self.shown[key] = SystemPredictions(
+                top=top[self.rows].astype(smallest_type), p_true=p_true, diverged=divergence
+            )
 
     def _count(self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray) -> None:
         """Count all samples and the correctly classified ones, by part and class."""
@@ -386,22 +392,16 @@ def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np
 
 def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, Any]]:
     """List every design after every request, with the cells of the tables and their numbers."""
-    main = read_main(files.main_table)
-    tables = [("", main[main["dataset"] == experiment.dataset])]
-    for path in files.scenarios:
-        scenarios = read_table(path)
-        for case, part in scenarios.groupby("case", sort=False):
-            tables.append((str(case), part))
-    audit = read_table(files.audits[0]) if files.audits else None
+    audit = _read_audit(files)
+    ranked = [row.name for row in experiment.rows if row.is_ranked]
     designs = []
-    for case, summary in tables:
-        for _, part in summary.groupby("rate", sort=False):
-            rate = float(part["rate"].iloc[0])
+    for case, summary in _read_summaries(files, experiment):
+        for _, summary_of_rate in summary.groupby("rate", sort=False):
+            rate = float(summary_of_rate["rate"].iloc[0])
             # An audit has its own forget sets, so its shares are shown with every request.
-            points = frontier.collect_points(part, audit, experiment.designs)
-            request = "/".join(filter(None, [case, f"rate{rate!r}"]))
-            ranked = [row.name for row in experiment.rows if row.is_ranked]
-            by_method = part.set_index("method")
+            points = frontier.collect_points(summary_of_rate, audit, experiment.designs)
+            request = "/".join(filter(None, [case, f"rate{rate!r}"]))  # as in `name_request`
+            by_method = summary_of_rate.set_index("method")
             best = find_lowest_gap(by_method[by_method.index.isin(ranked)])
             for _, point in points.iterrows():
                 designs.append(describe_design(point, request) | {"bold": point["name"] == best})
@@ -410,14 +410,43 @@ def list_designs(files: ResultFiles, experiment: Experiment) -> list[dict[str, A
 
 def describe_recommendation(files: ResultFiles, experiment: Experiment) -> str:
     """Return the report's recommendation of a design for requests at the largest rate."""
+    points = frontier.collect_points(
+        _read_main_summary(files, experiment), _read_audit(files), experiment.designs
+    )
+    return frontier.recommend_design(points)
+
+
+def _read_main_summary(files: ResultFiles, experiment: Experiment) -> "pd.DataFrame":
+    """Read the rows of the main table for the experiment's data set."""
     main = read_main(files.main_table)
-    audit = read_table(files.audits[0]) if files.audits else None
-    summary = main[main["dataset"] == experiment.dataset]
-    return frontier.recommend_design(frontier.collect_points(summary, audit, experiment.designs))
+    return main[main["dataset"] == experiment.dataset]
+
+
+def _read_summaries(files: ResultFiles, experiment: Experiment) -> "list[tuple[str, pd.DataFrame]]":
+    """Read the main table and the scenarios' tables, each with its case; '' for the main table."""
+    summaries = [("", _read_main_summary(files, experiment))]
+    for path in files.scenarios:
+        scenarios = read_table(path)
+        for case, summary in scenarios.groupby("case", sort=False):
+            summaries.append((str(case), summary))
+    return summaries
+
+
+def _read_audit(files: ResultFiles) -> "pd.DataFrame | None":
+    """Read the table of audits, or return None if it was not created."""
+    return read_table(files.audits[0]) if files.audits else None
 
 
 def describe_design(point: Any, request: str) -> dict[str, Any]:
-    """Return the page's record of one design after one request."""
+    """Return the page's record of one design after one request.
+
+    Parameters
+    ----------
+    point
+        The design's row of `frontier.collect_points`.
+    request
+        The request's key: `rateRATE` or `CASE/rateRATE`.
+    """
     columns = [f"{metric}_mean" for metric in (*GAP_METRICS, "gap")]
     columns += ["TA_sd", "gap_sd", "share", "share_low", "share_high"]
     numbers = {}

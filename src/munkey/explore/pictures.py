@@ -106,7 +106,11 @@ def union_ids(groups: Iterable[np.ndarray]) -> np.ndarray:
 
 
 def make_thumbnails(images: Sequence[np.ndarray] | np.ndarray) -> Thumbnails:
-    """Arrange pictures (H, W, 3) uint8 as thumbnails in a single image."""
+    """Arrange pictures (H, W, 3) uint8 as square thumbnails in a single image.
+
+    The side of a thumbnail is that of the largest picture, up to MAX_SIDE. Pictures of another size
+    are resized to it.
+    """
     from PIL import Image
 
     side = min(MAX_SIDE, max(max(image.shape[:2]) for image in images))

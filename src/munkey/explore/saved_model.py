@@ -52,25 +52,26 @@ def gather_contents(
     max_count
         The largest number of rows to show.
     depth
-        The number of neighbors to show for each row. They are searched among all rows.
+        The number of neighbors to show for each row, besides the row itself. They are searched
+        among all rows.
     pictures
         The pictures by id. Rows without a picture get a gray square. If None, the page has no
         pictures.
     """
     shown_ids = choose_page_rows(rows.ids, max_count)
-    places = np.searchsorted(rows.ids, shown_ids)
+    positions = np.searchsorted(rows.ids, shown_ids)
     class_names, class_indices = np.unique(
         np.array(rows.classes, dtype=object), return_inverse=True
     )
-    labels = class_indices[places].astype(np.int64)
+    labels = class_indices[positions].astype(np.int64)
     # The rows of a saved estimator may have any length, but cosines need unit vectors.
     lengths = np.linalg.norm(rows.keys, axis=1, keepdims=True).clip(min=1e-12)
     unit_keys = np.ascontiguousarray(rows.keys / lengths, dtype=np.float32)
     depth_with_self = min(depth + 1, len(rows.ids))  # each row is its own nearest neighbor
     neighbors = find_nearest(
-        Keys(shown_ids, unit_keys[places]), Keys(rows.ids, unit_keys), depth_with_self
+        Keys(shown_ids, unit_keys[positions]), Keys(rows.ids, unit_keys), depth_with_self
     )
-    points = project_keys(unit_keys[places])
+    points = project_keys(unit_keys[positions])
     if len(shown_ids) < len(rows.ids):
         scope = (
             f"{len(shown_ids):,} of the memory's {len(rows.ids):,} samples are shown, drawn at random"
@@ -94,7 +95,7 @@ def gather_contents(
             splits=np.full(len(shown_ids), "in the memory"),
             x=points.x,
             y=points.y,
-            names=[rows.names[place] for place in places],
+            names=[rows.names[position] for position in positions],
         ),
         projection=points.description,
         is_experiment=False,

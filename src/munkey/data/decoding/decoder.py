@@ -63,17 +63,23 @@ class Decoder:
                 return self._request_pictures(pictures, limits, size)
             except (EOFError, ConnectionError) as error:
                 raise RefusedPictureError(self._explain_end(limits.seconds)) from error
-            except RefusedPictureError:
+            except (
+                RefusedPictureError
+            ):  # a complete response, so the process can take the next call
                 raise
-            # After Ctrl-C, for example, the next call would receive the response to this one.
             except BaseException:
+                # After Ctrl-C, for example, the next call would receive the response to this one.
                 self.stop()
                 raise
 
     def _request_pictures(
         self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None
     ) -> list[DecodedPicture]:
-        """Send pictures to the process and receive their pixels."""
+        """Send pictures to the process and receive their pixels.
+
+        Raises RefusedPictureError if the process refuses a picture, and EOFError or ConnectionError
+        if it ends.
+        """
         contents = [_get_content_or_descriptor(picture) for picture in pictures]
         connection = self._connect()
         are_files = [isinstance(content, int) for content in contents]
@@ -81,6 +87,7 @@ class Decoder:
         connection.send_bytes(json.dumps(request).encode())
         for content in contents:
             if isinstance(content, int):
+                # The third argument, the receiver's process id, is needed only on Windows.
                 reduction.send_handle(connection, content, 0)
             else:
                 connection.send_bytes(content)
@@ -174,7 +181,7 @@ def decode_pictures(
 
 
 def _serve(connection: Connection) -> None:
-    """Serve requests until the connection is closed."""
+    """Serve requests. Raises EOFError or ConnectionError when the connection is closed."""
     while True:
         request = json.loads(connection.recv_bytes())
         limits = PictureLimits(**request["limits"])
@@ -221,7 +228,7 @@ def main() -> None:
         limit = MAX_MEMORY
     resource.setrlimit(resource.RLIMIT_AS, (limit, hard_limit))
     Image.init()  # loads the readers of all formats
-    with suppress(EOFError, ConnectionError):
+    with suppress(EOFError, ConnectionError):  # raised when the parent has ended
         _serve(Connection(int(sys.argv[1])))
 
 

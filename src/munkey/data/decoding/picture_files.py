@@ -55,6 +55,8 @@ class RefusedPictureError(ValueError):
 
     Parameters
     ----------
+    why
+        The reason, for the message.
     number
         The position of the picture in the request.
     """
@@ -70,7 +72,7 @@ class TooManyPixelsError(RefusedPictureError):
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """Limits of one request.
+    """Limits on the pictures of one request to decode them.
 
     Attributes
     ----------
@@ -194,6 +196,7 @@ def require_plausible_size(picture: "Image", max_pixels: int) -> None:
 
 def _require_plausible_file(picture: "Image", file: IO[bytes]) -> None:
     """Raise RefusedPictureError if decoding takes far more work than the picture's size needs."""
+    # A file of another format may contain many pictures, so it may be large.
     if picture.format not in (*ONE_PICTURE, "MPO"):
         return
     position = file.tell()
@@ -256,7 +259,7 @@ def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
 
 def _is_deep(picture: "Image") -> bool:
     """Return whether a picture is gray with more than 8 bits."""
-    return picture.mode.startswith("I")
+    return picture.mode.startswith("I")  # Pillow's modes I (32 bits), I;16, I;16B, ...
 
 
 def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
@@ -275,9 +278,9 @@ def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
     if not maxima:
         return ""
     highest = max(maxima)
-    if highest >= 2**15:
+    if highest >= 2**15:  # at least half as bright as white
         return ""
-    bits = max(highest.bit_length(), 8)
+    bits = max(highest.bit_length(), 8)  # the setting takes values from 255
     return (
         f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {MAX_GRAY:,},"
         f" so they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"

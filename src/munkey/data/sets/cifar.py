@@ -23,7 +23,7 @@ from munkey.settings import SourceSettings
 if TYPE_CHECKING:
     from torchvision.datasets import CIFAR10
 
-BYTES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}  # of the archives
+ARCHIVE_SIZES = {"cifar10": "170,498,071 bytes", "cifar100": "169,001,437 bytes"}
 
 
 def _make_archive(name: str) -> PublishedFile:
@@ -32,7 +32,7 @@ def _make_archive(name: str) -> PublishedFile:
         url=reader.url,
         name=reader.filename,
         md5=reader.tgz_md5,
-        size=BYTES[name],
+        size=ARCHIVE_SIZES[name],
         unpacked=reader.base_folder,
     )
 
@@ -70,18 +70,19 @@ def cifar100(settings: SourceSettings) -> Source:
     archive=partial(_make_archive, "cifar100"),
 )
 def cifar20(settings: SourceSettings) -> Source:
-    fine = cifar100(settings)
-    assert fine.units is not None
-    superclasses = [str(unit) for unit in fine.units]
+    source = cifar100(settings)
+    assert source.units is not None, "cifar100 sets units"
+    superclasses = [str(unit) for unit in source.units]
     classes, labels = np.unique(superclasses, return_inverse=True)
-    units = [fine.classes[label] for label in fine.labels]
-    return replace(fine, labels=labels.astype(np.int64), classes=classes.tolist(), units=units)
+    units = [source.classes[label] for label in source.labels]
+    return replace(source, labels=labels.astype(np.int64), classes=classes.tolist(), units=units)
 
 
 def add_superclasses(source: Source, folder: Path) -> Source:
     """Set each CIFAR-100 sample's unit to its superclass, read from the published files."""
     contents = {}
     for name in ("train", "test", "meta"):
+        # A pickle can run code, but `_read` had torchvision check the md5 of these files.
         contents[name] = pickle.loads((folder / name).read_bytes(), encoding="latin1")
     labels = [*contents["train"]["coarse_labels"], *contents["test"]["coarse_labels"]]
     names = contents["meta"]["coarse_label_names"]
@@ -123,8 +124,11 @@ def _read(name: str) -> Source:
     """Read a data set, after downloading it if necessary.
 
     Torchvision unpacks the archive into the same folder. If both the unpacked files and the archive
-    were damaged, it would overwrite the archive with a download, so a damaged archive is rejected
-    first.
+    were damaged, torchvision would overwrite the archive with a download, so a damaged archive is
+    rejected first.
+
+    Raises ValueError if the archive or the unpacked folder is damaged, and MissingDataError if the
+    archive is missing and cannot be downloaded.
     """
     archive = _make_archive(name)
     path = FOLDER / archive.name

@@ -16,7 +16,7 @@ def digits(settings: SourceSettings) -> Source:
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
-    gray = np.round(bunch.images * (255 / 16)).astype(np.uint8)
+    gray = np.round(bunch.images * (255 / 16)).astype(np.uint8)  # the values are 0 to 16
     return Source(
         images=np.repeat(gray[..., None], 3, axis=-1),
         labels=bunch.target.astype(np.int64),
@@ -29,7 +29,8 @@ def _draw_splits(count: int) -> np.ndarray:
     """Split with a fixed random seed into 60% train, 15% val and 25% test: (count,) names."""
     order = Stage("digits", "split").numpy_generator().permutation(count)
     splits = np.empty(count, dtype="<U5")
-    ends = np.rint([0.6 * count, 0.75 * count]).astype(int)
-    for name, part in zip(("train", "val", "test"), np.split(order, ends), strict=True):
-        splits[part] = name
+    boundaries = np.rint([0.6 * count, 0.75 * count]).astype(int)
+    groups = np.split(order, boundaries)
+    for name, positions in zip(("train", "val", "test"), groups, strict=True):
+        splits[positions] = name
     return splits

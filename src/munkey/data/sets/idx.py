@@ -30,7 +30,10 @@ def _find_file(file: Path) -> Path:
     needs_path="folder",
 )
 def idx(settings: SourceSettings) -> Source:
-    """Read images and labels under source.path. Test is split 40 / 60 into val and test."""
+    """Read images and labels under source.path. Test is split 40 / 60 into val and test.
+
+    Raises SourceError, with all faults, if a file is missing or the arrays do not fit together.
+    """
     root = Path(str(settings.path))
     train_images = _find_file(root / "train-images-idx3-ubyte")
     train_labels = _find_file(root / "train-labels-idx1-ubyte")
@@ -93,7 +96,7 @@ def _parse_header(file: BufferedIOBase, path: Path, dimensions: int) -> ArrayHea
 
     Raises SourceError unless the array consists of unsigned bytes in `dimensions` dimensions.
     """
-    if file.read(4) != bytes([0, 0, 8, dimensions]):
+    if file.read(4) != bytes([0, 0, 8, dimensions]):  # 8 stands for unsigned bytes
         raise SourceError(
             str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"]
         )
@@ -102,6 +105,6 @@ def _parse_header(file: BufferedIOBase, path: Path, dimensions: int) -> ArrayHea
         raise SourceError(str(path), [f"{path}: ends within its header"])
     shape = tuple(np.frombuffer(lengths, ">u4").tolist())
     header = ArrayHeader(str(path), shape, np.dtype(np.uint8), path.stat().st_size)
-    if path.suffix == ".gz":
+    if path.suffix == ".gz":  # an array that is not compressed cannot be larger than its file
         header.require_plausible_size()
     return header
