@@ -452,7 +452,7 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
 
 @pytest.mark.parametrize("sampling", ["stratified", "uniform", "cluster", "class"])
 def test_of_other_requests_than_random_ones_the_attack_is_within_classes(sampling, monkeypatch):
-    monkeypatch.setattr(metrics, "measure_membership_inference_by_class", lambda *_: -1.0)
+    monkeypatch.setattr(metrics, "measure_membership_inference_by_class", lambda **_: -1.0)
     labels, splits = np.arange(24) % 3, np.repeat(["train", "test", "val"], [12, 6, 6])
     predictions = {
         "ids": np.arange(24),
