@@ -217,16 +217,17 @@ def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
     predictions["labels"] = np.random.default_rng(1).permutation(predictions["labels"])
     labels, generator, calls = predictions["labels"], np.random.default_rng(0), []
     monkeypatch.setattr(
-        metrics, "measure_membership_inference", lambda *sets: calls.append(sets) or 61.5
+        metrics, "measure_membership_inference", lambda **inputs: calls.append(inputs) or 61.5
     )
     measured = compute_metrics(predictions, 100 + np.arange(10), generator)
     features = compute_attack_features(predictions["logits"], labels)
-    (sets,) = calls
-    for part, expected in zip(
-        sets, (features[10:30], features[:10], features[60:], labels[60:]), strict=False
-    ):
-        np.testing.assert_array_equal(part, expected)
-    assert sets[4] is generator
+    (inputs,) = calls
+    assert inputs.pop("generator") is generator
+    assert set(inputs) == {"retain", "forget", "test", "test_labels"}
+    np.testing.assert_array_equal(inputs["retain"], features[10:30])
+    np.testing.assert_array_equal(inputs["forget"], features[:10])
+    np.testing.assert_array_equal(inputs["test"], features[60:])
+    np.testing.assert_array_equal(inputs["test_labels"], labels[60:])
     assert measured["MIA"] == 61.5
 
 
@@ -451,7 +452,7 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
 
 @pytest.mark.parametrize("sampling", ["stratified", "uniform", "cluster", "class"])
 def test_of_other_requests_than_random_ones_the_attack_is_within_classes(sampling, monkeypatch):
-    monkeypatch.setattr(metrics, "measure_membership_inference_by_class", lambda *_: -1.0)
+    monkeypatch.setattr(metrics, "measure_membership_inference_by_class", lambda **_: -1.0)
     labels, splits = np.arange(24) % 3, np.repeat(["train", "test", "val"], [12, 6, 6])
     predictions = {
         "ids": np.arange(24),

@@ -82,7 +82,7 @@ class Halves:
 
     @property
     def first(self) -> np.ndarray:
-        """Which of the pool's samples, or units, model 2p deleted, (P, n) bool."""
+        """Which of the pool's n samples, or units, model 2p of each of P pairs deleted, (P, n)."""
         _, one_of_each_unit = np.unique(self.unit_index, return_index=True)
         return np.asarray(self.deleted[::2, self.pool][:, one_of_each_unit])
 
@@ -101,7 +101,7 @@ class Pairs:
     Attributes
     ----------
     margins
-        The margins (S, N) of munkey.audits.margins, float64.
+        The margins (S, N) of S models for N samples (`compute_margins`), float64.
     nothing
         The pairs of doing nothing on the deployed path, the reference of the residual share; None
         for doing nothing itself.

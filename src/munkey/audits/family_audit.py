@@ -96,7 +96,7 @@ class FamilyAudit:
     def _explain_unaudited(self, system: AuditedSystem) -> str:
         """Return why a system cannot be audited, or an empty string if it can.
 
-        It cannot if it diverged, or if a system that it is compared with did.
+        A system cannot be audited if it, or a system that it is compared with, diverged.
         """
         if system.diverged:
             return f"{DIVERGED}, {system.diverged}"
@@ -125,6 +125,7 @@ class FamilyAudit:
         return controls
 
     def _find_system(self, role: Role) -> AuditedSystem:
+        """Return the first system with this role, which must exist."""
         return next(system for system in self.systems if system.role == role)
 
     def _make_pairs(self, system: AuditedSystem, path: str) -> Pairs:
@@ -228,7 +229,7 @@ class FamilyAudit:
 
 
 def _count_pairs(system: AuditedSystem, path: str) -> int:
-    """Return the number of pairs of models, each of which has one row of margins."""
+    """Return the number of pairs of models. Each model has one row of margins."""
     return len(system.margins[path]) // 2
 
 

@@ -27,7 +27,7 @@ Row = dict[str, float]
 
 @dataclass(frozen=True, eq=False)
 class EvaluationSamples:
-    """The samples to measure, and what is needed to predict them.
+    """The samples to measure, with the inputs that their predictions need.
 
     Attributes
     ----------

@@ -36,6 +36,7 @@ def unpack(file: IO[bytes]) -> Iterator[IO[bytes]]:
     for member in members:
         with member:
             yield from unpack(member)
+    # The headers of zlib streams with a 32 KB window, for the four levels of compression.
     if start.startswith((b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")):
         inflate = zlib.decompressobj()
         with tempfile.TemporaryFile() as inside:

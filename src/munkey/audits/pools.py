@@ -92,6 +92,8 @@ def draw_wrong_labels(
     labels: np.ndarray, pool: np.ndarray, classes: int, generator: np.random.Generator
 ) -> np.ndarray:
     """Return labels (N,) in which the rows `pool` (n,) have wrong ones, drawn uniformly."""
+    # Adding a random number from 1 to C - 1, modulo C, gives each of the other C - 1 classes with
+    # the same probability.
     shifts = generator.integers(1, classes, len(pool))
     wrong_labels = labels.copy()
     wrong_labels[pool] = (labels[pool] + shifts) % classes

@@ -252,8 +252,9 @@ def _measure_share(
         logits = family.predict_logits(unlearned, samples, data, "cpu", None)
         after.append(compute_margins(logits, samples.labels))
         before.append(compute_margins(arrays["logits"], arrays["labels"]))
-        halves = read_halves(original_file, forgotten, {})
+    # All originals are evaluated on the same samples, so any file has the ids and splits.
+    halves = read_halves(original_file, forgotten, units={})
     nothing = Pairs(np.stack(before), halves)
     share = residual_share(Pairs(np.stack(after), halves, nothing))
-    assert isinstance(share, Share)
+    assert isinstance(share, Share), "the residual share could not be measured"
     return share.share

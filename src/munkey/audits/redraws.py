@@ -49,17 +49,17 @@ def run_permutation_tests(
     for _ in range(redraws):
         redrawn = statistics(generator.permuted(first, axis=1))
         values.append(list(redrawn.values()))
-    splits = len(values)
+    split_count = len(values)
 
-    p_values = []  # for each statistic, the p-value (splits,) of each split
+    p_values = []  # for each statistic, the p-value (split_count,) of each split
     for column in np.array(values).T:
         slack = 1e-9 * np.abs(column).max()  # values that differ only by rounding errors are equal
         smaller = np.searchsorted(np.sort(column), column - slack)
-        p_values.append(1 - smaller / splits)
+        p_values.append(1 - smaller / split_count)
     smallest = np.sort(np.min(p_values, axis=0))
 
     def correct(p: float) -> float:
-        return float(np.searchsorted(smallest, p + 1e-9) / splits)
+        return float(np.searchsorted(smallest, p + 1e-9) / split_count)
 
     results = {}
     for name, p in zip(actual, p_values, strict=True):

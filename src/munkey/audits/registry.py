@@ -47,6 +47,7 @@ class Estimate(Finding):
     high: float
 
     def make_columns(self, name: str) -> dict[str, float]:
+        """Return the number as column NAME, and its interval as NAME_low and NAME_high."""
         return {name: self.value, f"{name}_low": self.low, f"{name}_high": self.high}
 
 

@@ -50,7 +50,6 @@ class Ranking:
         positives, negatives
             The weights of the samples, in the shape of their scores; by default, all are 1.
         """
-        # Share of the weight at each rank, highest rank first.
         positive_shares = self._compute_shares(self._positives, positives)
         negative_shares = self._compute_shares(self._negatives, negatives)
         # Rates if all samples at this rank or higher are classified as positive.
@@ -58,6 +57,7 @@ class Ranking:
         false_positives = np.cumsum(negative_shares)
         # The chance that a positive ranks above a negative; ties count half.
         wins = positive_shares * (1 - false_positives + negative_shares / 2)
+        # 1e-9 allows for rounding errors of the sums.
         is_within_1 = false_positives <= 0.01 + 1e-9
         is_within_5 = false_positives <= 0.05 + 1e-9
         return Rates(
@@ -67,6 +67,7 @@ class Ranking:
         )
 
     def _compute_shares(self, ranks: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+        """Return the share of the weight at each rank, highest rank first."""
         flat_weights = None if weights is None else weights.ravel()
         counts = np.bincount(ranks, flat_weights, minlength=self._rank_count)
         return np.asarray(counts / counts.sum())[::-1]
@@ -147,7 +148,7 @@ def attack_pairs(scores: Scores, pairs: Pairs, generator: np.random.Generator) -
 def make_rate_statistics(name: str, scores: Scores, pairs: Pairs) -> Statistics:
     """Make the function that maps halves to an attack's test statistics.
 
-    They are |AUROC - 0.5| and, with at least 100 negatives, the true-positive rate at 1%.
+    The statistics are |AUROC - 0.5| and, with at least 100 negatives, the true-positive rate at 1%.
     """
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:

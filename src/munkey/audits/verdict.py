@@ -70,6 +70,7 @@ class Control:
 
     @property
     def sentence(self) -> str:
+        """The outcome and whether it is as required, without a final period."""
         if self.flagged is None:
             return f"{self.name} was not run"
         outcome = "was flagged" if self.flagged else "passed"
@@ -116,15 +117,15 @@ def run_joint_tests(
 
     Requires at least two pairs. Attacks that need more pairs are left out.
     """
-    parts = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
+    statistics_functions = [residual_share.make_statistics(pairs), tail.make_statistics(pairs)]
     for name, scores in (("u-lira", u_lira.make_scores(pairs)), ("rmia", rmia.make_scores(pairs))):
         if not isinstance(scores, NoFinding):
-            parts.append(make_rate_statistics(name, scores, pairs))
+            statistics_functions.append(make_rate_statistics(name, scores, pairs))
 
     def compute_statistics(first: np.ndarray) -> dict[str, float]:
         values: dict[str, float] = {}
-        for part in parts:
-            values |= part(first)
+        for compute in statistics_functions:
+            values |= compute(first)
         return values
 
     return run_permutation_tests(compute_statistics, pairs.halves.first, generator, redraws)
@@ -173,7 +174,7 @@ class Findings:
     def limit(self) -> float:
         """The share that four out of five audits detect, if equal for all samples, in percent.
 
-        Infinite if there is no share.
+        Infinite if no share could be measured.
         """
         from scipy.stats import norm
 
@@ -227,8 +228,8 @@ def judge_sham_pools(pairs: Pairs, generator: np.random.Generator) -> Control:
 def reach_verdict(findings: Findings, controls: Sequence[Control], power: str = "") -> Verdict:
     """Return the verdict on a row.
 
-    The audit has no power if a control did not have the required outcome, if there is no share, or
-    if no test found a residue but the interval of the share reaches 100%, so that the row cannot be
+    The audit has no power if a control did not have the required outcome, if no share could be
+    measured, or if no test found a residue but the interval of the share reaches 100%, so that the row cannot be
     distinguished from doing nothing. The sentence of "none found" states the upper end of the
     interval, which is for the mean over this pool.
 
@@ -317,4 +318,5 @@ def _describe_test(name: str, findings: Findings) -> str:
 
 
 def make_powerless_verdict(why: str) -> Verdict:
+    """Return the verdict "no power" with its reason."""
     return Verdict("no power", f"this audit has no power here: {why}")

@@ -197,7 +197,14 @@ def _average_probabilities(
 
 
 def compute_pathway_sensitivity(image: float, token: float, both: float) -> float:
-    """Return P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3), from accuracies in percent."""
+    """Return the pathway sensitivity P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3).
+
+    Parameters
+    ----------
+    image, token, both
+        The accuracies A_img, A_tok and A_both in percent: with the image alone, with the token
+        alone, and with both. In the formula, they are shares.
+    """
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
 
@@ -236,7 +243,8 @@ def compute_metrics(
     If the forget set was not drawn at random, MIA is computed within classes, and FM, the AUROC of
     the loss, compares forgotten samples with test samples. If a class has no samples left, or if
     the forget set was drawn by units, FTA is the accuracy on the test samples of the forgotten
-    classes or units, and RTA the accuracy on all other test samples.
+    classes or units, and RTA the accuracy on all other test samples. If a class has no samples
+    left, `probe` is the result of `fit_probe`.
 
     Raises KeyError if the forget set contains samples outside the training split, and DivergedError
     if any logit is not finite.
@@ -261,17 +269,26 @@ def compute_metrics(
         raise KeyError("the forget set contains samples that are not in the training split")
     is_random = sampling in RANDOM
     features = compute_attack_features(logits, labels)
-    parts = (features[retain], features[forget], features[test])
+    features_by_set = {
+        "retain": features[retain],
+        "forget": features[forget],
+        "test": features[test],
+    }
     metrics = {
         "TA": compute_accuracy(logits[test], labels[test]),
         "RA": compute_accuracy(logits[retain], labels[retain]),
         "FA": compute_accuracy(logits[forget], labels[forget]),
     }
     if is_random:
-        metrics["MIA"] = measure_membership_inference(*parts, labels[test], generator)
+        metrics["MIA"] = measure_membership_inference(
+            **features_by_set, test_labels=labels[test], generator=generator
+        )
     else:
         metrics["MIA"] = measure_membership_inference_by_class(
-            *parts, labels[forget], labels[test], generator
+            **features_by_set,
+            forget_labels=labels[forget],
+            test_labels=labels[test],
+            generator=generator,
         )
     metrics["VA"] = compute_accuracy(logits[val], labels[val])
     metrics["tested"] = float(test.sum())  # the sample size behind TA, for its interval
@@ -280,23 +297,45 @@ def compute_metrics(
         forget_loss = features[forget, 0]
         test_loss = features[test, 0]
         metrics["FM"] = 100 * compute_auroc(-forget_loss, -test_loss)
-        # Whether each sample belongs to an emptied class or, if there is none, to a forgotten unit.
-        is_related = np.isin(labels, find_emptied_classes(labels, forget, retain))
-        if (test & is_related).sum() > 1:
-            metrics["probe"] = fit_probe(logits[test], is_related[test], generator)
-        elif sampling in UNIT_SAMPLINGS and "units" in predictions:
-            units = predictions["units"]
-            is_related = np.isin(units, np.setdiff1d(units[forget], [""]))
-        forgotten_test = test & is_related
-        other_test = test & ~is_related
-        if forgotten_test.any():
-            metrics["FTA"] = compute_accuracy(logits[forgotten_test], labels[forgotten_test])
-            metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
+        metrics |= _measure_related_test_samples(predictions, forget, retain, sampling, generator)
     if "memory_ids" in predictions:
         logits_by_pathway = {}
         for name in ("image", "token", "both"):
             logits_by_pathway[name] = predictions[f"{name}_logits"]
         metrics |= measure_pathways(logits_by_pathway, predictions["memory_labels"])
+    return metrics
+
+
+def _measure_related_test_samples(
+    predictions: Mapping[str, np.ndarray],
+    forget: np.ndarray,
+    retain: np.ndarray,
+    sampling: str,
+    generator: np.random.Generator,
+) -> dict[str, float]:
+    """Return `probe`, FTA and RTA, as far as they are defined (`compute_metrics`).
+
+    Parameters
+    ----------
+    forget, retain
+        Whether each sample is in the forget or the retain set, (N,) bool.
+    """
+    labels = predictions["labels"]
+    logits = predictions["logits"]
+    test = predictions["splits"] == "test"
+    metrics = {}
+    # Whether each sample belongs to an emptied class or, if there is none, to a forgotten unit.
+    is_related = np.isin(labels, find_emptied_classes(labels, forget, retain))
+    if (test & is_related).sum() > 1:  # each fold of the probe needs one
+        metrics["probe"] = fit_probe(logits[test], is_related[test], generator)
+    elif sampling in UNIT_SAMPLINGS and "units" in predictions:
+        units = predictions["units"]
+        is_related = np.isin(units, np.setdiff1d(units[forget], [""]))  # "" is no unit
+    related_test = test & is_related
+    other_test = test & ~is_related
+    if related_test.any():
+        metrics["FTA"] = compute_accuracy(logits[related_test], labels[related_test])
+        metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
     return metrics
 
 
@@ -315,6 +354,7 @@ def fit_probe(
         Whether each sample belongs to a forgotten class, (N,) bool.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
+    # EPSILON avoids a division by zero if a logit is the same for all samples.
     scaled = (logits - logits.mean(axis=0)) / (logits.std(axis=0) + EPSILON)
     model = LogisticRegression(class_weight="balanced", max_iter=1000)
     scores = cross_val_score(model, scaled, is_forgotten, cv=halves, scoring="balanced_accuracy")
@@ -393,7 +433,13 @@ def _make_variant_rows(
     forget_ids: np.ndarray,
     before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
-    """Return one row per metric of a system's predictions, which may have outputs switched off."""
+    """Return one row per metric of a system's predictions, which may have outputs switched off.
+
+    Parameters
+    ----------
+    before
+        The original's predictions, for RF-JSD; None if the system was not unlearned.
+    """
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = compute_metrics(predictions, forget_ids, generator, run.sampling)
     if before is not None:

@@ -63,7 +63,7 @@ def make_scorer(
 ) -> Callable[[Path], Candidate]:
     """Return a function that loads a system from a file and measures its accuracies.
 
-    It uses neither the test set nor the oracle.
+    The function uses neither the test set nor the oracle.
     """
     val = image_set(dataset, dataset.get_ids("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)

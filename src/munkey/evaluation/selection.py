@@ -1,6 +1,6 @@
 """Selection of (p_image, p_token) by pathway sensitivity and validation gap (sec. 3.2, app. E).
 
-It uses neither the oracle nor the test set.
+The selection uses neither the oracle nor the test set.
 """
 
 import math
@@ -125,8 +125,8 @@ def decide_pairs(
             f"no pair (p_image, p_token) has P_s < {settings.threshold:g}; widen the grid"
             f" `selection` or raise its threshold:{pair_list}"
         )
-    smallest = min((pair.gap for pair in healthy), default=0.0)
-    comparable = [pair for pair in healthy if pair.gap - smallest <= settings.comparable]
+    smallest_gap = min((pair.gap for pair in healthy), default=0.0)
+    comparable = [pair for pair in healthy if pair.gap - smallest_gap <= settings.comparable]
     best = min(comparable, key=lambda pair: (pair.P_s, pair.gap), default=None)
 
     def explain(pair: Pair) -> str:  # noqa: PLR0911  # one sentence per case
@@ -140,17 +140,17 @@ def decide_pairs(
                 reason += "; no pair passes"
             return reason
         if pair not in comparable:
-            return f"its gap is {pair.gap - smallest:.2f} points above the smallest"
+            return f"its gap is {pair.gap - smallest_gap:.2f} points above the smallest"
         if pair is not best:
             return (
-                f"its gap is comparable to the smallest ({smallest:.2f}), but its P_s is larger"
+                f"its gap is comparable to the smallest ({smallest_gap:.2f}), but its P_s is larger"
                 " than the chosen one's"
             )
         if len(comparable) == 1:
             return "chosen: smallest gap"
         return (
             f"chosen: smallest P_s among the {len(comparable)} whose gaps are"
-            f" within {settings.comparable:g} of {smallest:.2f}"
+            f" within {settings.comparable:g} of {smallest_gap:.2f}"
         )
 
     return [PairVerdict(pair, pair is best, explain(pair)) for pair in pairs]

@@ -38,7 +38,8 @@ class Stream:
 
     def get_additions(self, done: int) -> np.ndarray:
         """Return the ids of all samples that have been added once `done` requests are done."""
-        return np.sort(np.concatenate([self.retained[:0], *self.added[:done]]))
+        no_ids = self.retained[:0]  # np.concatenate needs an array even if `done` is 0
+        return np.sort(np.concatenate([no_ids, *self.added[:done]]))
 
     def get_members(self, done: int) -> np.ndarray:
         """Return the ids of the original training samples that remain after `done` requests."""
@@ -66,8 +67,8 @@ def draw_stream(
     new
         The ids of samples that no model was trained on.
     additions
-        The numbers of the requests after which new samples are added, as many as the request
-        deletes.
+        The numbers of the requests after which new samples are added: as many as the request
+        deletes, or all that remain of `new` if they are fewer.
     stage
         The source of randomness.
     """
@@ -182,5 +183,5 @@ def evaluate_stream(
     for number in range(1, len(stream.requests) + 1):
         system, seconds = forget(system, stream.get_request(number), number)
         logits = evaluator.predict_logits(system, stream.get_additions(number))
-        evaluations.append(StreamEvaluation(number, seconds, logits))
+        evaluations.append(StreamEvaluation(done=number, seconds=seconds, logits=logits))
     return evaluations

@@ -42,7 +42,7 @@ class TrainingTrace:
 
         `labels` is (N,). `epoch`, `A_image`, `A_token`, `A_both` and `P_s` have one value for each
         recorded epoch. For each of the three moments, there are `tokens_E` (N, m) and `features_E`
-        (N, width), where E is the epoch.
+        (N, width), where E is the epoch, m the length of a token, and width that of a feature.
         """
         columns = {}
         for name in self.records[0]:

@@ -130,7 +130,7 @@ class FusedTokens(NamedTuple):
 
 
 def compute_similarity_weights(cosines: Tensor, present: Tensor, temperature: float) -> Tensor:
-    """Return the weights w_j = softmax(cos / tau) of neighbors (..., K) (sec. 3.2).
+    """Return the weights of neighbors (..., K), softmax(cosines / temperature) (sec. 3.2).
 
     The weight of an absent neighbor is 0.
     """

@@ -241,9 +241,11 @@ class _Search:
     def write_nearest(self, positions: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Write the `depth` nearest of the candidates `rows` (Q, C) into the results.
 
+        Candidates that are deleted or NO_NEIGHBOR are skipped.
         Returns the cosine of each query's last neighbor (Q,), or -inf if it has fewer than `depth`.
         """
         cosines = self.compute_cosines(positions, rows)
+        # NO_NEIGHBOR is -1 and thus reads the last row. `is_live` is false for it.
         ids = self.searched.ids[rows]
         # Read `live` after the keys. If a row is still live now, its key was intact when read.
         is_live = self.searched.live[rows] & (rows != NO_NEIGHBOR)

@@ -208,7 +208,7 @@ class Learner:
     Attributes
     ----------
     system
-        The system.
+        The system that is being trained.
     predict
         A function ``predict(images, index)`` that returns the logits (B, C) of a batch. `images`
         (B, 3, S, S) are crops of the training samples at the positions `index` (B,).
@@ -408,7 +408,7 @@ class Family(ABC, Generic[Settings]):
 
     def validate_section(self, section: object) -> Settings:
         """Return a section as an instance of `settings`. Validates it if it is a mapping."""
-        assert self.settings is not None
+        assert self.settings is not None, f"the family {self.name} has no section in params.yaml"
         return self.settings.parse(section)
 
     def make_recipe(
@@ -444,7 +444,10 @@ class Family(ABC, Generic[Settings]):
         )
 
     def adapt_train_settings(self, train: TrainSettings, section: Settings) -> TrainSettings:
-        """Return the section `train`, with any overrides from the family's own section."""
+        """Return the section `train` with overrides from the family's own section.
+
+        By default, there are no overrides.
+        """
         return train
 
     def identify_weights(self, section: Settings) -> str | None:
@@ -904,5 +907,5 @@ def forget_samples(system: System, ids: np.ndarray) -> System:
     Raises KeyError if an id is not in its memory.
     """
     fitted_family = FAMILIES[system.family]
-    assert isinstance(fitted_family, FittedFamily)
+    assert isinstance(fitted_family, FittedFamily), f"{system.family} is not a fitted family"
     return fitted_family.forget(system, ids)

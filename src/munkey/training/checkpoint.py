@@ -1,5 +1,6 @@
-"""Checkpoints, from which an interrupted run resumes. The result is bit-for-bit the same.
+"""Checkpoints of training runs.
 
+A run that resumes from a checkpoint has, bit for bit, the result of a run without interruption.
 Checkpoints are not outputs of the workflow, and they are removed after the result is written.
 Because a checkpoint is overwritten repeatedly, its SHA-256 is stored in its own first 32 bytes, not
 in another file.
@@ -20,7 +21,7 @@ from munkey.core.files import atomic
 
 FOLDER = Path("cache/train")
 DIGEST_BYTES = 32  # length of a SHA-256 digest
-History = list[dict[str, float]]
+History = list[dict[str, float]]  # one record per epoch, as returned by TrainingLoop.run
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,15 @@ class CheckpointFile:
     ) -> "CheckpointFile":
         """Return the checkpoint file of a training run.
 
-        Its name depends on the run's identity and the modification times of its input files.
+        Its name depends on the run's identity and the modification times of its input files, so a
+        run never resumes from the checkpoint of another run or of older inputs.
+
+        Parameters
+        ----------
+        identity
+            Values that together distinguish the run from all others.
+        inputs
+            The paths of the run's input files.
         """
         modification_times = [Path(path).stat().st_mtime_ns for path in inputs]
         identifier = f"{list(identity)} {modification_times}"
@@ -52,7 +61,7 @@ class CheckpointFile:
         return cls(FOLDER / f"{name}.pt", every_s)
 
     def for_part(self, *numbers: int) -> "CheckpointFile":
-        """Return the checkpoint file of a part of the run, in the same folder."""
+        """Return the checkpoint file of the part with these numbers, in the same folder."""
         suffix = "".join(f".{number}" for number in numbers)
         return CheckpointFile(self.path.with_suffix(f"{suffix}.pt"), self.every_s)
 
@@ -92,7 +101,10 @@ class Checkpoint:
         self.last_save = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
-        """Restore the state in place. Returns the history, or [] if there is no checkpoint."""
+        """Restore the state in place, and return the history of the epochs so far.
+
+        If the checkpoint is missing or damaged, nothing changes, and the history is empty.
+        """
         stored = read_checkpoint(self.file.path)
         if stored is None:
             return []

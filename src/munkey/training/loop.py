@@ -152,7 +152,7 @@ def adamw(
 ) -> torch.optim.AdamW:
     """Return an AdamW optimizer for the parameters that are not frozen.
 
-    `TrainingLoop` sets its learning rate.
+    Its learning rate is 0 until `TrainingLoop` sets it before each step.
     """
     return torch.optim.AdamW(
         [parameter for parameter in parameters if parameter.requires_grad],
@@ -168,6 +168,15 @@ def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[f
 
     The schedule is a function that maps the number of completed epochs, including fractions, to
     the learning rate.
+
+    Parameters
+    ----------
+    lr
+        The highest learning rate, which is reached at the end of the warm-up.
+    epochs
+        The number of epochs, including the warm-up.
+    warmup_epochs
+        The number of epochs, possibly fractional, in which the learning rate rises from 0 to `lr`.
     """
 
     def learning_rate(progress: float) -> float:

@@ -38,7 +38,10 @@ class Precision:
         return autocast(DTYPES[self.name], self.device)
 
     def descend(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> None:
-        """Make a backward pass and an optimizer step, without waiting for the GPU."""
+        """Make a backward pass and an optimizer step, without waiting for the GPU.
+
+        With float16, a step whose gradients overflow is skipped, and the loss scale is lowered.
+        """
         optimizer.zero_grad(set_to_none=True)
         self.scaler.scale(loss).backward()
         self.scaler.step(optimizer)

@@ -53,7 +53,7 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 def uniformity_outcome(scores: Tensor) -> Outcome:
     """Return a loss that is smallest if the softmax of scores (B, n) is uniform (FCS).
 
-    The loss is the mean of KL(uniform || softmax) over rows, up to a constant factor and offset.
+    The loss is the mean of KL(uniform || softmax) over rows, plus the constant log n.
     """
     correct = scores.new_zeros(())  # scores are not predictions, so none is correct
     return Outcome(-scores.log_softmax(dim=1).mean(), correct)

@@ -108,12 +108,12 @@ def dampen(
     alpha: float,
     lam: float,
 ) -> nn.Module:
-    """Dampen, in place, the weights that are more important to D_f than to D (SSD).
+    """Dampen, in place, the weights that are important mainly to the forget set (SSD).
 
     Parameters
     ----------
     forget_importances, all_importances
-        The importances of the weights to D_f and to D.
+        The importances of the weights to the forget set, and to all training samples D.
     alpha, lam
         The threshold and the strength, as in `compute_dampening_factors`.
 
@@ -146,7 +146,11 @@ def dampen(
 def compute_dampening_factors(
     forget_importance: Tensor, all_importance: Tensor, alpha: float, lam: float
 ) -> Tensor:
-    """Return the factor of each weight: min(lam I_D / I_f, 1) if I_f > alpha I_D, else 1 (SSD)."""
+    """Return the factor of each weight: min(lam I_D / I_f, 1) if I_f > alpha I_D, else 1 (SSD).
+
+    I_f is `forget_importance`, and I_D is `all_importance`.
+    """
+    # Where I_f is 0, the quotient is inf or NaN, but the condition is false, so the factor is 1.
     factors = (lam * all_importance / forget_importance).clamp(max=1)
     return factors.where(forget_importance > alpha * all_importance, 1)
 
@@ -182,7 +186,7 @@ def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tens
 def reinitialize_smallest(
     model: nn.Module, names: Iterable[str], share: float, request: Request
 ) -> dict[str, Tensor]:
-    """Re-initialize, in place, the entries of weights with the smallest gradients (MSG).
+    """Re-initialize, in place, the entries of each weight that have the smallest gradients (MSG).
 
     The gradient is that of the retain loss minus the forget loss. The retain loss is computed on a
     random subset of the retain set that is as large as the forget set.

@@ -85,6 +85,7 @@ def _estimate(value: float, draws: np.ndarray) -> Estimate:
 
 
 def _log_softmax(logits: np.ndarray) -> np.ndarray:
+    """Return the log-probabilities (n, C) of logits (n, C), in float64."""
     from scipy.special import log_softmax
 
     return np.asarray(log_softmax(logits.astype(np.float64), axis=1))

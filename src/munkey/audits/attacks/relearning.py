@@ -88,5 +88,6 @@ def relearning(curves: Curves, generator: np.random.Generator | None = None) -> 
 
 
 def _summarize(values: np.ndarray) -> Spread:
+    """Return the mean and standard deviation of one value per seed."""
     sd = values.std(ddof=1) if len(values) > 1 else np.nan
     return Spread(float(values.mean()), float(sd), len(values))

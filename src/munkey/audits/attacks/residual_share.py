@@ -182,21 +182,21 @@ def estimate_chance_sd(pairs: Pairs) -> float:
 
 
 def estimate_ratio(
-    own: np.ndarray,
+    after: np.ndarray,
     nothing: np.ndarray,
     paired: bool,
     over_samples: np.ndarray | None = None,
 ) -> Estimate:
-    """Return mean(own) / mean(nothing) in percent, with a 95% interval over pairs (Fieller 1954).
+    """Return mean(after) / mean(nothing) in percent, with a 95% interval over pairs (Fieller 1954).
 
-    The interval contains every r for which a t-test does not reject that own - r * nothing is 0 on
+    The interval contains every r for which a t-test does not reject that after - r * nothing is 0 on
     average. It thus accounts for the uncertainty of the denominator, and is exact if contrasts are
     normally distributed. It is unbounded if the mean of `nothing` does not differ significantly
     from 0.
 
     Parameters
     ----------
-    own, nothing
+    after, nothing
         The contrasts of each pair after deletion and for doing nothing, one-dimensional.
     paired
         Whether both have the same pairs in the same order. Otherwise, they are independent.
@@ -205,17 +205,17 @@ def estimate_ratio(
     """
     from scipy.stats import norm, t
 
-    t_quantile = t.ppf(0.975, min(len(own), len(nothing)) - 1)
+    t_quantile = t.ppf(0.975, min(len(after), len(nothing)) - 1)
     if paired:
-        covariance = np.atleast_2d(np.cov(own, nothing)) / len(own)
+        covariance = np.atleast_2d(np.cov(after, nothing)) / len(after)
     else:
-        covariance = np.diag([own.var(ddof=1) / len(own), nothing.var(ddof=1) / len(nothing)])
+        covariance = np.diag([after.var(ddof=1) / len(after), nothing.var(ddof=1) / len(nothing)])
     if over_samples is not None:
         # There are many samples, so their part gets a normal quantile instead of a t quantile.
         covariance = covariance + over_samples * (norm.ppf(0.975) / t_quantile) ** 2
-    means = np.array([own.mean(), nothing.mean()])
+    means = np.array([after.mean(), nothing.mean()])
     value = float(100 * means[0] / means[1])
-    # (mean_own - r mean_nothing)^2 <= t^2 variance(own - r nothing) is a r^2 - 2 b r + c <= 0 in r.
+    # (mean_after - r mean_nothing)^2 <= t^2 variance(after - r nothing) is a r^2 - 2 b r + c <= 0 in r.
     (c, b), (_, a) = np.outer(means, means) - t_quantile**2 * covariance
     if a <= 0:
         return Estimate(value, -np.inf, np.inf)

@@ -146,12 +146,12 @@ def extract_traces(row: np.ndarray) -> list[bytes]:
         float16 = numbers.astype("<f2").view("<u2")
     single = _find_best_run(bits)
     double = single.view("<f4").astype("<f8")
-    parts = [single.tobytes(), double.tobytes()]
+    traces = [single.tobytes(), double.tobytes()]
     for half in (float16, truncated_bfloat16, rounded_bfloat16):
         run = _find_best_run(half)
         if _count_distinct(run) >= MIN_DISTINCT:
-            parts.append(run.tobytes())
-    return parts
+            traces.append(run.tobytes())
+    return traces
 
 
 def _find_best_run(words: np.ndarray) -> np.ndarray:
@@ -167,9 +167,9 @@ def _find_best_run(words: np.ndarray) -> np.ndarray:
     return runs[np.argmax(np.minimum(distinct_counts, MIN_DISTINCT))]
 
 
-def _count_distinct(part: np.ndarray) -> int:
-    """Count the distinct nonzero values."""
-    return len(set(part.tolist()) - {0})
+def _count_distinct(numbers: np.ndarray) -> int:
+    """Count the distinct nonzero numbers."""
+    return len(set(numbers.tolist()) - {0})
 
 
 def list_files(paths: tuple[Path, ...]) -> list[Path]:
@@ -208,8 +208,8 @@ def search_file(path: Path, traces: set[bytes], row_counts: Iterable[int] = ()) 
     tail = b""  # the end of the previous block, because a trace may cross the boundary
     try:
         with path.open("rb") as file:
-            for part in unpack(file):
-                for chunk in _read_chunks(part):
+            for content in unpack(file):
+                for chunk in _read_chunks(content):
                     block = tail + chunk
                     for layout in layouts:
                         if layout.traces:

@@ -83,7 +83,7 @@ def strata(pairs: Pairs, _: np.random.Generator | None = None) -> Strata | NoFin
         put[name] = float(nothing.mean())
         if nothing.any():
             shares[name] = estimate_ratio(after, nothing, paired=True)
-        else:
+        else:  # training put nothing there, so the share is not defined
             shares[name] = Estimate(np.nan, -np.inf, np.inf)
     return Strata(shares, put)
 

@@ -67,7 +67,7 @@ def tail(pairs: Pairs, _: np.random.Generator | None = None) -> Tail | NoFinding
     if expected_square:
         square = float((residue.mean(axis=0) ** 2).mean() / expected_square)
     else:
-        square = 1.0
+        square = 1.0  # partners predict exactly the same, so there is no residue
     return Tail(
         square=square,
         tenth=float(tenth_contrasts.mean()),
@@ -163,6 +163,7 @@ def compute_shape(scores: Roles) -> float:
 
 
 def _sort_spacings(scores: np.ndarray) -> np.ndarray:
+    """Return the sorted spacings (P * n,) of scores (P, n). The last pair precedes the first."""
     return np.sort(np.abs(scores - np.roll(scores, 1, axis=0)), axis=None)
 
 

@@ -148,7 +148,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         memory = system.memory
         if constants is None or memory is None:
             return None
-        assert memory.labels is not None
+        assert memory.labels is not None, "an added head needs the labels of the memory's rows"
         rows = ExemplarMemory(memory.ids, to_host(memory.keys), memory.labels.float()[:, None])
         head_family, settings = read_added_head(constants)
         architecture = FittedArchitecture(system.architecture.classes, rows.keys.shape[1], settings)
@@ -187,7 +187,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         settings = recipe.family
-        assert recipe.model is not None
+        assert recipe.model is not None, "the recipe has no section `model`"
         token_dim: int | None = settings.token_dim
         if settings.architecture == "direct-key":
             token_dim = key_dim  # a key is its own token

@@ -45,7 +45,7 @@ class ViTFamily(Family[Settings]):
     def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
-        assert recipe.model is not None
+        assert recipe.model is not None, "the recipe has no section `model`"
         fields = {"classes": classes, "image_size": recipe.data.image_size}
         fields |= recipe.model.model_dump()
         if recipe.family is not None:

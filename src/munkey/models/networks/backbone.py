@@ -101,12 +101,12 @@ def create_backbone(
 ) -> Backbone:
     """Build a network on the CPU.
 
-    Its initial weights are drawn from `generator`. If this is None, the initial weights have no
-    meaning, and stored weights must be loaded.
+    The initial weights are drawn from `generator`. If `generator` is None, the initial weights have
+    no meaning, and stored weights must be loaded.
     """
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         if generator is None:
-            seed = 0
+            seed = 0  # any seed, since the weights will be replaced
         else:
             seed = int(torch.randint(2**62, (), generator=generator))
         torch.manual_seed(seed)

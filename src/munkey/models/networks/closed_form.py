@@ -248,7 +248,7 @@ def predict_left_out_ridge(
 ) -> np.ndarray:
     """Return the predicted shares (N, C) of some rows, each from `fit_ridge` on all other rows.
 
-    They are computed in closed form, with tr(S) over all rows. A class whose only row is left out
+    The shares are computed in closed form, with tr(S) over all rows. A class whose only row is left out
     still gets a share.
     """
     centered = _center(sums)
@@ -299,7 +299,9 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
 
 
 class _Centered(NamedTuple):
-    """Sums centered by the mean of all rows. C' is the number of classes that have rows.
+    """Sums centered by the mean of all rows, with S and Q as in `fit_ridge`.
+
+    C' is the number of classes that have rows.
 
     Attributes
     ----------
@@ -327,7 +329,7 @@ class _Centered(NamedTuple):
 
 def _center(sums: Sums) -> _Centered:
     """Center sums by the mean of all rows."""
-    assert sums.outer_products is not None
+    assert sums.outer_products is not None, "these sums have no outer products"
     present = sums.counts > 0
     counts = sums.counts[present]
     row_count = counts.sum()
@@ -390,7 +392,7 @@ class _Pooled(NamedTuple):
 
 def _pool(sums: Sums) -> _Pooled:
     """Estimate class means, class priors, and the pooled covariance from sums."""
-    assert sums.outer_products is not None
+    assert sums.outer_products is not None, "these sums have no outer products"
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]

@@ -157,7 +157,8 @@ def fit_kernel_ridge(
 ) -> KernelHead:
     """Fit kernel ridge regression to one-hot labels, centered by the class shares.
 
-    Solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel matrix of all rows.
+    Solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel matrix of all n
+    rows, and n_c is the number of rows of class c.
 
     Parameters
     ----------

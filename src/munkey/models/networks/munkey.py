@@ -59,7 +59,7 @@ class Munkey(ViT):
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
         super().__init__(architecture)
-        assert architecture.token_dim is not None
+        assert architecture.token_dim is not None, "the length of a token is not known"
         self.adapter = nn.Linear(architecture.token_dim, architecture.width)
         self.null_image = nn.Parameter(torch.empty(architecture.width))
         self.null_token = nn.Parameter(torch.empty(architecture.width))
@@ -112,7 +112,7 @@ class DeepPrompt(Munkey):
     """A variant that inserts the exemplar token before each block (app. D.1; Jia et al. 2022)."""
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
-        assert extra is not None
+        assert extra is not None, "no exemplar token"
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         for block, length in zip(self.blocks, self.output_lengths(), strict=True):
             prompted = torch.cat([sequence, extra], dim=1)  # (B, 2 + n, width)
@@ -160,7 +160,7 @@ class CrossAttentionMunkey(Munkey):
             self.cross[str(number)] = CrossAttention(architecture.width, architecture.heads)
 
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
-        assert extra is not None
+        assert extra is not None, "no exemplar token"
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         lengths = self.output_lengths()
         for number, (block, length) in enumerate(zip(self.blocks, lengths, strict=True)):

@@ -33,6 +33,7 @@ class ASSDSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=ASSDSettings,
+    # The importances to D_f, and to D, which includes D_f.
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def assd(system: System, request: Request, settings: ASSDSettings) -> System:

@@ -35,6 +35,7 @@ class BoundaryShrinkSettings(TuningSettings):
     family="vit",
     needs={"forget images", "forget labels"},
     settings=BoundaryShrinkSettings,
+    # The attack makes a forward and a backward pass, the labels a forward pass, the student both.
     passes=lambda images, _: 7 * images.epochs * images.forget,
 )
 def boundary_shrink(system: System, request: Request, settings: BoundaryShrinkSettings) -> System:

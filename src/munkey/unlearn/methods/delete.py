@@ -23,6 +23,7 @@ EXCLUDED_LOGIT = -1e10  # the logit of an excluded class, as in the released cod
     family="vit",
     needs={"forget images", "forget labels"},
     settings=TuningSettings,
+    # The teacher makes a forward pass, the student a forward and a backward pass.
     passes=lambda images, _: 4 * images.epochs * images.forget,
 )
 def delete(system: System, request: Request, settings: TuningSettings) -> System:

@@ -91,7 +91,14 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
     forget_step = make_training_step(model, request, forget_objective)
     contrast_step = make_training_step(model, request, contrast_objective)
     strengthen_step = make_training_step(model, request)
-    fit(forget, forget_step, forget_optimizer, request, lambda _: settings.first * lr, epochs=1)
+    fit(
+        forget,
+        forget_step,
+        forget_optimizer,
+        request,
+        learning_rate=lambda _: settings.first * lr,
+        epochs=1,
+    )
     for _ in range(tuning.epochs):
         # `contrast_objective` reads these batches.
         retain_batches = endless_batches(retain, tuning.batch_size, request)
@@ -101,7 +108,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
             contrast_optimizer,
             request,
             # One schedule spans all rounds; `history` has a record for each completed round.
-            lambda progress: contrast_schedule(len(history) + progress),
+            learning_rate=lambda progress: contrast_schedule(len(history) + progress),
             epochs=1,
         )
         (record,) = fit(
@@ -109,7 +116,7 @@ def fcs(system: System, request: Request, settings: FCSSettings) -> System:
             strengthen_step,
             strengthen_optimizer,
             request,
-            lambda _: lr,
+            learning_rate=lambda _: lr,
             epochs=1,
         )
         history.append(record | {"epoch": len(history) + 1})

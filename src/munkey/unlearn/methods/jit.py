@@ -37,6 +37,7 @@ class JitSettings(Section):
     family="vit",
     needs={"forget images"},
     settings=JitSettings,
+    # A forward and a backward pass on each image, and a forward pass on each noisy copy.
     passes=lambda images, settings: (3 + settings.samples) * images.forget,
 )
 def jit(system: System, request: Request, settings: JitSettings) -> System:

@@ -28,7 +28,8 @@ class L1SparseSettings(TuningSettings):
     schedule: Literal["constant", "linear"]
 
 
-UNPENALIZED = ("head.", "patch_embed.", "body.patch_embed.")  # the paper excludes embeddings
+# The penalty is on the backbone, so not on the head. The paper also excludes embeddings.
+UNPENALIZED = ("head.", "patch_embed.", "body.patch_embed.")
 
 
 @method(

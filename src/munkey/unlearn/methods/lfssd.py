@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     family="vit",
     needs={"retain images", "forget images"},
     settings=SSDSettings,
+    # The importances to D_f, and to D, which includes D_f.
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def lfssd(system: System, request: Request, settings: SSDSettings) -> System:

@@ -103,7 +103,7 @@ def lotus(system: System, request: Request, settings: LotusSettings) -> System:
         # model is more accurate on D_f than on unseen data.
         temperature = math.exp(settings.alpha * excess)
         student.train()
-        (record,) = fit(samples, step, optimizer, request, lambda _: lr, epochs=1)
+        (record,) = fit(samples, step, optimizer, request, learning_rate=lambda _: lr, epochs=1)
         request.history.append(record | {"epoch": epoch, "temperature": temperature})
     request.facts = {"epochs": len(request.history)}
     return finish(system, student)

@@ -105,6 +105,5 @@ def apply_msg(
         objective=objective,
         schedule=make_triangular_schedule(request.tuning.settings.epochs),
     )
-    assert unlearned.model is not None
-    scale_step(unlearned.model)  # scales the last step of training
+    scale_step(unlearned.require_model())  # scales the last step of training
     return unlearned

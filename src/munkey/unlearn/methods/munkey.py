@@ -19,7 +19,6 @@ from munkey.unlearn.contract import Request, method
     family="munkey",
 )
 def munkey(system: System, request: Request, settings: Section) -> System:
-    assert system.memory is not None
-    remaining = system.memory.forget(request.forget_ids)
+    remaining = system.require_memory().forget(request.forget_ids)
     # The weights do not change. They are copied because a method must not share storage.
     return replace(system, model=system.copy_model(), memory=remaining)

@@ -60,11 +60,10 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
 
     from munkey.models.networks.logistic import TOLERANCE, Objective, compute_norm
 
-    assert system.memory is not None
     head = cast("NoisyHead", system.copy_model())
     family_settings = cast(FittedArchitecture, system.architecture).settings
     sigma = float(family_settings["sigma"])
-    memory = system.memory.forget(request.forget_ids)
+    memory = system.require_memory().forget(request.forget_ids)
     if not len(memory):
         raise ValueError("no rows remain to fit weights to: remove the model instead")
     objective = Objective.from_memory(memory, float(family_settings["lam"]))

@@ -58,6 +58,7 @@ class RumSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=RumSettings,
+    # The loss of each forget sample, and at most the passes of NegGrad+ for each of the thirds.
     passes=lambda images, _: images.forget + 18 * images.epochs * images.retain,
 )
 def rum(system: System, request: Request, settings: RumSettings) -> System:

@@ -63,6 +63,5 @@ def salun(system: System, request: Request, settings: SalunSettings) -> System:
     relabeled = mislabel(request.forget, system.architecture.classes, request.generator)
     samples = JoinedSet((request.retain, relabeled))
     unlearned = finetune(system, request, settings.lr_factor, samples, objective=objective)
-    assert unlearned.model is not None
-    restore_others(unlearned.model)
+    restore_others(unlearned.require_model())
     return unlearned

@@ -116,7 +116,7 @@ def sfron(system: System, request: Request, settings: SfronSettings) -> System:
 
     lr = settings.lr_factor * tuning.base_lr
     learning_rate = cosine_schedule(lr, tuning.settings.epochs, warmup_epochs=0)
-    request.history = fit(retain, step, optimizer, request, learning_rate)
+    request.history = fit(retain, step, optimizer, request, learning_rate=learning_rate)
     movable_count = torch.stack([mask.sum() for mask in masks.values()]).sum()
     request.facts = {"movable": int(to_host(movable_count))}
     return finish(system, model)

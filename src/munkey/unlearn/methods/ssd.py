@@ -39,6 +39,7 @@ class SSDSettings(Section):
     family="vit",
     needs={"retain images", "retain labels", "forget images", "forget labels"},
     settings=SSDSettings,
+    # The importances to D_f, and to D, which includes D_f.
     passes=lambda images, _: 3 * (images.retain + 2 * images.forget),
 )
 def ssd(system: System, request: Request, settings: SSDSettings) -> System:

@@ -88,7 +88,9 @@ def unsir(system: System, request: Request, settings: UnsirSettings) -> System:
     def train_one_epoch(samples: "LabeledSet", epoch_lr: float) -> None:
         step = make_training_step(model, request)
         optimizer = make_optimizer(model, request)
-        (record,) = fit(samples, step, optimizer, request, lambda _: epoch_lr, epochs=1)
+        (record,) = fit(
+            samples, step, optimizer, request, learning_rate=lambda _: epoch_lr, epochs=1
+        )
         request.history.append(record | {"epoch": len(request.history) + 1})
 
     copied_noise = noise_batches * settings.copies
