@@ -111,6 +111,13 @@ def test_weights_change_with_those_of_any_part():
     assert whole != fingerprint_weights(settings("efficientnet-lite0@96+efficientnet-lite2@96"))
 
 
+def test_a_part_without_weights_hides_no_other_part_s_weights():
+    lite = fingerprint_weights(settings("efficientnet-lite0", 96))
+    assert lite is not None
+    assert fingerprint_weights(settings("pixels@8+efficientnet-lite0@96")) == lite
+    assert fingerprint_weights(settings("pixels@8+pixels@16")) is None
+
+
 def test_a_portable_name_has_absolute_folders_and_all_sides(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     portable_one = make_portable(settings("efficientnet-lite0+encoders/mine", 96))

@@ -100,15 +100,15 @@ def find_part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
 def fingerprint_weights(settings: EncoderSettings) -> str | None:
     """Return a string that changes with the weights of any part.
 
-    Returns None if the weights of any part are determined by code only, as for `pixels`.
+    A part whose weights are determined by code only, e.g. `pixels`, adds nothing. If there are no
+    other parts, returns None.
     """
     fingerprints = []
     for part in split_parts(settings):
         fingerprint = find(part.encoder).weights(part)
-        if fingerprint is None:
-            return None
-        fingerprints.append(fingerprint)
-    return " + ".join(fingerprints)
+        if fingerprint is not None:
+            fingerprints.append(fingerprint)
+    return " + ".join(fingerprints) or None
 
 
 def build(settings: EncoderSettings, device: str) -> Encoder:
