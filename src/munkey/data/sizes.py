@@ -36,7 +36,7 @@ SIZES = {  # by the name of the data set
 
 
 def get_class_limit(settings: SourceSettings, split: str) -> int | None:
-    """Return the maximum number of images per class in a split; None if there is no limit."""
+    """Return the maximum number of images per class in a split, or None if it is unlimited."""
     if not isinstance(settings.limit_per_class, dict):
         return settings.limit_per_class
     # Copied for the type checker: the original's keys are literals, and `split` is any string.

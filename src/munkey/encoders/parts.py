@@ -184,7 +184,7 @@ def name_cache_folder(settings: EncoderSettings) -> str:
 
 
 def _name_part_folder(part: EncoderSettings) -> str:
-    """Name a part's folder: `ENCODER_REVISION_SIDEpx_mirror`, omitting what is not set."""
+    """Name a part's folder: `ENCODER_REVISION_SIDEpx_mirror`, leaving out settings that are not set."""
     components = [re.sub(r"[^\w.-]+", "-", part.encoder).strip("-")]
     if part.revision:
         components.append(part.revision[:8])

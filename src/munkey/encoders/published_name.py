@@ -44,5 +44,5 @@ def find_published_name(encoder: str) -> str:
 
 
 def _read_json_or_empty(file: Path) -> Mapping[str, Any]:
-    """Read a configuration file, or return an empty dictionary if there is no such file."""
+    """Read a configuration file, or return an empty dictionary if the file does not exist."""
     return read_json(file) if file.is_file() else {}

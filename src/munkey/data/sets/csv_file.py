@@ -149,7 +149,7 @@ def _make_absolute(path: Path) -> Path:
 def _find_picture(path: Path) -> Path:
     """Find a picture by its path or another Unicode form of it (macOS writes NFD).
 
-    Returns the absolute path unchanged if there is no such file.
+    Returns the absolute path unchanged if the file does not exist.
     """
     picture = _make_absolute(path)
     if os.path.isfile(picture):  # noqa: PTH113 (Path.is_file raises PermissionError)

@@ -139,7 +139,7 @@ def _require_distinct_names(root: Path, classes: list[str]) -> None:
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
-    """Return the unit in a path, which is the pattern's group, or None if there is no match.
+    """Return the unit in a path, which is the pattern's group, or None if it does not match.
 
     The Unicode forms of pattern and path are normalized before the search.
     """
