@@ -76,12 +76,15 @@ class Part:
 
 
 def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """Find faults in the shapes and dtypes of parts. A part may occur several times.
+    """Find faults in the shapes and dtypes of parts.
 
     Parameters
     ----------
+    parts
+        The same part may be passed more than once; its faults are listed once.
     storage_size
-        Side to which the images will be resized. If None, all images must have the same size.
+        Side length in pixels to which images will be resized. If None, all images must have the
+        same size.
     """
     faults: list[str] = []
     for part in parts:
@@ -90,7 +93,7 @@ def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[st
     # Lengths and sizes can be compared only if each array has a valid shape.
     if not faults:
         faults = _find_length_faults(parts)
-    if not faults and not storage_size:
+    if not faults and storage_size is None:
         faults = _find_size_faults(parts)
     return list(dict.fromkeys(faults))  # removes duplicates and keeps the order
 

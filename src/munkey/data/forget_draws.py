@@ -204,7 +204,7 @@ def find_lowest_ids(groups: Groups, ids: np.ndarray) -> np.ndarray:
     """
     is_selected = np.isin(groups.ids, ids)
     selected_ids = groups.ids[is_selected]
-    # Ids are ascending, so a name's first position from `unique` is that of its lowest id.
+    # The ids are ascending, so a name first occurs at its lowest id.
     _, first_positions = np.unique(groups.names[is_selected].astype(str), return_index=True)
     return np.sort(selected_ids[first_positions])
 

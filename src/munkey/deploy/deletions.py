@@ -116,7 +116,7 @@ class Deletion(NamedTuple):
 class Deletions:
     """Plans deletions, and carries them out one at a time.
 
-    lock: returns a context that excludes other threads that change the memory. loaded_sums: returns
+    lock: returns a context that excludes other threads that change the memory. get_loaded_sums: returns
     the fitted model if it is loaded, or None; each deletion updates its sums.
     """
 
@@ -125,12 +125,12 @@ class Deletions:
         store: Store,
         samples: Samples,
         lock: Callable[[], AbstractContextManager[None]],
-        loaded_sums: Callable[[], "FittedModel | None"],
+        get_loaded_sums: Callable[[], "FittedModel | None"],
     ) -> None:
         self._store = store
         self._samples = samples
         self._lock = lock
-        self._loaded_sums = loaded_sums
+        self._get_loaded_sums = get_loaded_sums
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Look up the samples that each request number would forget, without changing anything.
@@ -299,7 +299,7 @@ class Deletions:
         def delete_from_store() -> Receipt:
             return self._store.delete_rows(rows, request=request_number, block_return=block_return)
 
-        model = self._loaded_sums()
+        model = self._get_loaded_sums()
         if model is not None and model.sums is not None:
             return model.sums.delete(rows, delete_from_store)
         return delete_from_store()

@@ -64,9 +64,9 @@ class LiveSums:
         self._deleted: list[tuple[np.ndarray, np.ndarray]] = []
 
     def delete(self, rows: np.ndarray, delete_from_store: Callable[[], Receipt]) -> Receipt:
-        """Delete rows, and record the keys and labels to subtract before the next prediction.
+        """Delete rows and queue their keys and labels, which are subtracted from the sums later.
 
-        rows: row numbers in the current generation. delete_from_store: deletes them from the memory,
+        rows: row numbers in the current generation. delete_from_store: deletes them from the store
         and returns the receipt.
         """
         with self._lock:
@@ -80,7 +80,7 @@ class LiveSums:
             if receipt.repeated:
                 return receipt
             if bytes.fromhex(receipt.before) != self._head:
-                # Another thread has deleted rows directly through the store.
+                # Rows were deleted directly through the store, so the sums are out of date.
                 self._sums = None
                 return receipt
             self._deleted.append(keys_and_labels)

@@ -532,9 +532,9 @@ class Ledger:
         self._query("VACUUM")
 
     def empty_wal(self) -> bool:
-        """Move everything from the write-ahead log to the file, and truncate the log.
+        """Checkpoint the write-ahead log into the database file and truncate it.
 
-        Returns whether this succeeded; a reader may prevent it.
+        Returns False if a reader blocks the checkpoint.
         """
         [(busy, *_)] = self._query("PRAGMA wal_checkpoint(TRUNCATE)")
         return not busy

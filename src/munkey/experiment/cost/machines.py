@@ -124,11 +124,13 @@ def _read(file: Path) -> Machine:
     content = json.loads(file.read_text())
     medians = {result["name"]: result["median"] for result in content["results"]}
     device = content["machine"]["device"]
-    gpu = not device.endswith("CPU")
-    precision = "bfloat16" if gpu else "float32"  # what `precision: auto` chooses
+    is_gpu = not device.endswith("CPU")
+    precision = "bfloat16" if is_gpu else "float32"  # what `precision: auto` chooses
     speeds = []
     for title, network in build_benchmarked_networks().items():
+        # The benchmark trains each network and names its results like this.
         images_per_second = medians.get(f"{title}, {precision}: ViT")
         if images_per_second:
-            speeds.append((network.forward, network.step * images_per_second))
-    return Machine(device, speeds, gpu)
+            operations_per_second = network.step * images_per_second
+            speeds.append((network.forward, operations_per_second))
+    return Machine(device, speeds, is_gpu)
