@@ -43,6 +43,7 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
         ("a.txt", b"\xff\xfe1", "not text in UTF-8"),
         ("a.csv", b"number\n1\n", "no column `id` or `file`"),
         ("a.npy", b"no array", "not a NumPy array of integers or names"),
+        ("a.npy", b"", "not a NumPy array of integers or names"),
         ("a.none", None, "cannot be read"),
     ],
 )

@@ -151,7 +151,8 @@ class Registry(Generic[T]):
         Returns the entries.
         """
         pending_imports = self._pending_imports
-        # A module may use its registry while it is being imported. This must not import it again.
+        # A module may use its registry while it is being imported. With an empty list, this does not
+        # import the module again.
         self._pending_imports = []
         while pending_imports and name not in self._entries:
             do_import = pending_imports.pop(0)

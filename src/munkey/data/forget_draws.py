@@ -530,7 +530,7 @@ def _read_npy(path: Path) -> list[str]:
         array = np.load(path, allow_pickle=False)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
-    except ValueError:
+    except (ValueError, EOFError):  # EOFError: the file is empty
         raise ValueError(f"{path}: is not a NumPy array of integers or names") from None
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuU":
         raise ValueError(f"{path}: must be a one-dimensional array of integers or names")

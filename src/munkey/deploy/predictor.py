@@ -678,7 +678,8 @@ class Predictor(AbstractContextManager["Predictor"]):
             If a reader prevents the purge.
         """
         self._forget_empty_classes()
-        return self._list_foreign_files(self._store.purge())
+        other_files = self._store.purge()
+        return self._list_foreign_files(other_files)
 
     def compact(self) -> tuple[str, ...]:
         """Free the space of forgotten samples, and purge. Returns and raises as `purge` does."""

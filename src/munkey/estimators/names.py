@@ -150,7 +150,7 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
     tables
         X, y and units, by name.
     count
-        The number of rows. Tables of another length are ignored.
+        The number of rows. Tables of a different length are ignored.
     stacklevel
         The stack level of the user's call, seen from the caller.
     """
@@ -162,15 +162,16 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
         if not hasattr(index, "dtype") or len(table) != count:
             continue
         values = np.asarray(index)
-        is_whole = values.dtype.kind in "iu"
-        if is_whole and np.array_equal(values, np.arange(count)):
+        is_integer = values.dtype.kind in "iu"
+        if is_integer and np.array_equal(values, np.arange(count)):
             continue
-        if not is_whole or values.min() < 0 or len(np.unique(values)) < count:
+        if not is_integer or values.min() < 0 or len(np.unique(values)) < count:
             fault = f"the index of {name} does not consist of distinct nonnegative integers"
-        elif ids is not None and not np.array_equal(ids, values):
+            break
+        if ids is not None and not np.array_equal(ids, values):
             fault = f"the index of {name} differs from the others"
-        else:
-            ids = values.astype(np.int64)
+            break
+        ids = values.astype(np.int64)
     if not fault:
         return ids
     warnings.warn(

@@ -40,16 +40,16 @@ def save(path: str | Path, system: System) -> None:
         temporary.write_bytes(serialize_tensors(tensors, metadata))
 
 
-def save_diverged(path: str | Path, why: str) -> None:
+def save_diverged(path: str | Path, reason: str) -> None:
     """Write a system file without weights, for a job that diverged.
 
     Parameters
     ----------
-    why
-        The reason, including the path of the log.
+    reason
+        Why the job diverged, including the path of the log.
     """
     with atomic_with_checksum(path) as temporary:
-        temporary.write_bytes(serialize_tensors({}, {DIVERGED: why}))
+        temporary.write_bytes(serialize_tensors({}, {DIVERGED: reason}))
 
 
 def require_finite(system: System) -> System:

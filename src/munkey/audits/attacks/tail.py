@@ -82,13 +82,13 @@ def make_statistics(pairs: Pairs) -> Statistics:
     - `square` and `few` average the squares and the cubes of the samples' mean differences. Cubes
       give more weight to a few samples with much residue, and detect them with less residue than
       the contrast of the top 10% does.
-    - `scatter` compares the mean squared distances from a sample's usual score, where deleted and
-      where never seen.
+    - `scatter` compares the mean squared distances from a sample's usual score in models that
+      deleted it and in models that never saw it.
     - `level` compares the mean distances of the two halves within each model.
     - `shape` compares the distributions of the distances between two pairs' scores of a sample
       (Kolmogorov-Smirnov).
-    - `memory` measures whether the residue depends on memorization. It is missing if doing nothing
-      has other halves.
+    - `memory` measures whether the residue depends on memorization. It is omitted if the models
+      that deleted nothing have different halves.
     """
     memory = make_memory_statistic(pairs)
 
@@ -120,7 +120,7 @@ def make_memory_statistic(pairs: Pairs) -> Callable[[np.ndarray], float] | None:
 
     The memorization of a sample is its contrast for doing nothing in all other pairs, centered over
     samples. The statistic thus detects a residue that follows memorization even if a method has
-    pushed its mean to 0. Returns None if doing nothing has other halves.
+    pushed its mean to 0. Returns None if the models that deleted nothing have different halves.
 
     The models before and after deletion share the randomness of one training run, so memorization
     cannot stay fixed while halves are redrawn. It is recomputed for each redraw: the differences

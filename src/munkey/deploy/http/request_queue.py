@@ -67,13 +67,13 @@ class RequestQueue:
 
     @contextmanager
     def reserve_place(self) -> Iterator[None]:
-        """Reserve a place for one prediction before its body is read, which bounds memory use.
+        """Reserve a place for a prediction before its request body is read, to bound memory use.
 
         Raises HTTPException if all places are taken.
         """
         if self.pending_predictions >= self.limits.predictions:
-            sentence = f"{self.limits.predictions} predictions are in progress already; try again"
-            raise HTTPException(503, sentence, {"Retry-After": "1"})
+            detail = f"{self.limits.predictions} predictions are in progress already; try again"
+            raise HTTPException(503, detail, {"Retry-After": "1"})
         self.pending_predictions += 1
         try:
             yield

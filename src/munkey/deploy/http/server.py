@@ -54,9 +54,9 @@ def open_listener(host: str, port: int) -> socket.socket:
 def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     """Read the token of each role that has one; if `forget` has none, generate it.
 
-    token_file: contains the token of `forget`, instead of an environment variable. Returns the
-    tokens and the shell expression for each token, both by role. Raises ValueError for a token that
-    is too short or not ASCII, or that two roles share.
+    If `token_file` is given, the token of `forget` is read from it instead of from the environment.
+    Returns the tokens and the shell expression for each token, both by role. Raises ValueError for
+    a token that is too short or not ASCII, or that two roles share.
     """
     tokens: dict[str, str] = {}
     shell_expressions: dict[str, str] = {}

@@ -143,7 +143,8 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         openapi_extra=make_body_schema(PredictRequest, **ONE_PICTURE),
         responses=BODY_REFUSALS | {415: NO_PICTURE},
         response_description=(
-            "predictions: class, probabilities; with `explain`, also neighbors and `basis`."
+            "The class and probabilities of each picture; with `explain`, also its neighbors and the"
+            " basis of the prediction."
         ),
     )
     async def predict(

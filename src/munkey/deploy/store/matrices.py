@@ -62,8 +62,8 @@ class MemoryView:
     def content_halves(self) -> np.ndarray:
         """The first 8 bytes of each row's content: (N,) uint64.
 
-        They are copied only once, because contents can only become zero, and to a contiguous array,
-        because records are far apart.
+        A cached copy, because contents are far apart in the records. It may be out of date only for
+        deleted rows, whose contents in the records are zero (see `find_same_contents`).
         """
         return copy_first_halves(self.records["content"])
 

@@ -62,30 +62,32 @@ def find_reader_faults(dataset: str, source: SourceSettings, prefix: str) -> lis
     return []
 
 
-def find_source_faults(dataset: str, source: SourceSettings, least: int, prefix: str) -> list[str]:
+def find_source_faults(
+    dataset: str, source: SourceSettings, min_samples: int, prefix: str
+) -> list[str]:
     """Return messages about the faults in a data set's files and size.
 
     Parameters
     ----------
-    least
+    min_samples
         The minimum number of training samples.
     prefix
         As for `find_reader_faults`.
     """
     reader = find_reader(dataset, source)
-    if reader.train is not None and reader.train < least:
-        needs = f"keys.depth and forget.rates need at least {least:,}"
+    if reader.train is not None and reader.train < min_samples:
+        needs = f"keys.depth and forget.rates need at least {min_samples:,}"
         return [f"{prefix or 'datasets: '}{dataset} has {reader.train:,} training samples; {needs}"]
     if not reader.needs_path:
         return []
-    where = f"{prefix}source.path = {source.path!r}"
+    setting = f"{prefix}source.path = {source.path!r}"
     if source.path is None:
-        return [f"{where}: the data set {dataset} reads your own files; set their folder or file"]
+        return [f"{setting}: the data set {dataset} reads your own files; set their folder or file"]
     kind = _find_kind(source.path)
     if kind is None:
-        return [f"{where}: there is no such folder or file"]
+        return [f"{setting}: there is no such folder or file"]
     if reader.needs_path in {"folder", "file"} - {kind}:
-        return [f"{where}: is a {kind}, but {reader.name} reads a {reader.needs_path}"]
+        return [f"{setting}: is a {kind}, but {reader.name} reads a {reader.needs_path}"]
     return []
 
 

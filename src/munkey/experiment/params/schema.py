@@ -262,7 +262,7 @@ class Params(DatasetParams):
         return math.prod(len(values) for values in values_by_key.values())
 
     def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
-        """List the values of each candidate in the search of a method.
+        """List the settings of each candidate in the hyperparameter search of a method.
 
         Keys that are not in the grid keep the values of the method's section.
         """

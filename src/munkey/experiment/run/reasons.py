@@ -142,7 +142,10 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
 
 
 def _format_changed_files(digest: str, made_at: float) -> str:
-    """List the files behind a digest that are newer than the results, as text."""
+    """Name the files behind a digest that have changed since the results were made, at `made_at`.
+
+    If no file is newer, says only that the version is a different one.
+    """
     files = code_digest.list_changed_files(digest, made_at)
     if not files:
         return "a different version from the one behind the results"

@@ -15,7 +15,7 @@ def write_record(
     device: str,
     started: str,
     history: Sequence[Mapping[str, float]],
-    facts: Mapping[str, object],
+    extra_fields: Mapping[str, object],
 ) -> None:
     """Write the record of a job as JSON, with its resource usage so far and its provenance.
 
@@ -29,7 +29,7 @@ def write_record(
         The time at which the job began, from `now`.
     history
         An entry for each epoch.
-    facts
+    extra_fields
         Further fields of the record, e.g. run times in seconds.
     """
     values = dump_sections(settings)
@@ -40,4 +40,4 @@ def write_record(
         "history": history,
         "provenance": provenance(values, device),
     }
-    write_json(path, {**record, **facts, **measure_usage()})
+    write_json(path, {**record, **extra_fields, **measure_usage()})

@@ -89,7 +89,10 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: KrrSettings
     ) -> tuple[np.ndarray, float]:
-        """Return leave-one-out logits (N, C) at temperature 1, and their best temperature."""
+        """Return leave-one-out logits (N, C) at temperature 1, and the temperature that suits them best.
+
+        This temperature has the smallest mean log loss.
+        """
         from munkey.models.networks.calibration import measure_loss
         from munkey.models.networks.kernel_ridge import predict_leave_one_out
 

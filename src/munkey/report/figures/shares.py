@@ -218,7 +218,8 @@ def _get_label(row: pd.Series, width: float) -> str:
     The label of a control states its purpose. The table states how it was trained.
     """
     if str(row["role"]).startswith("control"):
-        row = row.replace(row["title"], REMEMBERS)
+        row = row.copy()
+        row["title"] = REMEMBERS
     label = theme.wrap_words(name_audited_system(row), width, 22)
     if is_flagged_by_attack_only(row):
         label += f" {ATTACK_ONLY}"

@@ -87,7 +87,7 @@ def get_difference(one: pd.Series, other: pd.Series) -> Difference | None:
 def group_differences(
     differences: pd.DataFrame,
 ) -> dict[tuple[object, ...], dict[str, Difference]]:
-    """Return each system's differences to the others, by (dataset, rate, method) and other method.
+    """Return each system's differences from the others, by (dataset, rate, method) and other method.
 
     Parameters
     ----------
@@ -99,9 +99,9 @@ def group_differences(
         seeds = "one seed" if row["seeds"] == 1 else f"{row['seeds']} seeds"
         basis = f"{seeds}, {row['tested']:,} test samples"
         difference = Difference(row["difference"], Interval(row["low"], row["high"]), basis)
-        request = (row["dataset"], row["rate"])
-        by_system.setdefault((*request, row["method"]), {})[row["other"]] = difference
-        by_system.setdefault((*request, row["other"]), {})[row["method"]] = _negate(difference)
+        setting = (row["dataset"], row["rate"])
+        by_system.setdefault((*setting, row["method"]), {})[row["other"]] = difference
+        by_system.setdefault((*setting, row["other"]), {})[row["method"]] = _negate(difference)
     return by_system
 
 
