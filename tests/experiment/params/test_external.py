@@ -60,9 +60,10 @@ def test_a_rate_that_forgets_nobody_and_a_depth_beyond_all_keys_are_refused(conf
         {"forget__rates": [0.1, 1e-4]},
         {"keys__depth": 1000},
         {"forget__rates": [0.999]},
+        {"overrides": {"digits": {"keys": {"depth": 1000}}}},
     ):
         assert (
-            "digits has 1,078 training samples; keys.depth and forget.rates need at least"
+            "datasets: digits has 1,078 training samples; keys.depth and forget.rates need at least"
             in refusal(config, **changes)
         )
     assert load(changed(config, "forget.rates", [0.0005])).for_case("digits").least_samples == 1001

@@ -77,7 +77,7 @@ def find_source_faults(
     reader = find_reader(dataset, source)
     if reader.train is not None and reader.train < min_samples:
         needs = f"keys.depth and forget.rates need at least {min_samples:,}"
-        return [f"{prefix or 'datasets: '}{dataset} has {reader.train:,} training samples; {needs}"]
+        return [f"datasets: {dataset} has {reader.train:,} training samples; {needs}"]
     if not reader.needs_path:
         return []
     setting = f"{prefix}source.path = {source.path!r}"
