@@ -71,7 +71,7 @@ def test_every_page_and_every_package_is_on_it(pages: dict[Path, Links]) -> None
     expected = {path.relative_to(ROOT).with_suffix(".html") for path in written}
     expected |= {Path("docs/reference", f"{'.'.join(package.parts)}.html") for package in packages}
     assert expected <= set(pages)
-    reference = pages[Path("docs/reference/munkey.deploy.model.html")]
+    reference = pages[Path("docs/reference/munkey.deploy.html")]
     assert "munkey.deploy.predictor.Predictor.forget" in reference.ids
 
 
