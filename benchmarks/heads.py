@@ -87,9 +87,8 @@ def accuracies(
     for a fit with its test.
     """
     splitter = StratifiedShuffleSplit(splits, train_size=train, test_size=test, random_state=0)
-    pairs = list(
-        splitter.split(labels, labels)
-    )  # training rows and test rows; all heads get the same
+    # Pairs of training rows and test rows, which are the same for all heads
+    pairs = list(splitter.split(labels, labels))
     rows: list[list[object]] = []
     for name, (head, key) in HEADS.items():
         percentages = []
@@ -122,9 +121,8 @@ def times(rows: int, deletions: int) -> list[list[object]]:
         with tempfile.TemporaryDirectory() as folder:
             head.fit(keys, labels, save_to=Path(folder, "model"))
             with Predictor.load(Path(folder, "model"), writer=True, device="cpu") as model:
-                model.predict(
-                    keys[:1]
-                )  # the first prediction also solves the head, so it is not timed
+                # The first prediction also solves the head, so it is not timed.
+                model.predict(keys[:1])
                 for row in range(deletions):
                     start = time.perf_counter()
                     model.forget([row])

@@ -63,9 +63,8 @@ class Decoder:
                 return self._request_pictures(pictures, limits, size)
             except (EOFError, ConnectionError) as error:
                 raise RefusedPictureError(self._explain_end(limits.seconds)) from error
-            except (
-                RefusedPictureError
-            ):  # a complete response, so the process can take the next call
+            except RefusedPictureError:
+                # The response is complete, so the process can take the next call.
                 raise
             except BaseException:
                 # After Ctrl-C, for example, the next call would receive the response to this one.

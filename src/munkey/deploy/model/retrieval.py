@@ -40,7 +40,7 @@ class RetrievedRows:
 
 
 def make_empty_rows(queries: int) -> RetrievedRows:
-    """Return no neighbors for each of Q queries, for a family that needs none. queries: Q, their number."""
+    """Return rows of shape (queries, 0), for a family that needs no neighbors."""
     no_ids = np.full((queries, 0), NO_NEIGHBOR)
     no_cosines = np.zeros((queries, 0), dtype=np.float32)
     no_tokens = np.zeros((queries, 0, 1), dtype=np.float32)
