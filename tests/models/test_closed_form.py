@@ -1,6 +1,6 @@
 """Heads in closed form: what they answer, and that a deletion leaves what a fit on the rest gives, to the bit."""
 
-from itertools import pairwise, product
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ from munkey.models.networks.closed_form import (
 )
 from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
-from tests.models.inputs import EXACT, SECTIONS, answered, fitted
+from tests.models.inputs import SECTIONS, answered, fitted
 
 WIDTH, CLASSES = 6, 4
 IDS = 3 + 2 * np.arange(40)
@@ -452,12 +452,3 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
         lda = answers(fitted("lda", members, labels, CLASSES, temperature=1.0))
         ncm = answers(fitted("ncm", members, labels, CLASSES, temperature=1.0))
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", [name for name in EXACT if FAMILIES[name].search_values])
-def test_what_a_search_tries_differs_and_may_stand_in_params(name):
-    family = FAMILIES[name]
-    names, values = zip(*family.search_values, strict=True)
-    assert all(len(each) == len(set(each)) > 1 for each in values)
-    for chosen in product(*values):
-        family.settings(**dict(zip(names, chosen, strict=True)))

@@ -82,7 +82,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         experiment.preflight,
         experiment.compare_paper,
         experiment.search_summary,
-        experiment.search_fitted,
+        experiment.search_neighbors,
         experiment.save_backbone,
     ),
 }

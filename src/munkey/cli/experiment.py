@@ -274,7 +274,7 @@ def search_summary(
         print(line, flush=True)
 
 
-def search_fitted(
+def search_neighbors(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="A prepared data set.", show_default=False)
     ],
@@ -285,22 +285,38 @@ def search_fitted(
         int, typer.Option(min=1, help="How many settings to print for each family.")
     ] = 3,
 ) -> None:
-    """Search for the best settings of KNN, LDA and NCM on the validation samples.
+    """Search for the best number of neighbors and their weights, for KNN and for a trained MUNKEY.
 
     \b
-    munkey search-fitted results/default/data/digits
+    munkey search-neighbors results/default/data/digits
 
-    Prints the settings with the highest log-likelihood first. params.yaml is not changed.
+    Each training sample is predicted from the others, and the settings with the highest
+    log-likelihood are printed first: of `knn`, and of `inference` if the run has trained MUNKEY
+    (then averaged over its seeds). params.yaml is not changed.
     """
-    from munkey.evaluation.fitted_search import describe_candidates, search
+    from munkey.evaluation.neighbor_search import (
+        describe_candidates,
+        search_fitted,
+        search_inference,
+    )
     from munkey.models.family import FAMILIES, FittedFamily
 
     key_file = _find_key_file(folder, keys)
     for family in FAMILIES.values():
-        if isinstance(family, FittedFamily) and family.search_values:
-            print(f"{family.name}:")
-            candidates = search(folder, key_file, family)
-            print(*describe_candidates(candidates, count), sep="\n", flush=True)
+        if not family.search_settings:
+            continue
+        if isinstance(family, FittedFamily):
+            candidates = search_fitted(folder, key_file, family)
+            tried = f"{family.name}: {len(candidates)} settings"
+        else:
+            models = folder.parents[1] / "models" / folder.name
+            systems = sorted(models.glob(f"seed*/full/{family.original}/system.safetensors"))
+            if not systems:
+                print(f"inference: no trained {family.title} in {models}")
+                continue
+            candidates = search_inference(folder, key_file, systems)
+            tried = f"inference: {len(candidates)} settings, n = {len(systems)} seeds"
+        print(tried, *describe_candidates(candidates, count), sep="\n", flush=True)
 
 
 def _find_key_file(folder: Path, keys: Path | None) -> Path:

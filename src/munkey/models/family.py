@@ -291,6 +291,9 @@ class Family(ABC, Generic[Settings]):
         Whether its predictions depend on the section ``inference`` of params.yaml.
     holds : str, default "weights"
         What a system stores, as the tables show it.
+    search_settings : sequence of mappings, default ()
+        Settings that ``munkey search-neighbors`` compares: of the family's section, or of the
+        section ``inference`` if the family reads it. Each has a number of neighbors, ``k``.
 
     Raises
     ------
@@ -369,6 +372,7 @@ class Family(ABC, Generic[Settings]):
     place = 9
     reads_inference = False
     holds = "weights"
+    search_settings: Sequence[Mapping[str, object]] = ()
 
     @property
     def original(self) -> str:
@@ -684,9 +688,6 @@ class FittedFamily(Family[Settings]):
 
     Attributes
     ----------
-    search_values
-        The candidate values of each setting, all combinations of which `munkey search-fitted`
-        tries.
     max_rows
         The maximum number of rows that it can be fitted to; None for no limit.
     larger_families
@@ -699,7 +700,6 @@ class FittedFamily(Family[Settings]):
     exact = True
     has_memory = True
     holds = "keys, labels"
-    search_values: Sequence[tuple[str, Sequence[object]]] = ()
     max_rows: int | None = None
     larger_families = ""
     tuned: Sequence[str] = ()

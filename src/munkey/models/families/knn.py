@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from munkey.data.image_set import ImageSet
 
 MIN_PROBABILITY = 1e-6  # keeps losses finite
+# Only the vote `similarity` reads the temperature.
+SEARCHED_VOTES = (
+    ("equal", 0.02),
+    ("rank", 0.02),
+    ("similarity", 0.01),
+    ("similarity", 0.02),
+    ("similarity", 0.03),
+    ("similarity", 0.05),
+    ("similarity", 0.07),
+    ("similarity", 0.1),
+)
 
 
 class KnnSettings(Section):
@@ -47,10 +58,10 @@ class KnnFamily(FittedFamily[KnnSettings]):
     settings = KnnSettings
     tuned = ("k", "vote", "temperature")
     place = 3
-    search_values = (
-        ("k", (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 100)),
-        ("vote", ("equal", "similarity", "rank")),
-        ("temperature", (0.01, 0.02, 0.03, 0.05, 0.07, 0.1)),
+    search_settings = tuple(
+        {"k": k, "vote": vote, "temperature": temperature}
+        for k in (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 100)
+        for vote, temperature in SEARCHED_VOTES
     )
 
     def count_neighbors(self, settings: KnnSettings) -> dict[str, int]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 Temperature: TypeAlias = Positive | Literal["auto"]
-# candidates for `alpha: auto`, and for `munkey search-fitted`
+# candidates for `alpha: auto`
 ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
@@ -203,10 +203,6 @@ class LdaFamily(LinearFamily[LdaSettings]):
     tuned = ("alpha", "temperature")
     place = 5
     uses_outer_products = True
-    search_values = (
-        ("alpha", ALPHAS),
-        ("temperature", (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)),
-    )
 
     def reads_rows(self, settings: LdaSettings) -> bool:
         return "auto" in (settings.alpha, settings.temperature)
@@ -263,7 +259,6 @@ class NcmFamily(LinearFamily[NcmSettings]):
     settings = NcmSettings
     tuned = ("temperature",)
     place = 4
-    search_values = (("temperature", (0.005, 0.01, 0.015, 0.02, 0.03, 0.05, 0.1)),)
 
     def solve_linear(self, sums: Sums, settings: NcmSettings) -> Head:
         from munkey.models.networks.closed_form import fit_nearest_mean

@@ -48,6 +48,15 @@ if TYPE_CHECKING:
     from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Munkey, MunkeyArchitecture, Pathway
 
+# Values of `inference` to try. The fusion `rank` reads no temperature.
+SEARCHED_FUSIONS = (
+    ("ensemble", 0.02),
+    ("ensemble", 0.07),
+    ("softmax", 0.02),
+    ("softmax", 0.07),
+    ("rank", 0.07),
+)
+
 
 class MunkeySettings(Section):
     """The section `munkey` of params.yaml: the exemplar memory in training (sec. 3.2).
@@ -112,6 +121,11 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     place = 1
     holds = "weights, keys, tokens"
     reads_inference = True
+    search_settings = tuple(
+        {"k": k, "fusion": fusion, "temperature": temperature}
+        for k in (4, 8, 16, 32)
+        for fusion, temperature in SEARCHED_FUSIONS
+    )
 
     def count_neighbors(self, settings: MunkeySettings) -> dict[str, int]:
         return {"munkey.neighbors": settings.neighbors[1]}
