@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from munkey.models.forward import ImageBlock
     from munkey.models.networks.munkey import Munkey, MunkeyArchitecture, Pathway
 
-# Values of `inference` to try. The fusion `rank` reads no temperature.
+# Values of `inference` to try. K is at most 16, as in training. `rank` reads no temperature.
 SEARCHED_FUSIONS = (
     ("ensemble", 0.02),
     ("ensemble", 0.07),
@@ -123,7 +123,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     reads_inference = True
     search_settings = tuple(
         {"k": k, "fusion": fusion, "temperature": temperature}
-        for k in (4, 8, 16, 32)
+        for k in (4, 8, 16)
         for fusion, temperature in SEARCHED_FUSIONS
     )
 
