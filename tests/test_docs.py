@@ -88,6 +88,13 @@ def test_python_that_uses_a_model_runs_as_printed(code: str, model: Path, tmp_pa
     assert run(code, Path(shutil.copytree(model, tmp_path / "copy")))
 
 
+def test_the_class_in_the_readme_is_the_first_folder_not_that_of_a_visit() -> None:
+    [line] = re.findall(r"^labels = .+$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    names = {"files": [Path("pictures/benign/Klinik Süd/0007/2021-03-04/b.jpg")]}
+    exec(line, names)
+    assert names["labels"] == ["benign"]
+
+
 @pytest.mark.parametrize("code", using_a_model(False))
 def test_python_as_printed_runs_and_registers_what_it_shows(code: str, tmp_path: Path) -> None:
     registries = [

@@ -26,7 +26,9 @@ CountRange = Annotated[list[Count], Field(min_length=2, max_length=2)]
 # A leading ~ stands for the home folder.
 UserPath = Annotated[str, Field(min_length=1), AfterValidator(os.path.expanduser)]
 OnBad = Literal["raise", "skip"]  # what to do with unreadable pictures
-White = Annotated[int, Field(ge=255, le=65_535)]  # brightest value of 16-bit grayscale pictures
+# Brightest value of 16-bit grayscale pictures.
+WhiteValue = Annotated[int, Field(ge=255, le=65_535)]
+White = WhiteValue | Annotated[list[WhiteValue], Field(min_length=1)]
 # How neighbors' tokens are combined, in training and at inference (app. D.1).
 Fusion = Literal["ensemble", "softmax", "rank"]
 
@@ -116,6 +118,8 @@ class SourceSettings(Section):
     val_from
         "train" takes the validation set from the training set and moves the published validation
         set to the test set; None uses the validation set as published.
+    first_label
+        The number of the first class in files of numbered classes, such as 1 for EMNIST letters.
     classes
         Names for numbered classes, in order.
     only
@@ -125,7 +129,8 @@ class SourceSettings(Section):
     on_bad
         What to do with unreadable pictures.
     white
-        The brightest value of 16-bit grayscale pictures; None for 65535.
+        The brightest value of 16-bit grayscale pictures; None for 65535. If there are several, each
+        picture has the lowest that none of its values exceeds.
     alter
         How to alter the data set; None to leave it unchanged.
     """
@@ -138,6 +143,7 @@ class SourceSettings(Section):
     split: Annotated[list[Rate], Field(min_length=3, max_length=3)]
     limit_per_class: Count | dict[Literal["train", "val", "test"], Count] | None
     val_from: Literal["train"] | None = None
+    first_label: Annotated[int, Field(ge=0)] = 0
     classes: Annotated[list[Annotated[str, Field(min_length=1)]], Field(min_length=1)] | None
     only: Annotated[list[str], Field(min_length=2)] | None
     units: Annotated[str, AfterValidator(_require_one_group)] | None

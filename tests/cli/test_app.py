@@ -301,8 +301,8 @@ def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):
         "--class",
         "fish",
         "--files",
-        "pets/1*.png",
-        "pets/2?.png",
+        "glob:pets/1*.png",
+        "glob:pets/2?.png",
     ]
     listed = munkey(*words, "--json").json["samples"]
     assert [one["id"] for one in listed] == [12, 14, 18, 20, 24, 26]

@@ -183,7 +183,8 @@ def test_what_can_mean_two_things_is_refused(words, said, munkey, model, tmp_pat
     ("words", "gone"),
     [
         (["--files", "pets/10.png", "pets/12.png", "pets/14.png"], [10, 12, 14]),
-        (["--files", "pets/1*.png"], [10, 12, 14, 16, 18]),
+        (["--glob", "pets/1*.png"], [10, 12, 14, 16, 18]),
+        (["--files", "glob:pets/1*.png"], [10, 12, 14, 16, 18]),
         (["--files", "pets"], IDS.tolist()),
         (["--files-from", "names"], [20, 22]),
         (["--files-from", "-"], [20, 22]),
@@ -891,6 +892,76 @@ def test_the_samples_without_a_unit_can_be_listed(munkey, model):
     assert [one["id"] for one in listed] == [200, 201]
 
 
+def with_files(model, files, first=200):
+    """Add a sample from each file, with ids from `first` on."""
+    with Predictor.load(model, writer=True) as predictor:
+        rows = predictor._store.view.take_rows(predictor._store.require_rows([10] * len(files)))
+        ids = range(first, first + len(files))
+        labels = [0] * len(files)
+        predictor._store.add(ids, rows.keys, rows.tokens, labels, files, None)
+
+
+@pytest.mark.parametrize("by", ["files", "csv", "request"])
+def test_a_name_with_brackets_never_takes_somebody_elses_picture(by, munkey, model, tmp_path):
+    """The failure: once IMG[1].png was gone, the same command deleted IMG1.png."""
+    with_files(model, ["pets/IMG[1].png", "pets/IMG1.png"])
+    (tmp_path / "requests.csv").write_text("file\npets/IMG[1].png\n")
+    words = {
+        "files": ["--files", "pets/IMG[1].png"],
+        "csv": ["--csv", tmp_path / "requests.csv"],
+        "request": ["--files", "pets/IMG[1].png", "--request", "7"],
+    }[by]
+    first = munkey("forget", model, *words, "--json")
+    outcome = first.json["requests"][0] if by == "csv" else first.json
+    assert (outcome["deleted"], outcome["patterns"]) == (1, [])
+    again = munkey("forget", model, *words)
+    assert again.code == (0 if by == "request" else 2)
+    other = munkey("forget", model, *words[:2], "--ignore-missing")
+    assert other.code == FOUND_NOTHING
+    assert left(model) == [*IDS.tolist(), 201]
+
+
+def test_a_pattern_is_asked_for_and_the_receipt_says_so(munkey, model, tmp_path):
+    with_files(model, ["pets/IMG[1].png", "pets/IMG1.png", "pets/[x]/2.png"])
+    refused = munkey("forget", model, "--files", "pets/IMG*")
+    assert refused.code == 2 and "for a pattern, write glob:PATTERN" in refused.err
+    (tmp_path / "requests.csv").write_text("request,file\n1,glob:pets/IMG*\n2,pets/[x]\n")
+    words = ("forget", model, "--csv", tmp_path / "requests.csv")
+    planned = munkey(*words, "--dry-run", "--json").json["requests"]
+    assert [one["would_delete"] for one in planned] == [[200, 201], [202]]
+    assert [one["patterns"] for one in planned] == [["glob:pets/IMG*"], []]
+    ended = munkey("forget", model, "--glob", "pets/IMG*", "--files", "pets/[x]/2.png")
+    assert ended.out.startswith("forgot 3 samples, 24 left")
+    assert "\ngiven as patterns: glob:pets/IMG*\n" in ended.out
+    expanded = munkey("forget", model, "--glob", "pets/10.png", "pets/12.png")
+    assert expanded.code == 2 and "Put the pattern after --glob in quotes" in expanded.err
+
+
+def test_a_request_whose_names_match_others_now_names_them_and_advises_ids(munkey, model):
+    """The failure: the message advised another number, and that deleted somebody else's picture."""
+    with_files(model, ["pets/IMG1.png", "pets/IMG2.png"])
+    words = ("forget", model, "--glob", "pets/IMG*", "--request", "7")
+    assert munkey(*words).code == 0
+    with_files(model, ["pets/IMG3.png"], first=300)
+    refused = munkey(*words)
+    assert refused.code == 2 and "perhaps of somebody else: ids 300." in refused.err
+    assert "send their ids with another number" in refused.err
+
+
+def test_a_repeated_request_for_files_gives_no_hint_about_names(munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_text("request,file\n1,pets/10.png\n")
+    assert munkey("forget", model, "--csv", tmp_path / "requests.csv").code == 0
+    again = munkey("forget", model, "--csv", tmp_path / "requests.csv")
+    assert again.code == 0 and "carried out on" in again.out
+    assert "imilar" not in again.out and "Name a source file" not in again.out
+
+
+def test_a_spreadsheet_is_told_to_be_saved_as_csv(munkey, model, tmp_path):
+    (tmp_path / "requests.xlsx").write_bytes(b"PK\x03\x04" + bytes(60))
+    ended = munkey("forget", model, "--csv", tmp_path / "requests.xlsx")
+    assert ended.code == 2 and "save it as 'CSV UTF-8'" in ended.err
+
+
 def test_files_are_found_as_people_type_them(munkey, model):
     with Predictor.load(model, writer=True) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
@@ -899,7 +970,7 @@ def test_files_are_found_as_people_type_them(munkey, model):
         "pets/Zo\u00eb/1.png",
         " pets/Zo\u00eb/1.png ",
         "pets/Zo\u00eb",
-        "pets/Zo\u00eb/*.png",
+        "glob:pets/Zo\u00eb/*.png",
     ):
         assert munkey("forget", model, "--files", typed, "--dry-run", "--json").json[
             "would_delete"

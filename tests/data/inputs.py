@@ -24,6 +24,7 @@ def settings(
     only=None,
     on_bad="raise",
     white=None,
+    first_label=0,
 ) -> SourceSettings:
     return SourceSettings(
         reader=None,
@@ -38,6 +39,7 @@ def settings(
         only=only,
         on_bad=on_bad,
         white=white,
+        first_label=first_label,
         alter=None,
     )
 

@@ -42,6 +42,10 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
         ("a.txt", b"1\n2\n1\n", "repeats 1 of its entries, e.g. 1"),
         ("a.txt", b"\xff\xfe1", "not text in UTF-8"),
         ("a.csv", b"number\n1\n", "no column `id` or `file`"),
+        ("a.txt", b"0\n1\n1\n0\n", "mask of zeros and ones.*np.flatnonzero"),
+        ("a.json", b"[3, 14, 15]\n", "is JSON, not a list"),
+        ("a.pt", b"PK", "a file of PyTorch, not a list"),
+        ("a.csv", b"PK\x03\x04", "is not text but a spreadsheet"),
         ("a.npy", b"no array", "not a NumPy array of integers or names"),
         ("a.npy", b"", "not a NumPy array of integers or names"),
         ("a.none", None, "cannot be read"),
@@ -54,7 +58,14 @@ def test_what_is_no_list_is_refused_in_words(tmp_path, name, content, words):
         read_list(tmp_path / name)
 
 
-@pytest.mark.parametrize("array", [np.zeros((2, 2), dtype=int), np.array([0.5]), np.array([True])])
+@pytest.mark.parametrize("array", [np.array([True, False]), np.array([0, 1, 0, 0, 1])])
+def test_a_mask_is_named(tmp_path, array):
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(ValueError, match=r"is a mask.*np\.flatnonzero"):
+        read_list(tmp_path / "a.npy")
+
+
+@pytest.mark.parametrize("array", [np.zeros((2, 2), dtype=int), np.array([0.5])])
 def test_an_array_of_something_else_is_refused(tmp_path, array):
     np.save(tmp_path / "a.npy", array)
     with pytest.raises(ValueError, match="one-dimensional array of integers or names"):

@@ -82,7 +82,7 @@ def test_float_pictures_are_read_as_0_to_1(tmp_path):
     [
         (np.array([[np.nan, 0.5]], np.float32), "not finite"),
         (np.array([[0.0, 200.0]], np.float32), r"must be in \[0, 1\]"),
-        (np.array([[0, 70_000]], np.int32), "must be 16 bits"),
+        (np.array([[0, 70_000]], np.int32), "must be 0 to 65535, 16 bits"),
     ],
 )
 def test_gray_without_a_known_scale_is_refused(tmp_path, values, message):

@@ -20,6 +20,7 @@ import munkey
 from munkey import MunkeyClassifier, Predictor
 from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError
 from munkey.estimators import munkey as module
+from munkey.estimators.errors import UnknownRowsError
 from tests.conftest import ROOT
 from tests.estimators.inputs import EXACT
 
@@ -228,19 +229,24 @@ def test_scikit_learns_tools_take_it_and_files(tmp_path):
         clone(best).fit(files[:2], [1])
 
 
-def test_a_relative_file_is_found_from_the_folder_that_holds_all_or_above(tmp_path, monkeypatch):
-    files = [tmp_path / "pets" / ("cat", "dog")[row % 2] / f"{row}.png" for row in range(8)]
+def test_a_file_is_found_from_here_and_from_elsewhere_its_path_is_suggested(tmp_path, monkeypatch):
+    files = [tmp_path / "pets" / ("cat", "dog")[row % 2] / f"{row}[1].png" for row in range(8)]
     for file, image in zip(files, X, strict=False):
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(image).save(file)
-    MunkeyClassifier(family="lda", key_size=32, verbose=False).fit(
-        files, [file.parent.name for file in files]
-    ).save(tmp_path / "model")
+    model = MunkeyClassifier(family="lda", key_size=32, verbose=False)
+    model.fit(files, [file.parent.name for file in files]).save(tmp_path / "model")
+    monkeypatch.chdir(tmp_path / "pets")
+    assert model.forget(files=["dog"], dry_run=True).tolist() == [1, 3, 5, 7]
+    receipt = model.forget(files=["cat/2[1].png", "glob:dog/[13]*.png"])
+    assert receipt.tolist() == [1, 2, 3]
+    assert receipt.answer["patterns"] == ["glob:dog/[13]*.png"]
+    assert "given as patterns: glob:dog/[13]*.png" in str(receipt)
     monkeypatch.chdir("/")
-    with Predictor.load(tmp_path / "model") as deployed:
-        for name in ("cat/2.png", "pets/cat/2.png", f"{tmp_path.name}/pets/cat/2.p*"):
-            assert deployed.select(files=[name]).ids.tolist() == [2], name
-        assert deployed.select(files=["dog"]).ids.tolist() == [1, 3, 5, 7]
+    with pytest.raises(
+        UnknownRowsError, match=r"'cat/4\[1\].png' may be '/.*/pets/cat/4\[1\].png'"
+    ):
+        model.forget(files=["cat/4[1].png"])
 
 
 def files_with_bad_ones(folder):
@@ -282,7 +288,7 @@ def test_copies_in_two_classes_and_gray_of_twelve_bits_are_warned_of_and_the_set
     files = [tmp_path / f"{row}.png" for row in range(6)]
     for file, image in zip(files, values, strict=True):
         Image.fromarray(image).save(file)
-    with pytest.warns(UserWarning, match="6 pictures are 16-bit gray, .* set white to 4095"):
+    with pytest.warns(UserWarning, match="nearly black in 6 pictures, .* set white to 4095"):
         model.fit(files, [3, 7] * 3)
     model.set_params(white=4095).fit(files, [3, 7] * 3)
     model.save(tmp_path / "model")

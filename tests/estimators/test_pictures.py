@@ -113,6 +113,22 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path):
     )
 
 
+def test_a_bright_picture_does_not_silence_the_warning_for_the_dim_ones(tmp_path):
+    values = np.random.default_rng(0).integers(0, 4096, (SIDE, SIDE))
+    bright = values * 16
+    bright[0, 0] = 65_535
+    for name, gray in (("twelve", values), ("sixteen", bright)):
+        Image.fromarray(gray.astype(np.uint16)).save(tmp_path / f"{name}.png")
+    files = [tmp_path / "twelve.png", tmp_path / "sixteen.png"]
+    advice = r"in 1 picture, .*set white to \[4095, 65535\], for the 1 brighter one too"
+    with pytest.warns(UserWarning, match=advice):
+        PictureKeys(image_size=SIDE).transform(files)
+    mixed = PictureKeys(image_size=SIDE, white=[4095, 65_535]).transform(files)
+    for key, file, white in zip(mixed, files, (4095, 65_535), strict=True):
+        alone = PictureKeys(image_size=SIDE, white=white).transform([file])
+        assert np.array_equal(key, alone[0])
+
+
 def test_progress_is_shown_while_pictures_are_read_and_keys_are_made(files, capsys):
     PictureKeys(image_size=SIDE, batch_size=64).transform(files * 20)
     assert "pictures 120/120" in (out := capsys.readouterr().out) and "keys 2/2" in out
@@ -128,7 +144,7 @@ def test_readable_pictures_leaves_out_what_is_no_picture_and_what_cannot_be_read
     good = [tmp_path / "pets" / "cat" / f"{number}.png" for number in range(2)]
     for file in good:
         picture(file)
-    for name in ("cat/scan.pdf", "Thumbs.db", "dog/@eaDir/1.png"):
+    for name in ("cat/scan.pdf", "Thumbs.db", "dog/@eaDir/1.png", "cat/._0.png"):
         file = tmp_path / "pets" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(b"nothing")
@@ -142,6 +158,15 @@ def test_readable_pictures_leaves_out_what_is_no_picture_and_what_cannot_be_read
     assert "left out 1 picture that cannot be read" in bad
     assert str(empty) in bad
     assert readable_pictures([str(good[1]), good[0]]) == sorted(good)
+    with pytest.warns(
+        UserWarning, match=r"skipped 1 file next to the pictures: 1 \._ \(metadata of"
+    ):
+        assert readable_pictures([*good, good[0].with_name("._0.png")]) == sorted(good)
+    for number in range(45):
+        (tmp_path / "bad").mkdir(exist_ok=True)
+        (tmp_path / "bad" / f"{number}.png").touch()
+    with pytest.warns(UserWarning, match=r"(?s)left out 45 pictures .*\.\.\. and 40 more"):
+        assert readable_pictures(tmp_path / "bad") == []
     with pytest.raises(NotADirectoryError, match="there is no such folder"):
         readable_pictures(tmp_path / "pest")
 

@@ -32,7 +32,7 @@ OnBadPictures = Annotated[
     OnBad,
     typer.Option(
         "--on-bad",
-        help="What to do with unreadable pictures. skip: omit them, and print their names.",
+        help="What to do with unreadable pictures. skip: omit them, and print a warning.",
         metavar="raise|skip",
     ),
 ]
@@ -57,8 +57,14 @@ Units = Annotated[
 ]
 Files = Annotated[
     Names | None,
+    typer.Option("--files", metavar="PICTURE...", help="Source files, or folders of them."),
+]
+Globs = Annotated[
+    Names | None,
     typer.Option(
-        "--files", metavar="PICTURE...", help="Source files, folders, or quoted patterns."
+        "--glob",
+        metavar="PATTERN",
+        help="A pattern of source files, in quotes: 'cats/*.png'. May be repeated.",
     ),
 ]
 # The shell expands `--files *` to one value of the option and additional positional arguments.
@@ -96,17 +102,22 @@ def open_model(
     return Predictor.load(directory, writer=writer, wait=wait)
 
 
-def join_files(files: Names | None, more_files: Names | None) -> list[str]:
-    """Return all files that the user listed after `--files`.
+def join_files(
+    files: Names | None, more_files: Names | None, globs: Names | None = None
+) -> list[str]:
+    """Return all files that the user listed after `--files`, and the patterns after `--glob`.
 
     Raises ValueError if there are additional positional arguments, but no `--files`.
     """
+    from munkey.deploy.model.sources import PATTERN_PREFIX
+
     if more_files and not files:
-        raise ValueError(
-            f"{more_files[0]!r}: unexpected argument. Write --files before the names of source"
-            " files"
-        )
-    return [*(files or []), *(more_files or [])]
+        advice = "Write --files before the names of source files"
+        if globs:
+            advice = "Put the pattern after --glob in quotes, or the shell replaces it"
+        raise ValueError(f"{more_files[0]!r}: unexpected argument. {advice}")
+    patterns = [f"{PATTERN_PREFIX}{pattern}" for pattern in globs or ()]
+    return [*(files or []), *(more_files or []), *patterns]
 
 
 def parse_ids(source: str, text: str) -> list[int]:

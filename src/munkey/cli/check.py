@@ -21,6 +21,7 @@ def list_(
     directory: arguments.Directory,
     more_files: arguments.MoreFiles = None,
     files: arguments.Files = None,
+    globs: arguments.Globs = None,
     classes: arguments.Classes = None,
     units: arguments.Units = None,
     ids: arguments.Ids = None,
@@ -36,7 +37,7 @@ def list_(
 
     \b
     munkey list model --class cat
-    munkey list model --files 'pets/1*.png' --unit 'Anna K.' --csv
+    munkey list model --glob 'pets/1*.png' --unit 'Anna K.' --csv
     munkey list model --no-unit
 
     Lists the samples that match all filters. A filter with several values matches any of them.
@@ -56,7 +57,9 @@ def list_(
             if unknown_ids:
                 raise UnknownNamesError([str(unknown_id) for unknown_id in unknown_ids])
         rows = predictor.rows(
-            labels=classes or [], units=unit_filter, files=arguments.join_files(files, more_files)
+            labels=classes or [],
+            units=unit_filter,
+            files=arguments.join_files(files, more_files, globs),
         )
         if id_filter is not None:
             rows = [row for row in rows if row.id in id_filter]

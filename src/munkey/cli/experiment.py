@@ -333,7 +333,7 @@ def _find_key_file(folder: Path, keys: Path | None) -> Path:
     if keys is not None:
         return keys / "keys.npz" if keys.is_dir() else keys
     experiment = folder.parents[1]
-    key_files = sorted(experiment.glob(f"keys/{folder.name}/*/keys.npz"))
+    key_files = sorted((experiment / "keys" / folder.name).glob("*/keys.npz"))
     if len(key_files) != 1:
         names = ", ".join(map(str, key_files)) or f"none in {experiment / 'keys'}"
         raise ValueError(f"{folder}: choose its keys with --keys (found: {names})")

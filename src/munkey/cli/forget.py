@@ -27,6 +27,7 @@ def forget(
         typer.Option(metavar="FILE", help="A file with one id per line; - is standard input."),
     ] = None,
     files: arguments.Files = None,
+    globs: arguments.Globs = None,
     files_from: Annotated[
         Path | None,
         typer.Option(
@@ -97,8 +98,9 @@ def forget(
 
     \b
     munkey forget model --ids 17,42
-    munkey forget model --files 'cats/*.png' --request 2026-17 --certificate cats.json
+    munkey forget model --files 'cats/IMG[1].png' --request 2026-17 --certificate cats.json
     munkey forget model --unit 'Anna K.' --also-identical --dry-run
+    munkey forget model --glob 'cats/*.png' --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
     When the command returns, the deletion is on disk and no prediction uses these samples. It
@@ -107,7 +109,7 @@ def forget(
     """
     names: dict[str, list[Any]] = {
         "ids": _collect_ids(ids, ids_file),
-        "files": _collect_files(files, more_files, files_from),
+        "files": _collect_files(files, more_files, globs, files_from),
         "labels": classes or [],
         "units": units or [],
     }
@@ -191,7 +193,8 @@ def _require_unambiguous_request(
     has_csv = csv is not None
     if has_names == has_csv:  # neither or both
         raise ValueError(
-            "name what to forget: --ids, --ids-file, --files, --files-from, --class, --unit; or a --csv"
+            "name what to forget: --ids, --ids-file, --files, --files-from, --glob, --class, --unit;"
+            " or a --csv"
         )
     if names["labels"] and names["units"]:
         raise ValueError(
@@ -215,10 +218,13 @@ def _collect_ids(ids: str | None, ids_file: Path | None) -> list[int]:
 
 
 def _collect_files(
-    files: arguments.Names | None, more_files: arguments.Names | None, files_from: Path | None
+    files: arguments.Names | None,
+    more_files: arguments.Names | None,
+    globs: arguments.Names | None,
+    files_from: Path | None,
 ) -> list[str]:
-    """Collect the source files of --files and --files-from."""
-    names = arguments.join_files(files, more_files)
+    """Collect the source files of --files, --glob and --files-from."""
+    names = arguments.join_files(files, more_files, globs)
     if files_from is not None:
         for line in arguments.read_list(files_from, "files"):
             if line.strip():
@@ -373,6 +379,8 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
 
 def _describe_outcome(outcome: dict[str, Any], directory: Path) -> str:
     """Describe the outcome of a deletion or of its dry run."""
+    from munkey.deploy.errors import format_first_ten
+
     prefix = ""
     if outcome["request"]:
         prefix = f"request {escape_to_one_line(outcome['request'])}: "
@@ -393,6 +401,8 @@ def _describe_outcome(outcome: dict[str, Any], directory: Path) -> str:
         if outcome["deleted"]:
             text += f"; numbers {outcome['first']} to {outcome['last']} in the chain"
         lines = [text]
+    if outcome["patterns"]:
+        lines.append(f"given as patterns: {format_first_ten(outcome['patterns'])}")
     lines += _describe_relatives(outcome, directory, is_dry_run)
     if "certificate" in outcome:
         lines.append(f"certificate: {_describe_certificate(outcome, is_dry_run)}")

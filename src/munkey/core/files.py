@@ -161,6 +161,18 @@ def _require_checksum(path: str | Path, digest: str) -> None:
         raise DamagedFileError(path, f"damaged (its SHA-256 does not match {checksum_file.name})")
 
 
+def explain_content(content: bytes) -> str:
+    """Say what a file is that is not what its name says, and what to do; empty if it is not known.
+
+    content: the beginning of the file.
+    """
+    if content.startswith(b"version https://git-lfs.github.com/"):
+        return "is a pointer of Git LFS instead of the file itself; run `git lfs pull`"
+    if content.startswith(b"\x00\x05\x16\x07"):
+        return "has only what macOS notes about another file (AppleDouble); remove it"
+    return ""
+
+
 def read_user_text(path: str | Path) -> str:
     """Read a user's text file, without its byte order mark. The path `-` is standard input.
 
@@ -176,6 +188,11 @@ def read_user_text(path: str | Path) -> str:
             content = Path(path).read_bytes()
         except IsADirectoryError:
             raise ValueError(f"{path}: is a folder; give the path of a text file instead") from None
+    explanation = explain_content(content)
+    if content.startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0")):  # zip and OLE, of Excel
+        explanation = "is not text but a spreadsheet, such as .xlsx; save it as 'CSV UTF-8'"
+    if explanation:
+        raise ValueError(f"{name}: {explanation}")
     # UTF-8 text has no zero bytes, whereas UTF-16 text has one for each English letter.
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) or b"\0" in content:
         line = 1

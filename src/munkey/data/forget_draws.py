@@ -24,6 +24,14 @@ MIN_GROUPS = 4  # in a pool; four groups can be split into halves in three ways
 SEED = "{seed}"  # placeholder in the path of a list, if each seed has its own list
 COLUMNS = ("id", "file")  # columns of a CSV file: ids or file names
 MAX_LISTED = 3  # entries listed in a message
+# What files with these endings are, which are no lists.
+OTHER_LISTS = {
+    ".json": "JSON",
+    ".npz": "an archive of arrays",
+    ".pkl": "a pickle",
+    ".pt": "a file of PyTorch",
+    ".pth": "a file of PyTorch",
+}
 MAX_NAMES_LISTED = 20  # names of groups listed in a message
 MAX_RATE_DIFFERENCE = 0.005  # between a list's share and the rate in tables
 RATE_SETTING = "forget.rates (for an audit's pool, audit.pool)"
@@ -381,6 +389,11 @@ def read_list(path: Path) -> list[int] | list[str]:
 
     Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
+    if path.suffix.lower() in OTHER_LISTS:
+        raise ValueError(
+            f"{path}: is {OTHER_LISTS[path.suffix.lower()]}, not a list; save the ids as an .npy array"
+            " or as text, one a line"
+        )
     if path.suffix == ".npy":
         entries = _read_npy(path)
     elif path.suffix == ".csv":
@@ -397,6 +410,10 @@ def read_list(path: Path) -> list[int] | list[str]:
         if count > 1:
             duplicates.append(entry)
     duplicates.sort()
+    if duplicates and set(entries) <= {"0", "1"}:
+        raise ValueError(
+            f"{path}: is a mask of zeros and ones, not a list; save its ids, np.flatnonzero(mask)"
+        )
     if duplicates:
         raise ValueError(
             f"{path}: repeats {len(duplicates)} of its entries, e.g. {duplicates[0]}; list each once"
@@ -480,7 +497,10 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
         if len(ids) > 1:
             ambiguous.append(file)
         id_by_file[file] = ids[0]
-    _refuse_entries(path, "unknown files", unknown)
+    description = "unknown files"
+    if any("\\" in file for file in unknown):
+        description += " (write / for \\)"
+    _refuse_entries(path, description, unknown)
     _refuse_entries(path, "ambiguous names (write more of the path)", ambiguous)
     return list(id_by_file.values())
 
@@ -532,6 +552,8 @@ def _read_npy(path: Path) -> list[str]:
         raise ValueError(f"{path}: cannot be read ({error.strerror or error})") from None
     except (ValueError, EOFError):  # EOFError: the file is empty
         raise ValueError(f"{path}: is not a NumPy array of integers or names") from None
+    if isinstance(array, np.ndarray) and array.dtype == bool:
+        raise ValueError(f"{path}: is a mask, not a list; save its ids, np.flatnonzero(mask)")
     if not isinstance(array, np.ndarray) or array.ndim != 1 or array.dtype.kind not in "iuU":
         raise ValueError(f"{path}: must be a one-dimensional array of integers or names")
     return [str(entry) for entry in array.tolist()]

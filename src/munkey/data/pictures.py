@@ -18,22 +18,29 @@ from munkey.data.decoding.picture_files import (
     DecodedPicture,
     PictureLimits,
     RefusedPictureError,
+    White,
     convert_unit_to_uint8,
     format_dim_warning,
 )
-from munkey.data.source import SourceError, escape_undecodable, reraise_as_source_error
+from munkey.data.source import (
+    MAX_EXAMPLES,
+    SourceError,
+    escape_undecodable,
+    format_list,
+    reraise_as_source_error,
+)
 
 BLOCK = 64 * 2**20  # bytes of decoded pictures in a block
 LIMITS = PictureLimits(pixels=MAX_PIXELS)
 # Folders that a NAS or macOS adds next to pictures, for thumbnails and resource forks.
-IGNORED_FOLDERS = ("@eaDir", "__MACOSX")
+IGNORED_FOLDERS = frozenset({"@eaDir", "__MACOSX"})
 
 
 def decode(
     names: list[str],
     open_file: Callable[[str], IO[bytes]],
     size: int | None,
-    white: int | None = None,
+    white: White = None,
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
@@ -82,11 +89,11 @@ def decode(
 
 
 def are_readable(
-    names: list[str], open_file: Callable[[str], IO[bytes]], white: int | None
+    names: list[str], open_file: Callable[[str], IO[bytes]], white: White
 ) -> list[bool]:
     """Return whether each picture file can be read.
 
-    Decodes all files. Warns about those that cannot be read, with the reasons.
+    Decodes all files. Warns about those that cannot be read: how many, and the first reasons.
     """
     faults: list[str] = []
     is_readable: list[bool] = []
@@ -100,15 +107,16 @@ def are_readable(
             is_readable.append(True)
     if faults:
         count = pluralize(len(faults), "picture")
-        lines = [f"WARNING: skipped {count} that cannot be used:"]
-        for fault in faults:
-            lines.append(f"  - {fault}")
+        lines = [
+            f"WARNING: skipped {count} that cannot be used:",
+            *format_list(faults, MAX_EXAMPLES),
+        ]
         warn(escape_undecodable("\n".join(lines)))
     return is_readable
 
 
 def _read(
-    name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: int | None
+    name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: White
 ) -> DecodedPicture:
     """Decode a picture file. Raises SourceError, which names the file, if that is not possible.
 
@@ -182,6 +190,51 @@ def is_picture_name(name: str) -> bool:
     return Image.registered_extensions().get(Path(name).suffix.lower()) in FORMATS
 
 
+def list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
+    """List the pictures below a folder, and all other visible files, both in path order.
+
+    Links to other folders are followed. Folders that are skipped count as one file.
+    """
+    pictures: list[str] = []
+    other_files: list[Path] = []
+    if not folder.is_dir():
+        return pictures, other_files
+    for path in sorted(_walk(folder), key=str):
+        # A pipe is special, for example. A broken link is not: reading it raises a clear error.
+        is_special = path.exists() and not path.is_file()
+        if is_picture_name(path.name) and not is_special:
+            pictures.append(str(path))
+        else:
+            other_files.append(path)
+    return pictures, other_files
+
+
+def _walk(folder: Path) -> Iterator[Path]:
+    """Yield the visible files below a folder, and the folders below it that are skipped."""
+    for path in list_visible(folder):
+        if path.is_dir() and not is_skipped_folder(path):
+            yield from _walk(path)
+        else:
+            yield path
+
+
+def list_visible(folder: Path) -> list[Path]:
+    """List the entries of a folder that are not hidden, sorted."""
+    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+
+
+def is_skipped_folder(path: Path) -> bool:
+    """Return whether a folder has thumbnails of a NAS, for example, or is a link to its parents."""
+    return path.name in IGNORED_FOLDERS or _is_link_back(path)
+
+
+def _is_link_back(path: Path) -> bool:
+    """Return whether a path is a link to a folder that contains it."""
+    if not path.is_symlink():
+        return False
+    return path.resolve() in [parent.resolve() for parent in path.absolute().parents]
+
+
 def format_skipped_files_warning(paths: Sequence[Path]) -> str:
     """Format a warning about files that are not pictures, with their number by extension."""
     kinds = Counter(_get_file_kind(path) for path in paths)
@@ -195,6 +248,10 @@ def format_skipped_files_warning(paths: Sequence[Path]) -> str:
 def _get_file_kind(path: Path) -> str:
     if path.name in IGNORED_FOLDERS:
         return f"{path.name} (folder)"
+    if path.name.startswith("._"):
+        return "._ (metadata of macOS)"
+    if _is_link_back(path):
+        return "link to a folder that contains it"
     if path.exists() and not path.is_file():
         return "special file"
     return path.suffix.lower() or "without extension"

@@ -189,9 +189,12 @@ def _find_label_faults(source: Source, min_train: int, max_train: int | None) ->
     if not split_names <= set(SPLITS):
         faults.append(f"splits must be {', '.join(SPLITS)}, not {', '.join(sorted(split_names))}")
     if len(labels) and not 0 <= labels.min() <= labels.max() < len(classes):
+        advice = ""
+        if labels.min() > 0 and labels.max() - labels.min() < len(classes):
+            advice = f"; if they begin at {labels.min()}, set source.first_label to {labels.min()}"
         faults.append(
             f"labels range from {labels.min()} to {labels.max()}, but there are {len(classes)} classes: they must be"
-            f" numbered 0 to {len(classes) - 1} without gaps"
+            f" numbered 0 to {len(classes) - 1} without gaps{advice}"
         )
     if not faults:
         faults += _find_missing_classes(labels, splits, classes)

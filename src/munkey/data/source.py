@@ -3,13 +3,18 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from munkey.core.console import progress
+from munkey.core.files import explain_content
 
 SPLITS = ("train", "val", "test")
-MAX_LISTED = 20  # faults listed in a message
+# The split of each name that a folder, a cell, or an array may have.
+SPLIT_NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+MAX_LISTED = 20  # faults listed in an error
+MAX_EXAMPLES = 5  # faults listed in a warning about pictures that are left out
 
 
 class SourceError(ValueError):
@@ -26,12 +31,24 @@ class SourceError(ValueError):
     def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.faults = list(faults)
         plural = "" if len(faults) == 1 else "s"
-        lines = [f"{what}: {len(faults)} fault{plural}"]
-        for fault in faults[:MAX_LISTED]:
-            lines.append(f"  - {fault}")
-        if len(faults) > MAX_LISTED:
-            lines.append(f"  - ... and {len(faults) - MAX_LISTED} more")
+        lines = [f"{what}: {len(faults)} fault{plural}", *format_list(faults, MAX_LISTED)]
         super().__init__(escape_undecodable("\n".join(lines)))
+
+
+def format_list(faults: Sequence[str], limit: int) -> list[str]:
+    """Format the first `limit` faults as lines of a list, and the number of the others."""
+    lines = [f"  - {fault}" for fault in faults[:limit]]
+    if len(faults) > limit:
+        lines.append(f"  - ... and {len(faults) - limit} more")
+    return lines
+
+
+def require_real_file(path: Path) -> None:
+    """Raise SourceError for a pointer of Git LFS, for example, in the place of a file."""
+    with path.open("rb") as file:
+        explanation = explain_content(file.read(64))
+    if explanation:
+        raise SourceError(str(path), [f"{path}: {explanation}"])
 
 
 def escape_undecodable(name: str) -> str:
@@ -52,9 +69,9 @@ def reraise_as_source_error(name: str) -> Iterator[None]:
         ) from error
 
 
-def number_classes(labels: np.ndarray) -> list[str]:
-    """Return numbers as class names, one for each distinct label."""
-    return [str(number) for number in range(len(np.unique(labels)))]
+def number_classes(labels: np.ndarray, first_label: int = 0) -> list[str]:
+    """Return numbers from `first_label` as class names, one for each distinct label."""
+    return [str(first_label + number) for number in range(len(np.unique(labels)))]
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,10 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     Raises SourceError if `classes` does not match the source's classes, `only` names an unknown
     class, or `units` is set but the source has none, because its samples have no paths to search.
     """
+    if settings.first_label and source.classes[0] != str(settings.first_label):
+        raise SourceError(
+            "source.first_label", ["applies only to the numbered classes of NPZ and IDX files"]
+        )
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
         source = replace(source, classes=list(settings.classes))

@@ -13,9 +13,10 @@ import numpy as np
 from munkey.core.console import pluralize
 from munkey.deploy import json_format
 from munkey.deploy.certificate import Certificate
-from munkey.deploy.errors import UnknownNamesError
+from munkey.deploy.errors import UnknownNamesError, format_first_ten
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
+from munkey.deploy.model.sources import is_pattern
 from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.store import Store
@@ -145,9 +146,9 @@ class Deletions:
         refused_names: list[str] = []
         hints: list[str] = []
         for request_number, selectors in request.selectors.items():
-            ids, unknown_names, hint = resolve_selectors(self._samples, selectors)
+            ids, unknown_names, hint = resolve_selectors(self._samples, selectors, request_number)
             earlier_receipt = self._find_receipt(request_number)
-            require_new_number(request_number, earlier_receipt, len(ids))
+            require_new_number(request_number, earlier_receipt, ids)
             deletions[request_number] = PlannedDeletion(ids, earlier_receipt, {})
             suffix = ""
             if len(request.selectors) > 1:
@@ -158,7 +159,8 @@ class Deletions:
             if earlier_receipt is None:
                 refused_names += names
             # Give a hint for a repeated request, too. Most of its missing names were forgotten the
-            # first time, but a name that is similar to an existing one may have been mistyped.
+            # first time, but the name of a unit that is similar to an existing one may have been
+            # mistyped.
             if hint:
                 hints.append(hint)
         hint = " ".join(dict.fromkeys(hints))  # each hint once
@@ -175,7 +177,7 @@ class Deletions:
             earlier_receipt = self._find_receipt(request_number)
             if earlier_receipt:
                 remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
-                require_new_number(request_number, earlier_receipt, len(remaining_ids))
+                require_new_number(request_number, earlier_receipt, remaining_ids)
 
     def _find_receipt(self, request_number: str | None) -> Receipt | None:
         """Return the receipt of an earlier request with this number; None if there is none."""
@@ -196,6 +198,7 @@ class Deletions:
             result, remaining_ids = self._preview_deletion(
                 request_number, deletion, remaining_ids, plan.request.also_identical
             )
+            result["patterns"] = list_patterns(plan.request.selectors[request_number])
             results.append(result)
         return results
 
@@ -306,23 +309,33 @@ class Deletions:
 
 
 def require_new_number(
-    request_number: str | None, earlier_receipt: Receipt | None, count: int
+    request_number: str | None, earlier_receipt: Receipt | None, ids: np.ndarray
 ) -> None:
-    """Raise ValueError if a request is repeated, but some of its samples are in the memory.
+    """Raise ValueError if a request is repeated, but samples in the memory match it.
 
-    earlier_receipt: None if the number is new. count: how many of the samples are in the memory.
+    earlier_receipt: None if the number is new. ids: (N,) the ids of the samples that match.
     """
-    if earlier_receipt and count:
+    if earlier_receipt and len(ids):
         outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
         raise ValueError(
-            f"request {request_number!r} {outcome} on {earlier_receipt.when.isoformat()}, but names"
-            f" {pluralize(count, 'sample')} still in the memory; give this deletion another number."
-            " Nothing was changed, for other requests of the same call either"
+            f"request {request_number!r} {outcome} on {earlier_receipt.when.isoformat()}, but its"
+            f" names now stand for {pluralize(len(ids), 'sample')} in the memory, perhaps of somebody"
+            f" else: ids {format_first_ten(ids.tolist())}. Nothing was changed, for other requests of"
+            " the same call either. Look at them; to forget them too, send their ids with another"
+            " number"
         )
 
 
+def list_patterns(selectors: Sequence[Selector]) -> list[str]:
+    """Return the files that selectors name by a pattern, each once."""
+    patterns = []
+    for selector in selectors:
+        patterns += [str(file) for file in selector.get("files", ()) if is_pattern(file)]
+    return list(dict.fromkeys(patterns))
+
+
 def resolve_selectors(
-    samples: Samples, selectors: Sequence[Selector]
+    samples: Samples, selectors: Sequence[Selector], request_number: str | None
 ) -> tuple[np.ndarray, list[str], str]:
     """Return the ids (N,) of the samples that match any selector, in ascending order.
 
@@ -343,14 +356,16 @@ def resolve_selectors(
         ids = samples.ids
         for kind, names in selector.items():
             if len(ids):
-                selection = samples.select(**{kind: names}, ignore_missing=True)
+                selection = samples.select(
+                    **{kind: names}, ignore_missing=True, request=request_number
+                )
                 ids = np.intersect1d(ids, selection.ids)
                 hints.append(selection.hint)
         selected_ids.append(ids)
         if not len(ids):
             all_names = [str(name) for names in selector.values() for name in names]
             missing_selectors.append(" and ".join(all_names))
-    selection = samples.select(**names_by_kind, ignore_missing=True)
+    selection = samples.select(**names_by_kind, ignore_missing=True, request=request_number)
     hints.append(selection.hint)
     ids = np.unique(np.concatenate([*selected_ids, selection.ids]))
     hint = " ".join(dict.fromkeys(filter(None, hints)))

@@ -28,6 +28,7 @@ from munkey.deploy.deletions import (
     DeletionPlan,
     DeletionRequest,
     Deletions,
+    list_patterns,
 )
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.json_format import Json
@@ -372,7 +373,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             Ids of samples.
         files : iterable of str or Path
             Files by name or path, folders for all files below them, and patterns such as
-            ``pets/*.png``. They are looked up in the memory, not on disk.
+            ``glob:pets/*.png``. They are looked up in the memory, not on disk.
         labels : iterable of int or str
             Classes, by index or name.
         units : iterable of str
@@ -598,6 +599,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             )
             receipt = deletion.receipt
             result = _format_deletion(deletion)
+            result["patterns"] = list_patterns(plan.request.selectors[request_number])
             results.append(result)
             was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
             if certificates and request_number in salts and was_deleted_now:

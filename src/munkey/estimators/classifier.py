@@ -167,7 +167,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         labels : scalar or array-like, optional
             Classes whose rows to forget. Cannot be combined with `units`.
         files : str, Path or array-like of these, optional
-            Source files, folders or patterns. Only rows of an exported model have source files.
+            Source files, folders, or patterns such as "glob:cats/*.png". Only rows of an exported
+            model have source files.
         ignore_missing : bool, default=False
             Whether to ignore ids, units, classes and files without rows. The receipt lists them as
             `missing`.

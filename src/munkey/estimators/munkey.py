@@ -178,8 +178,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     on_bad : {"raise", "skip"}, default="raise"
         What to do with unreadable pictures: raise an error that lists all of them, or skip them and
         their labels with a warning.
-    white : int or None, default=None
-        Brightest value of 16-bit grayscale pictures, such as 4095 for 12 bits. None for 65535.
+    white : int, list of int or None, default=None
+        Brightest value of 16-bit grayscale pictures, such as 4095 for 12 bits. None for 65535. For a
+        mixed set, list several: each picture has the lowest that none of its values exceeds.
     mirror : bool, default=False
         Whether to average the key of each picture with the key of its mirror image, which doubles
         the time.
@@ -230,7 +231,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     device: Device = "auto"
     verbose: bool = True
     on_bad: OnBad = "raise"
-    white: int | None = None
+    white: int | list[int] | None = None
     mirror: bool = False
     _handle: Handle = field(init=False)
 
@@ -438,8 +439,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         Parameters
         ----------
         ids, units, labels, files, ignore_missing, dry_run
-            Same as for `ForgettingLDA.forget`. `files` are the pictures' own files, folders or
-            patterns.
+            Same as for `ForgettingLDA.forget`. `files` are the pictures' own files, folders, or
+            patterns such as "glob:cats/*.png".
 
         Returns
         -------

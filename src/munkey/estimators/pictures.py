@@ -10,7 +10,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from munkey.core.console import pluralize, progress, warn_user
-from munkey.data.pictures import IGNORED_FOLDERS, format_skipped_files_warning, is_picture_name
+from munkey.data.pictures import (
+    IGNORED_FOLDERS,
+    format_skipped_files_warning,
+    is_picture_name,
+    list_pictures,
+)
+from munkey.data.source import MAX_EXAMPLES, format_list
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.images import PictureLike, iterate_pictures, read_picture, read_pixels
 from munkey.deploy.model.manifest import PictureSize
@@ -47,8 +53,9 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     on_bad : {"raise", "skip"}, default="raise"
         What to do with unreadable pictures: raise an error that lists all of them, or warn and
         return keys of NaN for them.
-    white : int or None, default=None
-        Brightest value of 16-bit grayscale pictures, such as 4095 for 12 bits. None for 65535.
+    white : int, list of int or None, default=None
+        Brightest value of 16-bit grayscale pictures, such as 4095 for 12 bits. None for 65535. For a
+        mixed set, list several: each picture has the lowest that none of its values exceeds.
     mirror : bool, default=False
         Whether to average the key of each picture with the key of its mirror image, which doubles
         the time.
@@ -74,7 +81,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         revision: str | None = None,
         batch_size: int = 64,
         on_bad: OnBad = "raise",
-        white: int | None = None,
+        white: int | list[int] | None = None,
         mirror: bool = False,
     ) -> None:
         self.encoder = encoder
@@ -159,7 +166,8 @@ def readable_pictures(
     -----
     UserWarning
         If some files are not pictures (such as PDFs, videos or thumbnails from a NAS), or if some
-        pictures cannot be read. The message lists the unreadable pictures with the reasons.
+        pictures cannot be read. The message counts the unreadable pictures and lists the first with
+        the reasons.
 
     Notes
     -----
@@ -172,22 +180,24 @@ def readable_pictures(
     >>> readable_pictures([])
     []
     """
+    other_files: list[Path] = []
     if isinstance(files, str | os.PathLike):
         folder = Path(files)
         if not folder.is_dir():
             raise NotADirectoryError(f"{folder}: there is no such folder")
-        paths = sorted(folder.rglob("*"))
+        names, other_files = list_pictures(folder)
+        paths = sorted(map(Path, names))
     else:
-        paths = sorted(Path(file) for file in files)
+        paths = []
+        for path in sorted(Path(file) for file in files):
+            is_skipped = path.name.startswith("._") or not IGNORED_FOLDERS.isdisjoint(path.parts)
+            if is_picture_name(path.name) and not is_skipped:
+                paths.append(path)
+            elif not path.is_dir():
+                other_files.append(path)
     pictures: list[Path] = []
-    other_files: list[Path] = []
     faults: list[str] = []
     for path in progress(paths, "checking pictures", "files"):
-        if path.is_dir():
-            continue
-        if not is_picture_name(path.name) or any(name in IGNORED_FOLDERS for name in path.parts):
-            other_files.append(path)
-            continue
         try:
             read_picture(path)
         except PictureError as error:
@@ -197,10 +207,8 @@ def readable_pictures(
     if other_files:
         warn_user(format_skipped_files_warning(other_files))
     if faults:
-        fault_lines = "\n".join(f"  - {fault}" for fault in faults)
-        warn_user(
-            f"left out {pluralize(len(faults), 'picture')} that cannot be read:\n{fault_lines}"
-        )
+        lines = [f"left out {pluralize(len(faults), 'picture')} that cannot be read:"]
+        warn_user("\n".join([*lines, *format_list(faults, MAX_EXAMPLES)]))
     return pictures
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from munkey.core.console import pluralize
 from munkey.data.intake.unit_names import unit_name
-from munkey.deploy.deletions import DeletionRequest
+from munkey.deploy.deletions import DeletionRequest, list_patterns
 from munkey.deploy.errors import format_first_ten
 from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
@@ -79,6 +79,8 @@ class DeletionReceipt:
             lines.append(f"ids {format_first_ten(self.tolist())}")
         else:
             lines.append("found nothing, so nothing was deleted")
+        if self.answer["patterns"]:
+            lines.append(f"given as patterns: {format_first_ten(self.answer['patterns'])}")
         if self.copies:
             lines.append(_describe_copies(self.copies))
         if self.emptied:
@@ -144,10 +146,16 @@ class RowMatches(NamedTuple):
         (N,) int64: the ids of these rows, in ascending order.
     missing
         Requested ids, units, classes and files without rows.
+    patterns
+        The requested files that are patterns.
+    hint
+        Sentences that suggest names similar to the missing ones; may be empty.
     """
 
     ids: np.ndarray
     missing: list[str]
+    patterns: list[str]
+    hint: str = ""
 
 
 def match_files(model: Predictor, files: list[str]) -> RowMatches:
@@ -156,7 +164,8 @@ def match_files(model: Predictor, files: list[str]) -> RowMatches:
         selection = model.select(files=files, ignore_missing=True)
     except ValueError as error:
         raise InvalidRequestError(str(error)) from error
-    return RowMatches(selection.ids, list(selection.missing))
+    patterns = list_patterns([{"files": files}])
+    return RowMatches(selection.ids, list(selection.missing), patterns, selection.hint)
 
 
 def match_rows(
@@ -187,13 +196,13 @@ def match_rows(
     missing += [f"file {file!r}" for file in file_matches.missing]
     if missing and not ignore_missing:
         hint = suggest_near_names("unit", missing_units, present_units)
-        raise UnknownRowsError(missing, hint)
+        raise UnknownRowsError(missing, f"{hint}{file_matches.hint}".rstrip())
     requested_units = set(request.units)
     requested_labels = set(request.labels)
     is_match = np.isin(rows.ids, np.union1d(request.ids, file_matches.ids))
     is_match |= np.array([unit in requested_units for unit in units], dtype=bool)
     is_match |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
-    return RowMatches(rows.ids[is_match], missing)
+    return RowMatches(rows.ids[is_match], missing, file_matches.patterns)
 
 
 def describe_deletion(
@@ -281,7 +290,7 @@ def make_receipt(
         emptied=tuple(output.get("emptied") or ()),
         missing=tuple(matches.missing),
         dry_run=dry_run,
-        answer=output | {"missing": matches.missing},
+        answer=output | {"missing": matches.missing, "patterns": matches.patterns},
     )
     if receipt.copies and not dry_run:
         warnings.warn(_describe_copies(receipt.copies), UserWarning, stacklevel=stacklevel + 1)

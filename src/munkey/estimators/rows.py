@@ -129,7 +129,7 @@ class RowsInMemory:
 
     def match_files(self, files: list[str]) -> RowMatches:
         """Return no matches, because rows in memory have no source files."""
-        return RowMatches(ids=self.ids[:0], missing=files)
+        return RowMatches(ids=self.ids[:0], missing=files, patterns=[])
 
     def _get_rows(self) -> LabeledRows:
         """Return the rows in the form that `_fit` accepts."""

@@ -253,9 +253,9 @@ def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for(pets, 
 
 
 def test_an_unknown_split_is_named(pets):
-    with_column(pets, "split", ["valid"] * 20)
+    with_column(pets, "split", ["dev"] * 20)
     with pytest.raises(
-        SourceError, match="line 2, column 'split': 'valid' is not one of train, val, test"
+        SourceError, match="line 2, column 'split': 'dev' is not one of train, val, valid"
     ):
         source_of(pets)
 
@@ -279,3 +279,13 @@ def test_its_state_is_that_of_the_pictures_too(pets, tmp_path):
     assert len(set(states)) == 4
     rewritten(pets, lambda lines: ["nothing"])
     assert state() not in states  # a file that its reader will refuse stands for itself
+
+
+def test_backslashes_are_named_once_and_other_names_of_val_are_val(pets):
+    with_column(pets, "split", ["train", "train", "validation", "valid", "test"] * 4)
+    assert counts(source_of(pets).splits) == [8, 8, 4]
+    rewritten(pets, lambda lines: [line.replace("/pets/", "\\pets\\") for line in lines])
+    with pytest.raises(
+        SourceError, match=r"1 fault\n.*20 paths with backslashes.* line 2: replace each \\ with /"
+    ):
+        source_of(pets)

@@ -12,6 +12,7 @@ from munkey.data.prepared import prepare
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
 from munkey.data.source_settings import apply_source_settings
+from munkey.estimators.pictures import readable_pictures
 from tests.data.inputs import class_folders, counts, loaded, pets_in, picture, settings
 
 
@@ -196,7 +197,7 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, ca
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert dark.images.max() == 15
     err = capfd.readouterr().err
-    assert "16 pictures are 16-bit gray, but their brightest value is 4,095 of 65,535" in err
+    assert "16 pictures, whose brightest value is 4,095 of 65,535" in err
     assert "If they use 12 bits, as X-rays may, set source.white to 4095" in err
     bright = loaded(source_of(tmp_path / "xrays", white=4095), tmp_path / "bright")
     assert bright.images[0, 0, :, 0].tolist() == [0, 62, 255]
@@ -206,6 +207,24 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, ca
         match=r"16 faults.*\n.*gray values must be 0 to 4094, the setting for white",
     ):
         loaded(source_of(tmp_path / "xrays", white=4094), tmp_path / "refused")
+
+
+def test_each_picture_is_judged_by_itself_and_a_mixed_set_has_two_whites(tmp_path, capfd):
+    """In each class, six pictures of 12 bits and two that use all 16."""
+    for name in ("sick", "well"):
+        for number in range(8):
+            brightest = 65_535 if number > 5 else 4095
+            deep(tmp_path / "xrays" / name / f"{number}.png", np.array([[0, 1000, brightest]]))
+    dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
+    assert sorted(dark.images.max(axis=(1, 2, 3)).tolist()) == [15] * 12 + [255] * 4
+    err = capfd.readouterr().err
+    assert "nearly black in 12 pictures, whose brightest value is 4,095 of 65,535" in err
+    assert "set source.white to [4095, 65535], for the 4 brighter ones too" in err
+    whites = [65_535, 4095]
+    mixed = loaded(source_of(tmp_path / "xrays", white=whites), tmp_path / "mixed")
+    assert "16 bits" not in capfd.readouterr().err
+    pixels = sorted(mixed.images[:, 0, :, 0].tolist())
+    assert pixels == [[0, 4, 255]] * 4 + [[0, 62, 255]] * 12
 
 
 def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
@@ -222,7 +241,8 @@ def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
         (["train", "val"], "there is no folder 'test'"),
         (["train"], "there is no folder 'test'"),
         (["val", "test"], "there is no folder 'train'"),
-        (["train", "test", "valid"], "the folder 'valid' is not one of train, val, test"),
+        (["train", "test", "dev"], "the folder 'dev' is not one of train, val, valid, validation,"),
+        (["train", "test", "val", "valid"], "the folders 'val' and 'valid' are both 'val'"),
     ],
 )
 def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(
@@ -233,6 +253,35 @@ def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(
         (tmp_path / "mine" / name).symlink_to(pets)
     with pytest.raises(SourceError, match=message):
         source_of(tmp_path / "mine")
+
+
+@pytest.mark.parametrize("name", ["valid", "validation"])
+def test_other_names_of_val_are_val(name, tmp_path):
+    for split in ("train", name, "test"):
+        pets_in(tmp_path / split)
+    (tmp_path / "mine").mkdir()
+    for split in ("train", name, "test"):
+        (tmp_path / "mine" / split).symlink_to(tmp_path / split / "pets")
+    source = source_of(tmp_path / "mine")
+    assert counts(source.splits) == [20, 20, 20]
+    assert sum(file.startswith(f"{name}/") for file in source.names) == 20
+
+
+def test_many_pictures_that_cannot_be_read_are_counted_with_examples(pets, capfd):
+    for number in range(45):
+        (pets / "cat" / f"bad{number:02}.png").write_bytes(b"")
+    assert len(source_of(pets, on_bad="skip").labels) == 20
+    err = capfd.readouterr().err
+    assert "skipped 45 pictures that cannot be used" in err and "... and 40 more" in err
+    assert err.count(".png") == 5
+
+
+def test_a_pointer_of_git_lfs_and_notes_of_macos_are_named_as_what_they_are(pets, tmp_path):
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 812\n"
+    (pets / "cat/3.png").write_bytes(pointer)
+    (pets / "cat/._4.png").write_bytes(b"\x00\x05\x16\x07")
+    with pytest.raises(SourceError, match=r"1 fault\n.*cat/3\.png: .*run `git lfs pull`"):
+        loaded(source_of(pets), tmp_path / "out")
 
 
 def test_an_empty_class_and_a_corrupt_picture_are_reported_together(pets, tmp_path):
@@ -252,23 +301,28 @@ def test_a_folder_without_classes_is_named(tmp_path, path, message):
 
 @pytest.mark.parametrize("place", ["loop", "cat/loop", "dog/more/loop"])
 @pytest.mark.parametrize("target", [".", "..", "above"])
-def test_a_link_back_to_a_folder_that_it_lies_in_is_named(pets, place, target):
+def test_a_link_back_to_a_folder_that_it_lies_in_is_skipped(pets, place, target, capfd):
     (pets / place).parent.mkdir(exist_ok=True)
     to = {".": (pets / place).parent, "..": pets, "above": pets.parent}[target]
     (pets / place).symlink_to(to)
-    with pytest.raises(
-        SourceError, match=f"{place}: is a link back to {to}, a folder that contains it"
-    ):
-        source_of(pets)
+    expected = readable_names(pets)
+    assert list(source_of(pets).names) == expected and len(expected) == 20
+    assert "1 link to a folder that contains it; e.g. " in capfd.readouterr().err
 
 
-def test_links_that_lead_back_over_each_other_are_named(pets):
+def readable_names(pets):
+    """The names of pictures below a folder as `readable_pictures` finds them."""
+    with pytest.warns(UserWarning, match="link to a folder that contains it"):
+        pictures = readable_pictures(pets)
+    return sorted(picture.relative_to(pets).as_posix() for picture in pictures)
+
+
+def test_links_that_lead_back_over_each_other_are_skipped(pets, capfd):
     (pets / "cat/dogs").symlink_to(pets / "dog")
     (pets / "dog/cats").symlink_to(pets / "cat")
-    with pytest.raises(
-        SourceError, match=r"cat/dogs/cats: is a link back to .*cat, a folder that contains it"
-    ):
-        source_of(pets)
+    expected = readable_names(pets)
+    assert list(source_of(pets, on_bad="skip").names) == expected and len(expected) == 40
+    assert "2 link to a folder that contains it; e.g. " in capfd.readouterr().err
 
 
 def test_links_to_pictures_elsewhere_are_followed(pets, tmp_path):

@@ -307,3 +307,21 @@ def test_units_come_from_arrays_of_their_own(tmp_path):
     np.savez(tmp_path / "x.npz", **written, train_units=np.array([*"aabbcc"]))
     with pytest.raises(SourceError, match="each split needs one unit per image"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
+
+
+def test_labels_from_one_need_the_setting_and_valid_is_val(tmp_path):
+    path = tmp_path / "letters.npz"
+    written = archive(path, {"train": 9, "valid": 6, "test": 6})
+    for split in ("train", "valid", "test"):
+        written[f"{split}_labels"] += 1
+    np.savez(path, **written)
+    assert "if they begin at 1, set source.first_label to 1" in refusal(path)
+    source = DATASETS["npz"].load(settings(path, first_label=1))
+    dataset = loaded(source, tmp_path / "out")
+    assert counts(dataset.splits) == [9, 6, 6] and source.classes == ["1", "2", "3"]
+    assert dataset.labels.tolist() == [number % 3 for count in (9, 6, 6) for number in range(count)]
+
+
+def test_a_pointer_of_git_lfs_is_named(tmp_path):
+    (tmp_path / "x.npz").write_text("version https://git-lfs.github.com/spec/v1\n")
+    assert "x.npz: is a pointer of Git LFS" in refusal(tmp_path / "x.npz")

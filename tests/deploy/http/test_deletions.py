@@ -58,7 +58,7 @@ def test_rows_are_listed_by_class_unit_and_file_in_pages(office):
     assert (anna["id"], anna["class"], anna["file"]) == (FIRST, CAT, None) and anna[
         "added"
     ].startswith("20")
-    [file] = office.read("/rows?file=pets/1*.png&class=cat&class=fish&after=13&limit=1").json[
+    [file] = office.read("/rows?file=glob:pets/1*.png&class=cat&class=fish&after=13&limit=1").json[
         "samples"
     ]
     assert file["id"] == min(one for one in range(14, 20, 2) if one % 3 != 1)
@@ -108,8 +108,8 @@ def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office
         ({"classes": ["x" * 1025]}, "classes.0: String should have at most 1024 characters"),
         ({"files": ["[" * 1_000_000]}, "files.0: String should have at most 1024 characters"),
         (
-            {"files": ["*.png"] * 33},
-            "33 names with *, ? or [; a request may have 32: send several requests, or give ids",
+            {"files": ["glob:*.png"] * 33},
+            "33 patterns; a request may have 32: send several requests, or give ids",
         ),
         (
             {"ids": [10], "request": "x" * 1025},
@@ -125,9 +125,9 @@ def test_names_and_patterns_are_bounded_in_number_and_length(order, said, office
 
 def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
     names = [f"x/{one}.png" for one in range(1000 - 32)]
-    refused = office.forget(files=[*names, *["y/" + "*" * 1022] * 31, "pets/12*"])
+    refused = office.forget(files=[*names, *["glob:y/" + "*" * 1017] * 31, "glob:pets/12*"])
     assert (refused.status, refused.json["unknown_count"]) == (404, len(names) + 1)
-    assert office.read("/rows?" + "&".join(["file=*"] * 33)).status == 422
+    assert office.read("/rows?" + "&".join(["file=glob:*"] * 33)).status == 422
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
@@ -159,7 +159,7 @@ def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_use
     assert delete_samples(model, second, meant[1])["repeated"]
     with pytest.raises(
         ValueError,
-        match=r"request 'DSR-1' was carried out on .* names 1 sample still in the memory",
+        match=r"request 'DSR-1' was carried out on .* its names now stand for 1 sample in the memory",
     ):
         delete_samples(model, third, meant[2])
     other = ForgetRequest(ids=[14])

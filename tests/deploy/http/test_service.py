@@ -1,6 +1,7 @@
 """The service, over a real socket: what it answers, what it refuses, who may delete, and what a kill leaves."""
 
 import base64
+import gzip
 import http.client
 import json
 import os
@@ -22,7 +23,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from munkey.deploy.http.bodies import RequestLimits
+from munkey.deploy.http.bodies import PredictRequest, RequestLimits, parse_json
 from munkey.deploy.predictor import Predictor
 from tests.deploy.inputs import IDS, model_in, picture_in
 
@@ -102,6 +103,22 @@ def serving(model: Path, token: str | None = TOKEN) -> Iterator[Service]:
         finally:
             if process.poll() is None:
                 process.send_signal(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: "\n".join(text[start : start + 76] for start in range(0, len(text), 76)),
+        lambda text: f"data:image/png;base64,{text}",
+        lambda text: text.translate(str.maketrans("+/", "-_")),
+    ],
+    ids=["wrapped", "data URI", "URL-safe"],
+)
+def test_base64_as_tools_write_it_is_taken_and_so_is_a_byte_order_mark(change):
+    picture = png(40, 30)
+    text = json.dumps({"images": [change(base64.b64encode(picture).decode())]})
+    for mark in (b"", b"\xef\xbb\xbf"):
+        assert parse_json(PredictRequest, mark + text.encode()).images == [picture]
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +220,7 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("POST", "/predict", {"images": "x"}, JSON, 422, "images: "),
         ("POST", "/predict", {"images": [], "more": 1}, JSON, 422, "more: Extra inputs"),
         ("POST", "/predict", {"images": []}, JSON, 422, "send 1 to 64 images"),
-        ("POST", "/predict", {"images": ["?"]}, JSON, 422, "images.0: Data should be valid base64"),
+        ("POST", "/predict", {"images": ["?"]}, JSON, 422, "images.0: must be base64"),
         ("POST", "/predict", {"images": ["AAAA"]}, JSON, 422, "images.0: cannot be read as a picture"),
         ("POST", "/predict", {"images": ["AAAA"] * 65}, JSON, 422, "images: List should have at most 64 items"),
         ("POST", "/predict?explain=maybe", b"", {"Content-Type": "image/png"}, 422, "query.explain: "),
@@ -221,6 +238,9 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("POST", "/forget", {"ids": [2**80]}, ALLOWED, 422, "between 0 and 2^63 - 1"),
         ("POST", "/forget", {"ids": [True]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", b"", ALLOWED, 422, "the body: "),
+        ("POST", "/forget", b'{"ids": [10], "ids" : [11]}', ALLOWED, 422, "the body has the key 'ids' twice"),
+        ("POST", "/forget", gzip.compress(b"{}"), ALLOWED, 415, "compressed with gzip; send it uncompressed"),
+        ("POST", "/predict", b'{"images": [], "images": ["AAAA"]}', JSON, 422, "the key 'images' twice"),
         ("POST", "/forget", b"[" * 100_000, ALLOWED, 422, "the body: Invalid JSON"),
         ("POST", "/forget", b"\xff", ALLOWED, 422, "the body: Invalid JSON"),
         ("POST", "/forget", [10], ALLOWED, 422, "the body: Input should be an object"),

@@ -363,7 +363,7 @@ def test_rows_say_all_that_the_memory_knows_of_a_sample(predictor, images, resul
 
 def test_what_is_selected_is_all_that_any_name_means(predictor, images):
     predictor.add(images.images[3:5], [0, 2], units=["Anna", "Anna"])
-    chosen = predictor.select(ids={1, 2}, files=["a/0*.png"], units=["Anna"])
+    chosen = predictor.select(ids={1, 2}, files=["glob:a/0*.png"], units=["Anna"])
     # 3 and 9 are not in the memory
     assert chosen.ids.tolist() == [0, 1, 2, 6, 60, 61] and chosen.missing == ()
     assert chosen.classes == {"cat": 3, "dog & co": 1, "fish": 2}
@@ -402,7 +402,7 @@ def test_relative_files_are_found_from_anywhere(predictor, result, tmp_path, mon
         "a/00.png",
         "pictures/a/00.png",
         f"{project}/pictures/a/00.png",
-        "pictures/a/00.*",
+        "glob:pictures/a/00.*",
     ):
         assert predictor.select(files=[file]).ids.tolist() == [0], file
     with pytest.raises(

@@ -1,5 +1,6 @@
 """Which samples the name of a file means."""
 
+import glob
 import os
 from pathlib import Path
 
@@ -88,18 +89,20 @@ MEMORY_SCOPE = (
         ("cats/old", [1]),
         ("cats [2]", [4]),
         ("cat", []),
-        ("cats/*.png", [0]),
-        ("*/a.png", [0, 2]),
-        ("cats/**", [0, 1]),
-        ("**/a.png", [0, 2]),
-        ("cats/**/?.png", [0, 1]),
-        ("*", [3]),
-        ("[cd]*/a.png", [0, 2]),
+        ("glob:cats/*.png", [0]),
+        ("glob:*/a.png", [0, 2]),
+        ("glob:cats/**", [0, 1]),
+        ("glob:**/a.png", [0, 2]),
+        ("glob:cats/**/?.png", [0, 1]),
+        ("glob:*", [3]),
+        ("glob:[cd]*/a.png", [0, 2]),
         ("/else", [5]),
-        ("/p*/cats/*", [0]),
-        ("/else/**/*.png", [5]),
+        ("glob:/p*/cats/*", [0]),
+        ("glob:/else/**/*.png", [5]),
         ("/", [0, 1, 2, 3, 4, 5]),
         (".", []),
+        ("cats/*.png", []),
+        ("[cd]*/a.png", []),
     ],
 )
 def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(
@@ -109,26 +112,27 @@ def test_a_folder_means_all_below_it_and_a_pattern_what_a_shell_would_find(
     monkeypatch.chdir(tmp_path)
     sources = SourceFiles(named(*MEMORY_SCOPE), "/pictures")
     assert ids(sources, name) == meant
-    if name[0] not in "/.":
-        assert ids(sources, f"/pictures/{name}") == meant
+    prefix, _, path = name.rpartition(":")
+    if path[0] not in "/.":
+        assert ids(sources, f"{prefix and 'glob:'}/pictures/{path}") == meant
 
 
 @pytest.mark.parametrize("number", [17, 60])
 def test_a_pattern_of_many_folders_is_matched_at_once(number, named):
     """Tried one after the other, 17 in a row took seconds."""
     sources = SourceFiles(named("/" + "a/" * 40 + "b.png"), None)
-    assert ids(sources, "/" + "**/" * number + "nope.png") == []
-    assert ids(sources, "/" + "**/a/" * (number // 3) + "**/?.png") == [0]
+    assert ids(sources, "glob:/" + "**/" * number + "nope.png") == []
+    assert ids(sources, "glob:/" + "**/a/" * (number // 3) + "**/?.png") == [0]
 
 
 def test_a_pattern_of_more_parts_than_a_path_has_is_refused(named):
     with pytest.raises(ValueError, match="a pattern may have at most 64 parts"):
-        ids(SourceFiles(named("a.png"), None), "/" + "**/" * 1300 + "a.png")
+        ids(SourceFiles(named("a.png"), None), "glob:/" + "**/" * 1300 + "a.png")
 
 
 def test_a_name_longer_than_any_path_is_refused_before_it_is_looked_up(named):
     sources = SourceFiles(named("a.png"), None)
-    assert ids(sources, "/" + "*" * 4095) == []
+    assert ids(sources, "glob:/" + "*" * 4090) == []
     with pytest.raises(
         ValueError, match=r"has 4,097 characters; a name or a pattern may have at most 4,096"
     ):
@@ -140,9 +144,7 @@ def test_the_folder_of_the_data_set_means_its_files(named, tmp_path, monkeypatch
     sources = SourceFiles(named(*MEMORY_SCOPE), str(tmp_path))
     assert ids(sources, tmp_path) == [0, 1, 2, 3, 4]
     monkeypatch.chdir(tmp_path / "cats")
-    assert (
-        ids(sources, ".") == ids(sources, "../cats") == ids(sources, tmp_path / "*ats/**") == [0, 1]
-    )
+    assert ids(sources, ".") == ids(sources, "../cats") == ids(sources, "glob:../*ats/**") == [0, 1]
 
 
 def test_a_folder_that_can_be_two_is_refused(named, tmp_path, monkeypatch):
@@ -160,3 +162,83 @@ def test_a_folder_that_can_be_two_is_refused(named, tmp_path, monkeypatch):
 def test_one_name_is_no_list_of_names(files, named):
     with pytest.raises(ValueError, match="files"):
         SourceFiles(named("a.png"), None).find_ids_by_name(files)
+
+
+TWINS = (
+    "cat/IMG[1].png",
+    "cat/IMG1.png",
+    "cat/a*b.png",
+    "cat/aXb.png",
+    "cat/what?.png",
+    "cat/whatX.png",
+    "dog [2]/0.png",
+    "dog 2/0.png",
+)
+
+
+@pytest.mark.parametrize("root", ["/pets", "/pets [1]/**"])
+def test_a_name_with_brackets_or_stars_never_means_another_file(root, named, tmp_path, monkeypatch):
+    """Each name is asked for again after its own file is gone."""
+    monkeypatch.chdir(tmp_path)
+    store = named(*TWINS)
+    sources = SourceFiles(store, root)
+    for row in (0, 2, 4, 6):
+        folder = TWINS[row].rpartition("/")[0]
+        names = [TWINS[row], f"{root}/{TWINS[row]}", *([folder] if row == 6 else [])]
+        for name in names:
+            assert ids(sources, name) == [row], name
+        store.delete([row])
+        for name in names:
+            assert ids(sources, name) == [], name
+    assert ids(sources, "glob:cat/IMG*") == [1]
+    assert ids(sources, f"glob:{glob.escape(root)}/dog ?/0.png") == [7]
+
+
+def test_a_pattern_is_applied_below_folders_that_have_brackets_themselves(
+    named, tmp_path, monkeypatch
+):
+    here = tmp_path / "scans [1]"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    store = named("a.png", here / "b.png", tmp_path / "scans 1" / "b.png", "/pets 1/a.png")
+    sources = SourceFiles(store, "/pets [1]")
+    assert ids(sources, "glob:a.*") == [0]
+    assert ids(sources, "glob:b.*") == ids(sources, "b.png") == [1]
+
+
+@pytest.mark.parametrize(
+    ("root", "files", "name"),
+    [
+        # Each name could mean the first file, and once that is gone, another one.
+        ("/data/pets", ["pets/1.png", "1.png"], "pets/1.png"),
+        ("/data/pets", ["pets/1.png", "1.png"], "pets"),
+    ],
+)
+def test_a_name_that_could_mean_another_file_later_is_refused(
+    root, files, name, named, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    store = named(*files)
+    sources = SourceFiles(store, root)
+    with pytest.raises(AmbiguousFileError, match="absolute path"):
+        ids(sources, name)
+    assert ids(sources, f"{root}/pets/1.png") == [0]
+
+
+def test_without_a_data_set_a_name_means_a_path_from_here_and_others_are_only_suggested(
+    named, tmp_path, monkeypatch
+):
+    """Once a/1.png was gone, the deepest common folder was b, in which a/1.png is somebody else's."""
+    monkeypatch.chdir(tmp_path)
+    store = named(tmp_path / "a/1.png", tmp_path / "b/a/1.png", tmp_path / "b/a/2.png")
+    sources = SourceFiles(store, None)
+    assert ids(sources, "a/1.png") == [0]
+    store.delete([0])
+    assert ids(sources, "a/1.png") == []
+    assert f"'a/1.png' may be '{tmp_path}/b/a/1.png'. " in sources.suggest_names(["a/1.png"])
+
+
+def test_a_name_that_looks_like_a_pattern_but_is_unknown_is_told_how_to_write_one(named):
+    sources = SourceFiles(named("a.png"), None)
+    assert "for a pattern, write glob:PATTERN" in sources.suggest_names(["*.png"])
+    assert "glob:PATTERN" not in sources.suggest_names(["b.png", "glob:c*"])

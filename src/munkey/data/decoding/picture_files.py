@@ -5,12 +5,15 @@ Each file's decoding cost is bounded before its pixels are read.
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import numpy as np
+
+from munkey.core.console import pluralize
+from munkey.core.files import explain_content
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -48,6 +51,7 @@ SCAN = b"\xda"
 TEMPORARY = b"\x01"
 
 Size = tuple[int, int]
+White = int | Sequence[int] | None  # the setting `source.white`
 
 
 class RefusedPictureError(ValueError):
@@ -84,13 +88,13 @@ class PictureLimits:
         Maximum CPU time for all pictures, in seconds.
     white
         The value of 16-bit gray that becomes white, such as 4095 if only 12 bits are used. None
-        for 65535.
+        for 65535. If there are several, each picture has the lowest that none of its values exceeds.
     """
 
     pixels: int
     seconds: float = 60
     together: int | None = None
-    white: int | None = None
+    white: White = None
 
 
 class DecodedPicture(NamedTuple):
@@ -164,7 +168,10 @@ def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)
             picture = Image.open(file, formats=FORMATS)
     except UnidentifiedImageError as error:
-        why = f"cannot be read as a picture; it is not one of {', '.join(FORMATS)}"
+        file.seek(0)
+        why = explain_content(file.read(64))
+        if not why:
+            why = f"cannot be read as a picture; it is not one of {', '.join(FORMATS)}"
         raise RefusedPictureError(why) from error
     require_plausible_size(picture, max_pixels)
     _require_plausible_file(picture, file)
@@ -242,7 +249,7 @@ def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
         position += int.from_bytes(content[position : position + 2], "big")
 
 
-def to_upright_rgb(picture: "Image", white: int | None = None) -> np.ndarray:
+def to_upright_rgb(picture: "Image", white: White = None) -> np.ndarray:
     """Rotate a picture as its EXIF data specifies, and convert it to RGB: (H, W, 3) uint8.
 
     Raises any error that Pillow raises for an unreadable picture.
@@ -265,6 +272,7 @@ def _is_deep(picture: "Image") -> bool:
 def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
     """Format a warning about 16-bit gray pictures that become nearly black.
 
+    Each picture counts by itself, because a single bright one says nothing about the others.
     Returns an empty string if there are none.
 
     Parameters
@@ -275,15 +283,20 @@ def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
         The name of the setting that defines white.
     """
     maxima = [value for value in brightest if value is not None]
-    if not maxima:
+    dim_maxima = [value for value in maxima if value < 2**15]  # less than half as bright as white
+    if not dim_maxima:
         return ""
-    highest = max(maxima)
-    if highest >= 2**15:  # at least half as bright as white
-        return ""
+    highest = max(dim_maxima)
     bits = max(highest.bit_length(), 8)  # the setting takes values from 255
+    white = f"{2**bits - 1}"
+    brighter_count = len(maxima) - len(dim_maxima)
+    if brighter_count:
+        white = (
+            f"[{2**bits - 1}, {MAX_GRAY}], for the {pluralize(brighter_count, 'brighter one')} too"
+        )
     return (
-        f"{len(maxima):,} pictures are 16-bit gray, but their brightest value is {highest:,} of {MAX_GRAY:,},"
-        f" so they become nearly black. If they use {bits} bits, as X-rays may, set {setting} to {2**bits - 1}"
+        f"16-bit gray becomes nearly black in {pluralize(len(dim_maxima), 'picture')}, whose brightest value"
+        f" is {highest:,} of {MAX_GRAY:,}. If they use {bits} bits, as X-rays may, set {setting} to {white}"
     )
 
 
@@ -298,7 +311,7 @@ def resize(image: np.ndarray, size: Size) -> np.ndarray:
     return np.asarray(picture.resize(size, Image.Resampling.BILINEAR))
 
 
-def _to_rgb(picture: "Image", white: int | None) -> "Image":
+def _to_rgb(picture: "Image", white: White) -> "Image":
     """Convert a picture of any mode to RGB.
 
     Transparent pixels become white. 16-bit gray is reduced to its high byte, or scaled by `white`.
@@ -313,21 +326,27 @@ def _to_rgb(picture: "Image", white: int | None) -> "Image":
         return Image.fromarray(convert_unit_to_uint8(np.asarray(picture))).convert("RGB")
     if _is_deep(picture):
         gray = np.asarray(picture)
-        if gray.min() < 0 or gray.max() > (white or MAX_GRAY):
-            if white:
-                valid_range = f"0 to {white}, the setting for white"
-            else:
-                valid_range = f"16 bits, 0 to {MAX_GRAY}"
-            raise ValueError(f"gray values must be {valid_range}, not {gray.min()} to {gray.max()}")
-        if white:
-            gray = np.rint(gray * (255 / white))
-        else:
+        if not white:
+            _require_gray_values(gray, MAX_GRAY, "16 bits")
             gray = gray >> 8  # the high byte
+        else:
+            whites = sorted(np.atleast_1d(white).tolist())
+            _require_gray_values(gray, whites[-1], "the setting for white")
+            own_white = next(value for value in whites if value >= gray.max())
+            gray = np.rint(gray * (255 / own_white))
         return Image.fromarray(gray.astype(np.uint8)).convert("RGB")
     if picture.mode in ("P", "PA", "LA", "RGBA", "RGBa", "La") or "transparency" in picture.info:
         background = Image.new("RGBA", picture.size, "white")
         return Image.alpha_composite(background, picture.convert("RGBA")).convert("RGB")
     return picture.convert("RGB")
+
+
+def _require_gray_values(gray: np.ndarray, highest: int, reason: str) -> None:
+    """Raise ValueError for values beyond 0 to `highest`. reason: what sets this limit."""
+    if gray.min() < 0 or gray.max() > highest:
+        raise ValueError(
+            f"gray values must be 0 to {highest}, {reason}, not {gray.min()} to {gray.max()}"
+        )
 
 
 def convert_unit_to_uint8(values: np.ndarray) -> np.ndarray:

@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import pluralize, warn
+from munkey.data.decoding.picture_files import White
 from munkey.data.intake.csv_tables import TableError, read_table
 from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import are_readable, decode, open_regular_file
 from munkey.data.registry import dataset
-from munkey.data.source import SPLITS, Source, SourceError, reraise_as_source_error
+from munkey.data.source import SPLIT_NAMES, Source, SourceError, reraise_as_source_error
 from munkey.data.splits import complete_splits
 from munkey.settings import SourceSettings
 
@@ -68,7 +69,10 @@ def csv_file(settings: SourceSettings) -> Source:
         )
     rows = [cells for _, cells in lines]
     label_names = [unicodedata.normalize("NFC", row["label"]) for row in rows]
-    split_names = [row.get("split", "") for row in rows]
+    split_names = []
+    for row in rows:
+        split_name = row.get("split", "")
+        split_names.append(SPLIT_NAMES.get(split_name, split_name))
     units = None
     if "unit" in rows[0]:
         units = [unit_name(row["unit"]) for row in rows]
@@ -110,7 +114,7 @@ def _name_pictures(pictures: Sequence[Path], folder: Path) -> list[str]:
 
 
 def _are_readable(
-    path: Path, lines: Sequence[Line], pictures: Sequence[Path], white: int | None
+    path: Path, lines: Sequence[Line], pictures: Sequence[Path], white: White
 ) -> list[bool]:
     """Return whether each listed picture can be read. Warns about those that cannot."""
     picture_by_title = {}
@@ -194,15 +198,23 @@ def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
 def _find_faults(lines: Sequence[Line], pictures: Sequence[Path]) -> Iterator[str]:
     """Yield the faults in the lines of a list of pictures."""
     first_line: dict[Path, int] = {}
+    missing_with_backslashes = []
     for (line, cells), picture in zip(lines, pictures, strict=True):
         for name in ("file", "label", "split"):
             if cells.get(name) == "":
                 yield f"line {line}, column {name!r}: is empty"
         if len(cells["label"]) > MAX_LABEL_LENGTH:
             yield f"line {line}, column 'label': has {len(cells['label']):,} characters, more than {MAX_LABEL_LENGTH}"
-        if cells["file"] and not os.path.isfile(picture):  # noqa: PTH113 (as in _find_picture)
+        if "\\" in cells["file"] and not os.path.isfile(picture):  # noqa: PTH113 (as in _find_picture)
+            missing_with_backslashes.append(f"{cells['file']} on line {line}")
+        elif cells["file"] and not os.path.isfile(picture):  # noqa: PTH113
             yield f"line {line}, column 'file': there is no file {picture}"
         elif cells["file"] and first_line.setdefault(picture, line) != line:
             yield f"line {line}, column 'file': {cells['file']} is already on line {first_line[picture]}"
-        if cells.get("split") not in (None, "", *SPLITS):
-            yield f"line {line}, column 'split': {cells['split']!r} is not one of {', '.join(SPLITS)}"
+        if cells.get("split") not in (None, "", *SPLIT_NAMES):
+            yield f"line {line}, column 'split': {cells['split']!r} is not one of {', '.join(SPLIT_NAMES)}"
+    if missing_with_backslashes:
+        yield (
+            f"column 'file': {pluralize(len(missing_with_backslashes), 'path')} with backslashes, as Windows"
+            f" writes them, e.g. {missing_with_backslashes[0]}: replace each \\ with /"
+        )

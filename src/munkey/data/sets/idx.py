@@ -11,7 +11,13 @@ import numpy as np
 from munkey.data.arrays import ArrayHeader, Part, find_part_faults, read_labels
 from munkey.data.pictures import to_rgb
 from munkey.data.registry import dataset
-from munkey.data.source import Source, SourceError, number_classes, reraise_as_source_error
+from munkey.data.source import (
+    Source,
+    SourceError,
+    number_classes,
+    require_real_file,
+    reraise_as_source_error,
+)
 from munkey.data.splits import split_held_out
 from munkey.settings import SourceSettings
 
@@ -57,9 +63,9 @@ def idx(settings: SourceSettings) -> Source:
     labels = np.concatenate([train, test])
     return Source(
         images=_read_images([train_images, test_images]),
-        labels=labels,
+        labels=labels - settings.first_label,
         splits=np.concatenate([np.full(len(train), "train"), split_held_out("idx", len(test))]),
-        classes=number_classes(labels),
+        classes=number_classes(labels, settings.first_label),
     )
 
 
@@ -84,6 +90,7 @@ def _read_images(paths: list[Path]) -> Iterator[np.ndarray]:
 @contextmanager
 def _open(path: Path) -> Iterator[BufferedIOBase]:
     """Open a file, decompressing it if needed. Errors in the block become SourceError."""
+    require_real_file(path)
     with (
         reraise_as_source_error(str(path)),
         gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file,

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import compress
 from pathlib import Path
@@ -11,18 +11,21 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
+from munkey.data.decoding.picture_files import White
 from munkey.data.intake.unit_names import unit_name
 from munkey.data.pictures import (
-    IGNORED_FOLDERS,
     are_readable,
     decode,
     format_skipped_files_warning,
-    is_picture_name,
+    is_skipped_folder,
+    list_pictures,
+    list_visible,
     open_regular_file,
 )
 from munkey.data.registry import dataset
 from munkey.data.sizes import get_class_limit
 from munkey.data.source import (
+    SPLIT_NAMES,
     SPLITS,
     Source,
     SourceError,
@@ -76,7 +79,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         folders = []
         for split, folder in split_folders.items():
             for label, name in enumerate(class_folders):
-                pictures, other_files = _list_pictures(folder / name)
+                pictures, other_files = list_pictures(folder / name)
                 skipped_paths += other_files
                 pictures = pictures[: get_class_limit(settings, split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
@@ -115,10 +118,10 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
     names = set()
     skipped_folders = []
     for folder in folders:
-        for path in _list_visible(folder):
+        for path in list_visible(folder):
             if not path.is_dir():
                 continue
-            if path.name in IGNORED_FOLDERS:
+            if is_skipped_folder(path):
                 skipped_folders.append(path)
             else:
                 names.add(path.name)
@@ -157,25 +160,29 @@ def _find_split_folders(root: Path) -> dict[str, Path]:
     """
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
-    folders = {}
-    for path in _list_visible(root):
-        if path.is_dir() and path.name not in IGNORED_FOLDERS:
-            folders[path.name] = path
+    folders: dict[str, Path] = {}
+    faults = []
+    for path in list_visible(root):
+        if not path.is_dir() or is_skipped_folder(path):
+            continue
+        name = SPLIT_NAMES.get(path.name, path.name)
+        if name in folders:
+            faults.append(f"the folders {folders[name].name!r} and {path.name!r} are both {name!r}")
+        folders[name] = path
     if not set(SPLITS) & set(folders):
         return {UNSPLIT: root}
-    faults = []
     for split in ("train", "test"):
         if split not in folders:
             faults.append(f"there is no folder {split!r}")
     for name in folders:
         if name not in SPLITS:
-            faults.append(f"the folder {name!r} is not one of {', '.join(SPLITS)}")
+            faults.append(f"the folder {name!r} is not one of {', '.join(SPLIT_NAMES)}")
     if faults:
         raise SourceError(f"source.path = {root} has some split folders, but", faults)
     return {split: folders[split] for split in SPLITS if split in folders}
 
 
-def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[ClassFolder]:
+def _drop_unreadable(folders: list[ClassFolder], white: White) -> list[ClassFolder]:
     """Drop pictures that cannot be read."""
     files: list[str] = []
     for folder in folders:
@@ -189,44 +196,3 @@ def _drop_unreadable(folders: list[ClassFolder], white: int | None) -> list[Clas
         readable_folders.append(replace(folder, files=readable_files))
         start = end
     return readable_folders
-
-
-def _list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
-    """List the pictures below a folder, and all other visible files, both in path order."""
-    pictures: list[str] = []
-    other_files: list[Path] = []
-    if not folder.is_dir():
-        return pictures, other_files
-    for path in sorted(_walk(folder), key=str):
-        # A pipe is special, for example. A broken link is not: reading it raises a clear error.
-        is_special = path.exists() and not path.is_file()
-        if is_picture_name(path.name) and not is_special:
-            pictures.append(str(path))
-        else:
-            other_files.append(path)
-    return pictures, other_files
-
-
-def _walk(folder: Path) -> Iterator[Path]:
-    """Yield the visible files below a folder, and the IGNORED_FOLDERS below it."""
-    for path in _list_visible(folder):
-        if path.is_dir() and path.name not in IGNORED_FOLDERS:
-            yield from _walk(path)
-        else:
-            yield path
-
-
-def _list_visible(folder: Path) -> list[Path]:
-    """List the entries of a folder that are not hidden.
-
-    Raises SourceError for a link back to a parent folder.
-    """
-    paths = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    for link in filter(Path.is_symlink, paths):
-        parents = [parent.resolve() for parent in link.absolute().parents]
-        if link.resolve() in parents:
-            raise SourceError(
-                str(folder),
-                [f"{link}: is a link back to {link.resolve()}, a folder that contains it"],
-            )
-    return paths

@@ -14,10 +14,11 @@ from munkey.data.intake.unit_names import unit_names
 from munkey.data.pictures import to_rgb
 from munkey.data.registry import dataset
 from munkey.data.source import (
-    SPLITS,
+    SPLIT_NAMES,
     Source,
     SourceError,
     number_classes,
+    require_real_file,
     reraise_as_source_error,
 )
 from munkey.data.splits import split_held_out
@@ -26,7 +27,11 @@ from munkey.settings import SourceSettings
 
 @dataset("npz", "your own NPZ file in the MedMNIST layout", needs_path="file")
 def npz(settings: SourceSettings) -> Source:
-    return read_archive(Path(str(settings.path)), storage_size=settings.storage_size)
+    return read_archive(
+        Path(str(settings.path)),
+        storage_size=settings.storage_size,
+        first_label=settings.first_label,
+    )
 
 
 def read_archive(
@@ -35,6 +40,7 @@ def read_archive(
     classes: list[str] | None = None,
     val: int | None = None,
     storage_size: int | None = None,
+    first_label: int = 0,
 ) -> Source:
     """Read an archive as a source.
 
@@ -50,10 +56,12 @@ def read_archive(
         The number of test samples that become val if there is no array for val; by default, 40%.
     storage_size
         Side to which the images will be resized. If None, all images must have the same size.
+    first_label
+        The number of the first class.
     """
     with _open_archive(path) as archive:
         names = set(archive.namelist())
-        arrays = arrays or {split: split for split in SPLITS if f"{split}_images.npy" in names}
+        arrays = arrays or _find_prefixes(names)
         _require_arrays(path, names, arrays)
         prefixes = list(arrays.values())
         parts = []
@@ -72,11 +80,20 @@ def read_archive(
     all_labels = np.concatenate(list(labels.values()))
     return Source(
         images=_read_images(path, [f"{prefix}_images" for prefix in prefixes]),
-        labels=all_labels,
+        labels=all_labels - first_label,
         splits=_make_splits(path.stem, labels, val),
-        classes=classes or number_classes(all_labels),
+        classes=classes or number_classes(all_labels, first_label),
         units=units,
     )
+
+
+def _find_prefixes(names: set[str]) -> dict[str, str]:
+    """Return the prefix of each split's arrays in an archive with the files `names`."""
+    prefixes: dict[str, str] = {}
+    for prefix, split in SPLIT_NAMES.items():
+        if f"{prefix}_images.npy" in names:
+            prefixes.setdefault(split, prefix)
+    return prefixes
 
 
 def _read_units(
@@ -186,6 +203,7 @@ def _open_archive(path: Path) -> Iterator[zipfile.ZipFile]:
     with reraise_as_source_error(str(path)):
         if path.exists() and not path.is_file():  # opening a pipe would wait for a writer
             raise OSError(f"{path} is not a regular file")
+        require_real_file(path)
         with zipfile.ZipFile(path) as archive:
             yield archive
 

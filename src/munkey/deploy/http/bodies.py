@@ -1,13 +1,19 @@
 """Request bodies and queries, and their limits."""
 
 import asyncio
+import base64
+import binascii
+import codecs
+import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Self, TypeVar
 
 import numpy as np
 from fastapi import HTTPException, Request
-from pydantic import BaseModel, FailFast, Field, WithJsonSchema, model_validator
+from pydantic import BaseModel, BeforeValidator, FailFast, Field, WithJsonSchema, model_validator
+from pydantic_core import PydanticCustomError
 
 from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
 from munkey.deploy.certificate import Certificate
@@ -15,7 +21,7 @@ from munkey.deploy.deletions import DeletionRequest, Selector
 from munkey.deploy.model.find import DEFAULT_COUNT, MAX_COUNT
 from munkey.deploy.model.images import LIMITS, read_pictures
 from munkey.deploy.model.manifest import PictureSize
-from munkey.deploy.model.sources import PATTERN_CHARACTERS
+from munkey.deploy.model.sources import is_pattern
 
 
 @dataclass(frozen=True)
@@ -49,25 +55,49 @@ PicturesBodyT = TypeVar("PicturesBodyT", bound="PicturesRequest")
 MAX_PICTURES = 64  # pictures or rows
 MAX_NAMES = 1000  # names of one kind
 MAX_PATTERNS = 32  # patterns, each of which is compared with every source file
+GZIP = b"\x1f\x8b"  # the first bytes of a compressed body
+URL_SAFE = str.maketrans("-_", "+/")
+DATA_URI = re.compile(r"\s*data:[^,]{0,200};base64,")  # browsers put this before the base64
+JSON_KEY = re.compile(rb'"(\w+)"\s*:')
 Name = Annotated[str, Field(max_length=1024)]
 Names = Annotated[list[Name], FailFast(), Field(max_length=MAX_NAMES)]
 
 
 def require_few_patterns(files: Sequence[str]) -> None:
     """Raise ValueError if these names contain more patterns than a request may have."""
-    patterns = [name for name in files if PATTERN_CHARACTERS & set(name)]
-    if len(patterns) > MAX_PATTERNS:
+    pattern_count = sum(map(is_pattern, files))
+    if pattern_count > MAX_PATTERNS:
         raise ValueError(
-            f"{len(patterns):,} names with *, ? or [; a request may have {MAX_PATTERNS}: send"
-            " several requests, or give ids"
+            f"{pattern_count:,} patterns; a request may have {MAX_PATTERNS}: send several requests,"
+            " or give ids"
         )
 
 
-class PicturesRequest(BaseModel, extra="forbid", strict=True, val_json_bytes="base64"):
+def decode_base64(value: object) -> object:
+    """Decode a picture in base64, also with line breaks or as a data URI. Leaves bytes unchanged.
+
+    Raises PydanticCustomError if the text is not base64.
+    """
+    if not isinstance(value, str):
+        return value
+    text = "".join(DATA_URI.sub("", value, count=1).split())
+    try:
+        return base64.b64decode(text.translate(URL_SAFE), validate=True)
+    except (binascii.Error, ValueError) as error:  # ValueError: a letter that is not ASCII
+        raise PydanticCustomError("base64", "must be base64") from error
+
+
+class PicturesRequest(BaseModel, extra="forbid", strict=True):
     """A request with pictures, or with rows if the model takes embeddings."""
 
     images: Annotated[
-        list[Annotated[bytes, WithJsonSchema({"type": "string", "contentEncoding": "base64"})]],
+        list[
+            Annotated[
+                bytes,
+                BeforeValidator(decode_base64),
+                WithJsonSchema({"type": "string", "contentEncoding": "base64"}),
+            ]
+        ],
         FailFast(),
         Field(max_length=MAX_PICTURES, description="Picture files, in base64."),
     ] = []
@@ -123,7 +153,9 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
     """Samples to forget, by ids, files, classes, or units, with the options of `munkey forget`."""
 
     ids: Annotated[list[int], FailFast(), Field(examples=[[10, 12]])] = []
-    files: Annotated[Names, Field(description="Files, folders, or shell patterns.")] = []
+    files: Annotated[
+        Names, Field(description="Files, folders, or patterns: `glob:cats/*.png`.")
+    ] = []
     classes: Names = []
     units: Annotated[
         Names, Field(description="Units, such as persons or lesions: all of their samples.")
@@ -225,7 +257,9 @@ class Refusal(BaseModel):
 
 
 async def read_body(request: Request, limits: RequestLimits) -> bytes:
-    """Read the body of a request. Raises HTTPException if it is too long or arrives too slowly.
+    """Read the body of a request.
+
+    Raises HTTPException if it is too long, arrives too slowly, or is compressed.
 
     FastAPI's `max_body_size` responds in plain text, and neither FastAPI nor uvicorn limits how
     long a body may take.
@@ -245,7 +279,26 @@ async def read_body(request: Request, limits: RequestLimits) -> bytes:
         raise HTTPException(408, sentence, {"Connection": "close"}) from None
     if size > limits.bytes:
         raise HTTPException(413, f"a request may have at most {limits.bytes:,} bytes")
+    if content.startswith(GZIP):
+        raise HTTPException(415, "the body is compressed with gzip; send it uncompressed")
     return bytes(content)
+
+
+def parse_json(model: type[BodyT], body: bytes) -> BodyT:
+    """Parse a body as JSON, with or without a byte order mark.
+
+    Raises ValidationError for an invalid body, and HTTPException if a key is repeated: most parsers
+    would use only the last value, so that some of the named samples would stay.
+    """
+    body = body.removeprefix(codecs.BOM_UTF8)
+    parsed = model.model_validate_json(body)
+    # In JSON, a quotation mark within a text has a backslash before it, so this finds only keys.
+    key_counts = Counter(JSON_KEY.findall(body))
+    for name in model.model_fields:
+        # A certificate has keys of its own, and checking it changes nothing.
+        if key_counts[name.encode()] > 1 and not isinstance(parsed, CheckRequest):
+            raise HTTPException(422, f"the body has the key {name!r} twice; send one list")
+    return parsed
 
 
 async def read_picture_body(
@@ -264,7 +317,7 @@ async def read_picture_body(
     if media_type.startswith("image/"):
         return model.model_validate({"images": [body], **options})
     if media_type == "application/json":
-        return model.model_validate_json(body)
+        return parse_json(model, body)
     sentence = "send one picture as image/png, image/jpeg, …, or JSON with pictures in base64"
     raise HTTPException(415, f"{sentence} as application/json")
 
@@ -280,7 +333,7 @@ def make_json_body(
     """
 
     async def parse(request: Request) -> BodyT:
-        return model.model_validate_json(await read_body(request, limits))
+        return parse_json(model, await read_body(request, limits))
 
     return parse
 

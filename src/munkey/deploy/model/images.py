@@ -19,13 +19,15 @@ from munkey.data.decoding.picture_files import (
     RefusedPictureError,
     Size,
     TooManyPixelsError,
+    White,
     format_dim_warning,
     require_plausible_size,
     resize,
     to_upright_rgb,
 )
 from munkey.data.intake.csv_tables import read_vectors
-from munkey.data.pictures import IGNORED_FOLDERS, is_picture_name, open_regular_file
+from munkey.data.pictures import list_pictures, open_regular_file
+from munkey.data.source import MAX_EXAMPLES, format_list
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import locate_file
@@ -67,8 +69,8 @@ def read_pixels(
     picture_size : PictureSize
         The size to which pictures are resized, and the brightest value of 16-bit gray.
     on_bad : {"raise", "skip"}
-        What to do if pictures cannot be read: raise an error, or skip them. The error or a warning
-        lists all of them.
+        What to do if pictures cannot be read: raise an error, which lists all of them, or skip them,
+        with a warning that counts them and lists the first.
     many : bool
         Whether the pictures are a whole data set. Then warn if its 16-bit gray uses fewer bits.
 
@@ -101,11 +103,12 @@ def read_pixels(
         files.append(file)
         indices.append(index)
     if faults and (on_bad == "raise" or not pictures):
-        raise PictureError(_format_faults(faults))
+        raise PictureError(_format_faults(faults, len(faults)))
     if not pictures:
         raise PictureError("no picture was given")
     if faults:
-        warn_user(f"skipped {pluralize(len(faults), 'picture')}: {_format_faults(faults)}")
+        count = pluralize(len(faults), "picture")
+        warn_user(f"skipped {count}: {_format_faults(faults, MAX_EXAMPLES)}")
     if many and picture_size.white is None:
         warning = format_dim_warning(brightest, "white")
         if warning:
@@ -113,12 +116,11 @@ def read_pixels(
     return DecodedPictures(np.stack(pictures), tuple(files), np.array(indices))
 
 
-def _format_faults(faults: Sequence[str]) -> str:
-    """Format the faults of several pictures as a list, or return a single fault unchanged."""
+def _format_faults(faults: Sequence[str], limit: int) -> str:
+    """Format the first faults of several pictures as a list, or return a single fault unchanged."""
     if len(faults) == 1:
         return faults[0]
-    lines = [f"{len(faults):,} pictures cannot be used:"]
-    lines += [f"  - {fault}" for fault in faults]
+    lines = [f"{len(faults):,} pictures cannot be used:", *format_list(faults, limit)]
     return "\n".join(lines)
 
 
@@ -204,17 +206,10 @@ def _list_pictures(folder: Path) -> list[Path]:
 
     Raises PictureError if there are none.
     """
-    files = sorted(
-        path for path in folder.rglob("*") if is_picture_name(path.name) and path.is_file()
-    )
-    visible = []
-    for file in files:
-        parts = file.relative_to(folder).parts
-        if not any(part[0] == "." or part in IGNORED_FOLDERS for part in parts):
-            visible.append(file)
-    if not visible:
+    pictures, _ = list_pictures(folder)
+    if not pictures:
         raise PictureError(f"{folder}: contains no picture ({', '.join(FORMATS)})")
-    return visible
+    return sorted(map(Path, pictures))
 
 
 def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPicture:
@@ -250,7 +245,7 @@ def read_picture(path: Path, size: Size | None = None) -> np.ndarray:
     return _read_file(path, size, None).pixels
 
 
-def _read_file(path: Path, size: Size | None, white: int | None) -> DecodedPicture:
+def _read_file(path: Path, size: Size | None, white: White) -> DecodedPicture:
     """Read a picture file as `read_picture` does. white: the brightest value of 16-bit gray."""
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
@@ -287,7 +282,7 @@ def _decode(
         raise PictureError(f"{names[error.number]}: {error}") from error
 
 
-def _decode_pillow(picture: "Image", white: int | None) -> np.ndarray:
+def _decode_pillow(picture: "Image", white: White) -> np.ndarray:
     """Decode, in this process, a picture that the caller opened with Pillow."""
     try:
         require_plausible_size(picture, LIMITS.pixels)

@@ -195,14 +195,19 @@ class Samples:
         for unit, unit_ids in ids_by_unit.items():
             ids_by_name.append((f"unit {unit}", unit_ids))
         missing_names = [name for name, name_ids in ids_by_name if not name_ids]
-        hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
-        if (unknown_ids or missing_names) and not ignore_missing:
-            # If the request was carried out before, its samples are gone. That is not an error.
-            is_repeated = request is not None and self._store.find_receipt(request) is not None
-            if not is_repeated:
-                if missing_names:
-                    raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
-                raise UnknownIdsError(unknown_ids)
+        # If the request was carried out before, its samples are gone. That is not an error, and the
+        # names of their files are not mistyped.
+        earlier_receipt = None
+        if request is not None:
+            earlier_receipt = self._store.find_receipt(request)
+        file_hint = ""
+        if earlier_receipt is None or not earlier_receipt.sequences:
+            file_hint = self.sources.suggest_names(missing_files)
+        hint = f"{unit_hint}{file_hint}".rstrip()
+        if (unknown_ids or missing_names) and not ignore_missing and earlier_receipt is None:
+            if missing_names:
+                raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
+            raise UnknownIdsError(unknown_ids)
         selected_ids = set(requested_ids.tolist())
         for _, name_ids in ids_by_name:
             selected_ids.update(name_ids)

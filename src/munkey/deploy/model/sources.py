@@ -1,5 +1,6 @@
 """Find samples by source file. The memory stores the file of each sample and forgets it, too."""
 
+import glob
 import os
 import posixpath
 import unicodedata
@@ -23,7 +24,10 @@ from munkey.deploy.store.store import Store
 T = TypeVar("T")
 MAX_PATTERN_PARTS = 64  # maximum number of path components in a pattern
 MAX_NAME_LENGTH = 4096  # maximum number of characters in a name or pattern, as in Linux paths
-PATTERN_CHARACTERS = frozenset("*?[")  # a name with any of these characters is a pattern
+# A name that starts with this is a pattern, as in glob:cats/*.png. No other name is one, whatever
+# characters it has: browsers and scanners write names such as IMG[1].png.
+PATTERN_PREFIX = "glob:"
+PATTERN_CHARACTERS = frozenset("*?[")
 
 
 class MemoryRow(NamedTuple):
@@ -92,6 +96,11 @@ def normalize_path(path: str) -> str:
     return "/".join(part.strip() for part in parts)
 
 
+def is_pattern(name: str | Path) -> bool:
+    """Return whether the name of a file is a pattern."""
+    return str(name).startswith(PATTERN_PREFIX)
+
+
 def locate_file(file: str | os.PathLike[str]) -> str:
     """Return a file's path as a memory stores it: absolute and printable."""
     return escape_undecodable(os.path.abspath(file))  # noqa: PTH100 (Path.resolve would follow links)
@@ -126,15 +135,15 @@ class SourceFiles:
         """Return the ids of the samples that match each name, by name.
 
         A name can be a file, by its name in the memory or by its path; a folder, for all files
-        below it; or a shell pattern, in which `**` matches any number of folders.
+        below it; or, after `glob:`, a shell pattern, in which `**` matches any number of folders.
 
-        If a name matches no sample, it is looked up again relative to the folder of the data set
-        and its parents, and then in another Unicode form. If the data set has no root, its folder
-        is the deepest one that contains all of its files. Names are looked up in the memory, not on
-        the disk. A name that still matches nothing gets an empty set.
+        A relative name is looked up in the current folder, in the folder of the data set, and in
+        the parents of that folder. If a name matches no sample, it is looked up again in another
+        Unicode form. Names are looked up in the memory, not on the disk. A name that still matches
+        nothing gets an empty set.
 
-        Raises AmbiguousFileError if a name matches more than one file, and ValueError if it is
-        empty or too long.
+        Raises AmbiguousFileError if a name matches different samples in different folders, and
+        ValueError if it is empty or too long.
         """
         names = [str(file) for file in require_list("files", files)]
         if "" in names:
@@ -145,65 +154,68 @@ class SourceFiles:
                     f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
                     f" most {MAX_NAME_LENGTH:,}"
                 )
+        ids_by_name: dict[str, set[int]] = {}
+        for name in names:
+            ids_by_name[name] = set()
+            if not is_pattern(name):
+                ids_by_name[name] = self._resolve(name, self._find_ids)
         # The ledger finds most names by its indexes. Only the other names need all records.
-        ids_by_name = {name: self._resolve(Path(name), self._find_ids) for name in names}
         if all(ids_by_name.values()):
             return ids_by_name
         records = self.read_records()
-        folder = self._find_common_folder(records[1])
         spellings: list[Callable[[str], str]] = [str, normalize_path]
         for spell in spellings:
-            if all(ids_by_name.values()):
+            missing = [name for name, ids in ids_by_name.items() if not ids]
+            if not missing:
                 break
-            find_ids_below = FileTree(self, records, spell).find_ids_below
-            for name in names:
-                if not ids_by_name[name]:
-                    ids_by_name[name] = self._resolve(Path(spell(name)), find_ids_below)
-            for name in names:
-                if not ids_by_name[name]:
-                    ids_by_name[name] = self._resolve_from_above(
-                        spell(name), folder, find_ids_below
-                    )
+            tree = FileTree(self, records, spell)
+            for name in missing:
+                if is_pattern(name):
+                    pattern = spell(name.removeprefix(PATTERN_PREFIX))
+                    ids_by_name[name] = self._resolve(pattern, tree.match_pattern, glob.escape)
+                else:
+                    ids_by_name[name] = self._resolve(spell(name), tree.find_ids_below)
         return ids_by_name
 
-    def _find_common_folder(self, sources: Sequence[Source]) -> Path:
-        """Return the root or, without one, the deepest folder that contains all absolute paths.
-
-        Returns an empty path if no path is absolute.
-        """
-        if self._root.parts:
-            return self._root
-        folders = set()
-        for file, _ in sources:
-            if file and file.startswith("/"):
-                folders.add(posixpath.dirname(file))
-        if not folders:
-            return Path()
-        return Path(posixpath.commonpath(folders))
-
-    def _resolve_from_above(
-        self, name: str, folder: Path, find_ids_by_source: Callable[[str], set[int]]
+    def _resolve(
+        self,
+        name: str,
+        find_ids: Callable[[str], set[int]],
+        quote: Callable[[str], str] = str,
     ) -> set[int]:
-        """Return the ids for a relative name, resolved against a folder and its parents.
+        """Return the ids that `find_ids` finds at the paths that a name can mean.
 
-        For example, `data/pets/1.png` is found in the folder `/home/me/data/pets`, whatever the
-        current folder is. find_ids_by_source: returns the ids for a path. Raises AmbiguousFileError
-        if the name matches samples in more than one place.
+        quote: escapes a folder's name if `name` is a pattern. Raises AmbiguousFileError if several
+        paths lead to different samples. Choosing the first would be wrong: once its samples are
+        deleted, the same name would mean the samples at another path.
         """
-        is_current_folder = not Path(name).parts  # as for `.`
-        if is_current_folder or os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
-            return set()
         ids_by_path: dict[str, set[int]] = {}
-        for parent in (folder, *folder.parents):
-            path = posixpath.normpath(posixpath.join(parent, escape_undecodable(name)))
-            if not Path(path).is_relative_to(folder):
-                continue
-            ids = find_ids_by_source(path)
-            if ids:
+        for path in self._list_paths(name, quote):
+            ids = find_ids(path)
+            if ids and ids not in ids_by_path.values():
                 ids_by_path[path] = ids
         if len(ids_by_path) > 1:
             raise AmbiguousFileError(ids_by_path)
         return set().union(*ids_by_path.values())
+
+    def _list_paths(self, name: str, quote: Callable[[str], str]) -> list[str]:
+        """Return the paths that a name can mean: from the data set's folder, from above, from here.
+
+        For example, `data/pets/1.png` is found in the folder `/home/me/data/pets`, whatever the
+        current folder is.
+        """
+        paths = []
+        relative_name = Path(escape_undecodable(name))
+        if relative_name.parts:  # `.` is the current folder, not the root of the data set
+            root = Path(quote(str(self._root)))
+            for folder in (root, *root.parents):
+                path = Path(posixpath.normpath(folder / relative_name))
+                if path.is_relative_to(root):
+                    paths.append(str(path))
+        if not os.path.isabs(name):  # noqa: PTH117 (as the memory writes it)
+            name = posixpath.join(quote(os.getcwd()), name)  # noqa: PTH109 (to quote it)
+        paths.append(locate_file(name))
+        return paths
 
     def suggest_names(self, missing: Sequence[str]) -> str:
         """Return sentences that suggest names similar to the missing ones, and explain file names.
@@ -212,9 +224,18 @@ class SourceFiles:
         """
         if not missing:
             return ""
+        missing_names = [name for name in missing if not is_pattern(name)]
         files = {file for file, _ in self.read_records()[1] if file}
-        names = files | {str(self.locate(file)) for file in files}
-        suggestion = suggest_near_names("file", missing, names)
+        paths = {str(self.locate(file)) for file in files}
+        suggestion = suggest_near_names("file", missing_names, files | paths)
+        for name in missing_names[:10]:
+            same_endings = sorted(path for path in paths if path.endswith(f"/{name}"))
+            if same_endings:
+                suggestion += f"{name!r} may be {' or '.join(map(repr, same_endings[:3]))}. "
+        if any(PATTERN_CHARACTERS.intersection(name) for name in missing_names):
+            suggestion += "*, ? and [ are part of a name; for a pattern, write glob:PATTERN. "
+        if any("\\" in name for name in missing_names):
+            suggestion += "Write / for \\. "
         below_root = ""
         if self._root.parts:
             below_root = f" by its path below {self._root},"
@@ -232,22 +253,6 @@ class SourceFiles:
         for name in names:
             ids.update(self._store.find_ids_by_source(name).tolist())
         return ids
-
-    def _resolve(self, file: Path, find_ids_by_source: Callable[[str], set[int]]) -> set[int]:
-        """Return the ids of a file, by its name in the memory or by its current path.
-
-        find_ids_by_source: returns the ids for a path. Raises AmbiguousFileError if the two ways
-        lead to different files.
-        """
-        name = str(self._root / escape_undecodable(file.as_posix()))
-        path = locate_file(file)
-        ids_by_name: set[int] = set()
-        if file.parts:  # `.` is the current folder, not the root of the data set
-            ids_by_name = find_ids_by_source(name)
-        ids_by_path = find_ids_by_source(path)
-        if ids_by_path and not ids_by_name <= ids_by_path:
-            raise AmbiguousFileError({name: ids_by_name, path: ids_by_path})
-        return ids_by_name | ids_by_path
 
 
 class FileTree:
@@ -285,18 +290,10 @@ class FileTree:
                     self._ids_by_path[str(path / name)].add(sample_id)
 
     def find_ids_below(self, path: str) -> set[int]:
-        """Return the ids of a file, of all files below a folder, or of all that match a pattern."""
+        """Return the ids of a file, or of all files below a folder."""
         path = self._spell(path)
         if path in self._ids_by_path:
             return self._ids_by_path[path]
-        may_be_pattern = not PATTERN_CHARACTERS.isdisjoint(path)
-        # The name of a folder may contain brackets, too. Then it is not a pattern.
-        if path in self._subfolders or not may_be_pattern:
-            return self._find_ids_below(path)
-        return self._match_pattern(path)
-
-    def _find_ids_below(self, path: str) -> set[int]:
-        """Return the ids of all files below a folder."""
         ids = set()
         for folder in self._subfolders.get(path, ()):
             for name, sample_id in self._files_by_folder[folder]:
@@ -304,9 +301,9 @@ class FileTree:
                     ids.add(sample_id)
         return ids
 
-    def _match_pattern(self, pattern: str) -> set[int]:
+    def match_pattern(self, pattern: str) -> set[int]:
         """Return the ids of the files that match a pattern. Raises ValueError if it is too long."""
-        parts = PurePosixPath(pattern).parts
+        parts = PurePosixPath(self._spell(pattern)).parts
         if len(parts) > MAX_PATTERN_PARTS:
             raise ValueError(
                 f"{pattern[:80]!r}…: a pattern may have at most {MAX_PATTERN_PARTS} parts between"
