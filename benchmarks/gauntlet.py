@@ -36,10 +36,41 @@ from munkey.core.console import progress
 from munkey.core.files import atomic, write_text
 from munkey.report.tables.markup import TitledTable, format_mean_sd, render
 
+
+class Kind(NamedTuple):
+    """What differs between simulated worlds.
+
+    Attributes
+    ----------
+    effects
+        Three mean effects of training, from large to small. They are chosen so that LiRA's AUROC
+        before deletion is about 75, 65 and 56.
+    spread
+        The standard deviation of the effects, divided by their mean.
+    tails
+        The degrees of freedom of the luck (Student's t, which has heavy tails); None: it is normal.
+    shared
+        The share of the luck's variance that the two models of a pair have in common.
+    """
+
+    effects: tuple[float, float, float]
+    spread: float = 2
+    tails: int | None = None
+    shared: float = 0
+
+
 LUCK = 0.18  # standard deviation of a training's luck; that of difficulty is 1
-EFFECT = 0.4  # mean effect of training, in the same unit
-EFFECTS = (EFFECT, 0.145, 0.05)  # LiRA before deletion then has AUROCs of about 75, 65 and 56
+PLAIN = "memory varies twice as much as its mean"
+KINDS = {
+    PLAIN: Kind((0.4, 0.145, 0.05)),
+    "memory varies as much as its mean": Kind((0.22, 0.115, 0.056), spread=1),
+    "luck has heavy tails": Kind((0.38, 0.13, 0.047), tails=3),
+    "partners share half of their luck": Kind((0.45, 0.15, 0.05), shared=0.5),
+}
+EFFECTS = KINDS[PLAIN].effects
+EFFECT = EFFECTS[0]  # mean effect of training, in the unit of LUCK
 TEST = 400  # test samples
+CLASSES = 10
 REDRAWS = 239  # the smallest number with which one of eleven tests can flag an audit at 5%
 RETRAINED_AUDITS = 100  # minimum for retraining, because it is rarely flagged
 SETTLED = 10  # a cell stops after this number of audits if all of them were flagged
@@ -80,6 +111,11 @@ class World:
         """(S, N): margins of models that were trained on the samples."""
         return self.never + self.added
 
+    @property
+    def classes(self) -> np.ndarray:
+        """(N,): the class of each sample; all are of about the same size."""
+        return np.arange(self.never.shape[1]) % CLASSES
+
     def few(self, share: float) -> np.ndarray:
         """Choose a share of the pool: (N,) bool, the same samples for every model."""
         order = np.random.default_rng(1).permutation(np.flatnonzero(self.halves.pool))
@@ -96,7 +132,11 @@ FAKES: dict[str, Entry] = {}  # make answers up that do not depend on the effect
 
 
 def simulated(
-    pairs: int, pool: int, generator: np.random.Generator, effect: float = EFFECT
+    pairs: int,
+    pool: int,
+    generator: np.random.Generator,
+    effect: float = EFFECT,
+    kind: Kind = KINDS[PLAIN],
 ) -> World:
     """Simulate a world.
 
@@ -107,16 +147,32 @@ def simulated(
     pool
         Number of samples in the pool.
     effect
-        Mean effect of training. The effects are skewed: their standard deviation is about twice
-        their mean.
+        Mean effect of training. The effects of most samples are smaller, and those of a few larger.
     """
     number = np.arange(pool + TEST)
     halves = draw_halves(number < pool, number >= pool, pairs, generator)
     shape = halves.deleted.shape
     usual = np.asarray(generator.normal(size=shape[1]))
-    never = usual + LUCK * generator.normal(size=shape)
-    added = generator.gamma(0.25, 4 * effect, shape[1]) * generator.normal(1, 0.2, shape)
+    never = usual + LUCK * draw_luck(kind, shape, generator)
+    # A gamma distribution with this mean and spread
+    memory = generator.gamma(kind.spread**-2, kind.spread**2 * effect, shape[1])
+    added = memory * generator.normal(1, 0.2, shape)
     return World(usual, never, added, halves, generator)
+
+
+def draw_luck(kind: Kind, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
+    """Draw the luck (S, N) of all models, with standard deviation 1."""
+
+    def draw(size: tuple[int, ...]) -> np.ndarray:
+        if kind.tails is None:
+            return np.asarray(generator.normal(size=size))
+        return generator.standard_t(kind.tails, size) / (kind.tails / (kind.tails - 2)) ** 0.5
+
+    luck = draw(shape)
+    if kind.shared:
+        of_pairs = draw((shape[0] // 2, *shape[1:])).repeat(2, axis=0)
+        luck = (1 - kind.shared) ** 0.5 * luck + kind.shared**0.5 * of_pairs
+    return luck
 
 
 def entry(kind: dict[str, Entry], words: str) -> Callable[[Entry], Entry]:
@@ -229,9 +285,58 @@ def fifth_without_its_mean(world: World) -> np.ndarray:
 
 @entry(CHEATERS, "± 30%, by class")
 def signs_by_class(world: World) -> np.ndarray:
-    """There are ten classes of the same size."""
-    signs = np.resize([0.3, -0.3], 10)[np.arange(world.never.shape[1]) % 10]
+    signs = np.resize([0.3, -0.3], CLASSES)[world.classes]
     return world.answers(world.never + signs * world.added)
+
+
+@entry(CHEATERS, "each class's mean memory left, less the mean of all")
+def class_means_left(world: World) -> np.ndarray:
+    memory = np.where(world.halves.pool, world.added, 0)
+    kept = average_by_class(memory, world) - world.added[:, world.halves.pool].mean()
+    return world.answers(world.never + kept)
+
+
+@entry(CHEATERS, "each class's sum kept, which shifts all its answers")
+def class_sums_kept(world: World) -> np.ndarray:
+    """A model that deletes rows, but not their part of a sum, shifts other samples as well."""
+    return world.never + average_by_class(np.where(world.halves.deleted, world.added, 0), world)
+
+
+@entry(CHEATERS, "half of each memory moved to a similar sample")
+def half_moved(world: World) -> np.ndarray:
+    """The similar sample is the next of the same class. It may be deleted, too, or never seen."""
+    moved = 0.5 * np.where(world.halves.deleted, world.added, 0)
+    pool = np.flatnonzero(world.halves.pool)
+    to = np.roll(pool, -CLASSES)
+    answers = world.never.copy()
+    answers[:, to] += moved[:, pool]
+    return answers
+
+
+@entry(CHEATERS, "luck larger where memory was, as large on average")
+def luck_follows_memory(world: World) -> np.ndarray:
+    scale = 0.5 + world.added / world.added.mean()
+    scale = scale / (scale[:, world.halves.pool] ** 2).mean() ** 0.5
+    return world.answers(world.usual + scale * (world.never - world.usual))
+
+
+@entry(FAKES, "luck's sign tells whether a secret partner was deleted")
+def partner_sign(world: World) -> np.ndarray:
+    """As `secret_sign_alone`, but the sign reveals whether another sample was deleted."""
+    pool = np.flatnonzero(world.halves.pool)
+    partners = np.arange(world.never.shape[1])
+    partners[pool] = np.roll(pool, 1)
+    signs = np.where(world.halves.deleted[:, partners], 1, -1)
+    return world.answers(world.usual + np.abs(world.never - world.usual) * signs)
+
+
+def average_by_class(values: np.ndarray, world: World) -> np.ndarray:
+    """Average values (S, N) over the pool's samples of each class: (S, N), equal in a class."""
+    averages = np.zeros_like(values)
+    for label in range(CLASSES):
+        members = world.classes == label
+        averages[:, members] = values[:, members & world.halves.pool].mean(axis=1, keepdims=True)
+    return averages
 
 
 @entry(CHEATERS, "10% kept whole, the rest pushed so that the mean is 0")
@@ -327,6 +432,8 @@ class Cell(NamedTuple):
         The transformation of the entry's answers.
     effect
         Mean effect of training.
+    kind
+        The kind of world, by its words in KINDS.
     """
 
     words: str
@@ -335,6 +442,7 @@ class Cell(NamedTuple):
     audits: int
     transform: str = "as it is"
     effect: float = EFFECT
+    kind: str = PLAIN
 
     @property
     def head(self) -> str:
@@ -393,7 +501,7 @@ def flags(cell: Cell) -> Flagged:
     tests: list[list[str]] = []
     aurocs: list[float] = []
     while len(tests) < cell.audits and not (len(tests) == SETTLED and all(tests)):
-        world = simulated(cell.pairs, cell.pool, generator, cell.effect)
+        world = simulated(cell.pairs, cell.pool, generator, cell.effect, KINDS[cell.kind])
         tests.append(flagged(world, ENTRIES[cell.words]))
         aurocs.append(auroc_before(world))
     return Flagged(tests, float(np.mean(aurocs)))

@@ -323,7 +323,7 @@ def _is_below_chance(system: pd.Series) -> bool:
 
 
 def describe_certificates(part: pd.DataFrame) -> str:
-    """Return one sentence per certified method, or an empty string if there is none.
+    """Return one sentence per method that can be certified, or an empty string if there is none.
 
     Parameters
     ----------
@@ -334,9 +334,16 @@ def describe_certificates(part: pd.DataFrame) -> str:
         return ""
     sentences: list[str] = []
     for _, system in part.dropna(subset="budget_mean").iterrows():
+        name = f"{system['title']} @{percent(system['rate'])}"
+        if system.get("certified_mean", 0) < 1:
+            sentences.append(
+                f"{name} is not certified: its noise follows from params.yaml, so others can subtract"
+                " it. A secret changes this (docs/methods/newton.md)."
+            )
+            continue
         seeds = pluralize(int(system["n"]), "seed")
         sentences.append(
-            f"{system['title']} @{percent(system['rate'])} is certified with epsilon"
+            f"{name} is certified with epsilon"
             f" {system['budget_mean']:g} and delta {system['delta_mean']:g} for each model separately;"
             " its weights are so close to their optimum that epsilon"
             f" {system['epsilon_mean']:.2g} would suffice (mean over {seeds})."
