@@ -43,8 +43,8 @@ class Kind(NamedTuple):
     Attributes
     ----------
     effects
-        Three mean effects of training, from large to small. They are chosen so that LiRA's AUROC
-        before deletion is about 75, 65 and 56.
+        Three mean effects of training, chosen so that LiRA's AUROC before deletion is about that in
+        ABOUT.
     spread
         The standard deviation of the effects, divided by their mean.
     tails
@@ -67,6 +67,7 @@ KINDS = {
     "luck has heavy tails": Kind((0.38, 0.13, 0.047), tails=3),
     "partners share half of their luck": Kind((0.45, 0.15, 0.05), shared=0.5),
 }
+ABOUT = (75, 65, 56)  # LiRA's AUROC before deletion with each of the effects
 EFFECTS = KINDS[PLAIN].effects
 EFFECT = EFFECTS[0]  # mean effect of training, in the unit of LUCK
 TEST = 400  # test samples
@@ -129,6 +130,7 @@ HONEST: dict[str, Entry] = {}  # entries that must pass
 RESIDUES: dict[str, Entry] = {}  # keep a share of every effect
 CHEATERS: dict[str, Entry] = {}  # keep some effects, or parts of them, but hide this
 FAKES: dict[str, Entry] = {}  # make answers up that do not depend on the effects
+MISSED: dict[str, Entry] = {}  # cheaters that small audits miss
 
 
 def simulated(
@@ -289,20 +291,20 @@ def signs_by_class(world: World) -> np.ndarray:
     return world.answers(world.never + signs * world.added)
 
 
-@entry(CHEATERS, "each class's mean memory left, less the mean of all")
+@entry(MISSED, "each class's mean memory left, less the mean of all")
 def class_means_left(world: World) -> np.ndarray:
     memory = np.where(world.halves.pool, world.added, 0)
     kept = average_by_class(memory, world) - world.added[:, world.halves.pool].mean()
     return world.answers(world.never + kept)
 
 
-@entry(CHEATERS, "each class's sum kept, which shifts all its answers")
+@entry(MISSED, "each class's sum kept, which shifts all its answers")
 def class_sums_kept(world: World) -> np.ndarray:
     """A model that deletes rows, but not their part of a sum, shifts other samples as well."""
     return world.never + average_by_class(np.where(world.halves.deleted, world.added, 0), world)
 
 
-@entry(CHEATERS, "half of each memory moved to a similar sample")
+@entry(MISSED, "half of each memory moved to a similar sample")
 def half_moved(world: World) -> np.ndarray:
     """The similar sample is the next of the same class. It may be deleted, too, or never seen."""
     moved = 0.5 * np.where(world.halves.deleted, world.added, 0)
@@ -313,14 +315,14 @@ def half_moved(world: World) -> np.ndarray:
     return answers
 
 
-@entry(CHEATERS, "luck larger where memory was, as large on average")
+@entry(MISSED, "luck larger where memory was, as large on average")
 def luck_follows_memory(world: World) -> np.ndarray:
     scale = 0.5 + world.added / world.added.mean()
     scale = scale / (scale[:, world.halves.pool] ** 2).mean() ** 0.5
     return world.answers(world.usual + scale * (world.never - world.usual))
 
 
-@entry(FAKES, "luck's sign tells whether a secret partner was deleted")
+@entry(MISSED, "luck's sign tells whether a secret partner was deleted")
 def partner_sign(world: World) -> np.ndarray:
     """As `secret_sign_alone`, but the sign reveals whether another sample was deleted."""
     pool = np.flatnonzero(world.halves.pool)
@@ -373,7 +375,8 @@ TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rounded to halves": lambda margins: np.round(2 * margins) / 2,
     "labels alone": lambda margins: np.where(margins > -1, 1.0, -1.0),
 }
-ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES
+ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES | MISSED
+AT_ONE_EFFECT = FAKES | MISSED  # audited only with the largest mean effect
 
 
 def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
@@ -468,7 +471,7 @@ class Covered(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """The result of a cell's audits.
+    """The results of a cell's audits.
 
     Attributes
     ----------
@@ -496,7 +499,11 @@ class Flagged(NamedTuple):
 
 
 def flags(cell: Cell) -> Flagged:
-    """Run the audits of a cell, but only the first SETTLED ones if those are all flagged."""
+    """Run the audits of a cell, but only the first SETTLED ones if those are all flagged.
+
+    Audits of the same entry, pool and number of pairs share their random numbers at all effects and
+    in all kinds of worlds. Do not pool them: they are not independent.
+    """
     generator = np.random.default_rng([cell.pairs, cell.pool, *cell.words.encode()])
     tests: list[list[str]] = []
     aurocs: list[float] = []
@@ -543,24 +550,40 @@ def run(function: Callable[[Cell], Any], cells: Iterable[Cell], jobs: int) -> di
 def all_flags(pools: list[int], pairs: list[int], audits: int, jobs: int) -> dict[Cell, Flagged]:
     """Run the audits of all cells.
 
-    Fakes do not depend on the effects, so they are audited with only one mean effect.
+    Only the entries that verdicts quote are audited in all kinds of worlds.
     """
     cells = []
     for words, effect, pool, pair_count in product(ENTRIES, EFFECTS, pools, pairs):
-        if words in FAKES and effect != EFFECT:
+        if words in AT_ONE_EFFECT and effect != EFFECT:
             continue
         audit_count = max(audits, RETRAINED_AUDITS) if words == RETRAINED else audits
         cells.append(Cell(words, pool, pair_count, audit_count, effect=effect))
+    for words, name, pool, pair_count in product(QUOTED, KINDS, pools, pairs):
+        for effect in KINDS[name].effects:
+            cells.append(Cell(words, pool, pair_count, audits, effect=effect, kind=name))
     return run(flags, cells, jobs)
 
 
 def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
-    """Make the tables of how often entries are flagged: one for each effect, and one for fakes."""
+    """Make the tables of how often entries are flagged.
+
+    There is one for each effect, one for fakes, one for cheaters that audits miss, and one for the
+    other kinds of worlds.
+    """
     lines: dict[object, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for cell, result in results.items():
-        table = "faked" if cell.words in FAKES else cell.effect
         tests = "" if cell.words in HONEST or not result.times else f" ({result.most})"
-        lines[table][cell.words][cell.head] = f"{result.times} of {len(result.tests)}{tests}"
+        text = f"{result.times} of {len(result.tests)}{tests}"
+        if cell.kind != PLAIN:
+            level = KINDS[cell.kind].effects.index(cell.effect)
+            row = f"{cell.words}: {cell.kind}, AUROC {ABOUT[level]}"
+            lines["other worlds"][row][cell.head] = text
+        elif cell.words in FAKES:
+            lines["faked"][cell.words][cell.head] = text
+        elif cell.words in MISSED:
+            lines["missed"][cell.words][cell.head] = text
+        else:
+            lines[cell.effect][cell.words][cell.head] = text
     tables = []
     for effect in EFFECTS:
         aurocs = {}
@@ -569,26 +592,40 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
                 aurocs[cell.head] = f"{result.auroc:.0f}"
         title = f"Training adds {effect:g}: LiRA's AUROC before deletion is {' / '.join(aurocs.values())}"
         tables.append(TitledTable(title, _frame("What is audited", lines[effect])))
-    fakes = _frame("What is audited", lines["faked"])
-    tables.append(TitledTable("Answers made up, whatever training added", fakes))
+    titles = {
+        "faked": "Answers made up, whatever training added",
+        "missed": f"Cheaters that audits miss: training adds {EFFECT:g}",
+        "other worlds": "Other worlds, by LiRA's AUROC before deletion",
+    }
+    for name, title in titles.items():
+        tables.append(TitledTable(title, _frame("What is audited", lines[name])))
     return tables
 
 
 def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
-    """Make the table that verdicts quote, with a row for each effect, pool and number of pairs."""
-    lines: dict[tuple[float, int, int], dict[str, object]] = defaultdict(dict)
-    for cell, result in results.items():
-        line = lines[cell.effect, cell.pool, cell.pairs]
-        if cell.words == RETRAINED:
-            line |= {"pool": cell.pool, "pairs": cell.pairs, "auroc": round(result.auroc, 1)}
-        if cell.words in QUOTED:
-            line |= {
-                QUOTED[cell.words]: result.times,
-                f"{QUOTED[cell.words]}_of": len(result.tests),
-            }
-    return pd.DataFrame(list(lines.values())).sort_values(
-        ["pool", "pairs", "auroc"], ignore_index=True
+    """Make the table that verdicts quote, with a row for each effect, pool and number of pairs.
+
+    Each number is that of the kind of world in which an entry is flagged least often. The AUROC is
+    the largest of all kinds, so that no audit quotes the power of an easier one.
+    """
+    quoted: dict[tuple[int, int, int], dict[str, list[Flagged]]] = defaultdict(
+        lambda: defaultdict(list)
     )
+    for cell, result in results.items():
+        if cell.words in QUOTED:
+            level = KINDS[cell.kind].effects.index(cell.effect)
+            quoted[level, cell.pool, cell.pairs][QUOTED[cell.words]].append(result)
+    lines = []
+    for (_, pool, pairs), by_entry in quoted.items():
+        aurocs = [
+            result.auroc for results_of_entry in by_entry.values() for result in results_of_entry
+        ]
+        line: dict[str, object] = {"pool": pool, "pairs": pairs, "auroc": round(max(aurocs), 1)}
+        for name, results_of_entry in by_entry.items():
+            least = min(results_of_entry, key=lambda result: result.times / len(result.tests))
+            line |= {name: least.times, f"{name}_of": len(least.tests)}
+        lines.append(line)
+    return pd.DataFrame(lines).sort_values(["pool", "pairs", "auroc"], ignore_index=True)
 
 
 def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) -> list[TitledTable]:

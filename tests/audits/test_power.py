@@ -52,7 +52,7 @@ def test_the_words_name_the_kind_and_how_many_were_found():
     words = describe_power(250, 9, 70.0)
     assert words == (
         "of 5% of the samples kept whole, 16 of 30 simulated audits (216 samples, 8 pairs, LiRA's AUROC 66 before"
-        " deletion) found something; of 20% of each memory kept less its mean, 8 of 30"
+        " deletion, the hardest of several worlds) found something; of 20% of each memory kept less its mean, 8 of 30"
     )
     assert "at most 6 of 30 simulated audits" in describe_power(216, 8, 54.9)
 
