@@ -96,8 +96,9 @@ def group_differences(
     """
     by_system: dict[tuple[object, ...], dict[str, Difference]] = {}
     for row in differences.to_dict("records"):
-        seeds = "one seed" if row["seeds"] == 1 else f"{row['seeds']} seeds"
-        basis = f"{seeds}, {row['tested']:,} test samples"
+        basis = f"{row['seeds']} seeds, {row['tested']:,} test samples"
+        if row["seeds"] == 1:
+            basis = f"one seed, so the interval covers only {row['tested']:,} test samples"
         difference = Difference(row["difference"], Interval(row["low"], row["high"]), basis)
         setting = (row["dataset"], row["rate"])
         by_system.setdefault((*setting, row["method"]), {})[row["other"]] = difference
