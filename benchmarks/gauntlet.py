@@ -43,7 +43,7 @@ class Kind(NamedTuple):
     Attributes
     ----------
     effects
-        Three mean effects of training, chosen so that LiRA's AUROC before deletion is about that in
+        Mean effects of training, chosen so that LiRA's AUROC before deletion is about that in
         ABOUT.
     spread
         The standard deviation of the effects, divided by their mean.
@@ -53,7 +53,7 @@ class Kind(NamedTuple):
         The share of the luck's variance that the two models of a pair have in common.
     """
 
-    effects: tuple[float, float, float]
+    effects: tuple[float, ...]
     spread: float = 2
     tails: int | None = None
     shared: float = 0
@@ -61,11 +61,12 @@ class Kind(NamedTuple):
 
 LUCK = 0.18  # standard deviation of a training's luck; that of difficulty is 1
 PLAIN = "memory varies twice as much as its mean"
+NARROW = "memory varies as much as its mean"
 KINDS = {
     PLAIN: Kind((0.4, 0.145, 0.05)),
-    "memory varies as much as its mean": Kind((0.22, 0.115, 0.056), spread=1),
-    "luck has heavy tails": Kind((0.38, 0.13, 0.047), tails=3),
-    "partners share half of their luck": Kind((0.45, 0.15, 0.05), shared=0.5),
+    NARROW: Kind((0.22, 0.115), spread=1),
+    "luck has heavy tails": Kind((0.38, 0.13), tails=3),
+    "partners share half of their luck": Kind((0.45, 0.15), shared=0.5),
 }
 ABOUT = (75, 65, 56)  # LiRA's AUROC before deletion with each of the effects
 EFFECTS = KINDS[PLAIN].effects
@@ -130,7 +131,7 @@ HONEST: dict[str, Entry] = {}  # entries that must pass
 RESIDUES: dict[str, Entry] = {}  # keep a share of every effect
 CHEATERS: dict[str, Entry] = {}  # keep some effects, or parts of them, but hide this
 FAKES: dict[str, Entry] = {}  # make answers up that do not depend on the effects
-MISSED: dict[str, Entry] = {}  # cheaters that small audits miss
+MISSED: dict[str, Entry] = {}  # cheaters that audits often miss
 
 
 def simulated(
@@ -317,7 +318,7 @@ def half_moved(world: World) -> np.ndarray:
 
 @entry(MISSED, "luck larger where memory was, as large on average")
 def luck_follows_memory(world: World) -> np.ndarray:
-    scale = 0.5 + world.added / world.added.mean()
+    scale = 1 + 0.25 * world.added / world.added.mean()
     scale = scale / (scale[:, world.halves.pool] ** 2).mean() ** 0.5
     return world.answers(world.usual + scale * (world.never - world.usual))
 
@@ -376,7 +377,6 @@ TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "labels alone": lambda margins: np.where(margins > -1, 1.0, -1.0),
 }
 ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES | MISSED
-AT_ONE_EFFECT = FAKES | MISSED  # audited only with the largest mean effect
 
 
 def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
@@ -550,17 +550,23 @@ def run(function: Callable[[Cell], Any], cells: Iterable[Cell], jobs: int) -> di
 def all_flags(pools: list[int], pairs: list[int], audits: int, jobs: int) -> dict[Cell, Flagged]:
     """Run the audits of all cells.
 
-    Only the entries that verdicts quote are audited in all kinds of worlds.
+    Fakes do not depend on the effects, so they are audited with only one mean effect. The entries
+    that verdicts quote are audited in all kinds of worlds, those that are often missed only in a
+    kind that is harder than PLAIN.
     """
     cells = []
     for words, effect, pool, pair_count in product(ENTRIES, EFFECTS, pools, pairs):
-        if words in AT_ONE_EFFECT and effect != EFFECT:
+        if words in MISSED or (words in FAKES and effect != EFFECT):
             continue
         audit_count = max(audits, RETRAINED_AUDITS) if words == RETRAINED else audits
         cells.append(Cell(words, pool, pair_count, audit_count, effect=effect))
     for words, name, pool, pair_count in product(QUOTED, KINDS, pools, pairs):
         for effect in KINDS[name].effects:
             cells.append(Cell(words, pool, pair_count, audits, effect=effect, kind=name))
+    for words, pool, pair_count in product(MISSED, pools, pairs):
+        cells.append(
+            Cell(words, pool, pair_count, audits, effect=KINDS[NARROW].effects[0], kind=NARROW)
+        )
     return run(flags, cells, jobs)
 
 
@@ -574,14 +580,14 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
     for cell, result in results.items():
         tests = "" if cell.words in HONEST or not result.times else f" ({result.most})"
         text = f"{result.times} of {len(result.tests)}{tests}"
-        if cell.kind != PLAIN:
-            level = KINDS[cell.kind].effects.index(cell.effect)
-            row = f"{cell.words}: {cell.kind}, AUROC {ABOUT[level]}"
-            lines["other worlds"][row][cell.head] = text
-        elif cell.words in FAKES:
+        if cell.words in FAKES:
             lines["faked"][cell.words][cell.head] = text
         elif cell.words in MISSED:
             lines["missed"][cell.words][cell.head] = text
+        elif cell.kind != PLAIN:
+            level = KINDS[cell.kind].effects.index(cell.effect)
+            row = f"{cell.words}: {cell.kind}, AUROC {ABOUT[level]}"
+            lines["other worlds"][row][cell.head] = text
         else:
             lines[cell.effect][cell.words][cell.head] = text
     tables = []
@@ -594,7 +600,7 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
         tables.append(TitledTable(title, _frame("What is audited", lines[effect])))
     titles = {
         "faked": "Answers made up, whatever training added",
-        "missed": f"Cheaters that audits miss: training adds {EFFECT:g}",
+        "missed": f"Cheaters that audits often miss: {NARROW}, AUROC {ABOUT[0]}",
         "other worlds": "Other worlds, by LiRA's AUROC before deletion",
     }
     for name, title in titles.items():
@@ -603,10 +609,11 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
 
 
 def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
-    """Make the table that verdicts quote, with a row for each effect, pool and number of pairs.
+    """Make the table that verdicts quote, with a row for each AUROC, pool and number of pairs.
 
     Each number is that of the kind of world in which an entry is flagged least often. The AUROC is
-    the largest of all kinds, so that no audit quotes the power of an easier one.
+    the largest of all kinds, so that no audit quotes the power of an easier one. The smallest AUROC,
+    at which audits find little, is simulated in only one kind, and left out.
     """
     quoted: dict[tuple[int, int, int], dict[str, list[Flagged]]] = defaultdict(
         lambda: defaultdict(list)
@@ -614,7 +621,8 @@ def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
     for cell, result in results.items():
         if cell.words in QUOTED:
             level = KINDS[cell.kind].effects.index(cell.effect)
-            quoted[level, cell.pool, cell.pairs][QUOTED[cell.words]].append(result)
+            if level < len(KINDS[NARROW].effects):
+                quoted[level, cell.pool, cell.pairs][QUOTED[cell.words]].append(result)
     lines = []
     for (_, pool, pairs), by_entry in quoted.items():
         aurocs = [

@@ -9,7 +9,6 @@ from sklearn.datasets import load_digits
 
 from benchmarks import gauntlet
 from benchmarks.gauntlet import (
-    AT_ONE_EFFECT,
     CHEATERS,
     EFFECTS,
     ENTRIES,
@@ -17,6 +16,7 @@ from benchmarks.gauntlet import (
     HONEST,
     KINDS,
     MISSED,
+    NARROW,
     QUOTED,
     REDRAWS,
     TRANSFORMS,
@@ -207,28 +207,27 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
     sizes = [(40, 3), (40, 8)]
     results = {}
     for words in ENTRIES:
-        for effect in EFFECTS[: 1 if words in AT_ONE_EFFECT else 3]:
+        for effect in EFFECTS[: 1 if words in FAKES | MISSED else 3]:
             for pool, pairs in sizes:
                 cell = Cell(words, pool, pairs, 4, effect=effect)
                 results[cell] = Flagged([["share", "few"], ["few"], [], []], 50 + 60 * effect)
     # In another world, what is quoted is flagged less often, although more was memorized.
-    name = "memory varies as much as its mean"
     for words in QUOTED:
-        for level, effect in enumerate(KINDS[name].effects):
+        for level, effect in enumerate(KINDS[NARROW].effects):
             for pool, pairs in sizes:
-                cell = Cell(words, pool, pairs, 4, effect=effect, kind=name)
+                cell = Cell(words, pool, pairs, 4, effect=effect, kind=NARROW)
                 results[cell] = Flagged([["few"], [], [], []], 80 - level)
     much, some, little, faked, missed, other = flags_tables(results)
     assert set(missed.frame["What is audited"]) == MISSED.keys()
     assert (
-        other.frame.set_index("What is audited").loc[f"5% kept whole: {name}, AUROC 65"].tolist()
+        other.frame.set_index("What is audited").loc[f"5% kept whole: {NARROW}, AUROC 65"].tolist()
         == ["1 of 4 (few 25)"] * 2
     )
     assert much.title == "Training adds 0.4: LiRA's AUROC before deletion is 74 / 74"
     assert little.title.endswith("is 53 / 53")
     assert set(faked.frame["What is audited"]) == FAKES.keys()
     assert some.frame["What is audited"].tolist() == [
-        words for words in ENTRIES if words not in AT_ONE_EFFECT
+        words for words in ENTRIES if words not in FAKES | MISSED
     ]
     assert list(some.frame.columns[1:]) == ["40 samples, 3 pairs", "40 samples, 8 pairs"]
     assert (
@@ -238,7 +237,7 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
     assert some.frame.set_index("What is audited").loc["retrained"].tolist() == ["2 of 4"] * 2
     frame = power_frame(results)
     assert frame[["pool", "pairs", "auroc"]].to_numpy().tolist() == [
-        [40, pairs, auroc] for _, pairs in sizes for auroc in (78.0, 79.0, 80.0)
+        [40, pairs, auroc] for _, pairs in sizes for auroc in (79.0, 80.0)
     ]
     assert set(frame["kept_whole"]) == {1} and set(frame["mean_subtracted_of"]) == {4}
 

@@ -58,17 +58,17 @@ def test_the_words_name_the_kind_and_how_many_were_found():
     assert "at most 6 of 30 simulated audits" in describe_power(216, 8, 54.9)
 
 
-def test_the_kept_kinds_are_of_three_levels_of_memorization_and_8_4_and_3_pairs():
+def test_the_kept_kinds_are_of_two_levels_of_memorization_and_8_4_and_3_pairs():
     assert {row.pairs for row in read_simulated_audits()} == {3, 4, 8}
     for pairs in (3, 4, 8):
         levels = sorted(row.auroc for row in read_simulated_audits() if row.pairs == pairs)
-        assert levels == pytest.approx([56, 65, 75], abs=2.5)
+        assert levels == pytest.approx([66, 77], abs=2)
 
 
 def test_what_verdicts_quote_is_the_least_that_the_page_shows_of_any_world():
     """The rows of the table, `k of n (tests)`, in the order of its columns."""
     *tables, _, _, other_worlds = (ROOT / "docs/results/gauntlet.md").read_text().split("### ")[1:]
-    for level, about in enumerate(gauntlet.ABOUT):
+    for level, about in enumerate(gauntlet.ABOUT[:2]):
         heads = [
             [int(number) for number in re.findall(r"\d+", head)]
             for head in _cells(tables[level], "What is audited")
