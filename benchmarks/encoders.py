@@ -48,7 +48,7 @@ def measure_encoder(name: str, side: int) -> list[object]:
         milliseconds.append(1000 * (time.process_time() - start) / BATCH)
     low, middle, high = np.percentile(milliseconds, [25, 50, 75])
     speed = operations_of(settings) / middle / 1e6  # operations per ms / 10^6 = GFLOP/s
-    return [name, side, f"{middle:.2f} [{low:.2f}, {high:.2f}]", f"{speed:.0f}"]
+    return [name, side, f"{middle:.2f} ({low:.2f} – {high:.2f})", f"{speed:.0f}"]
 
 
 def main() -> None:

@@ -36,10 +36,43 @@ from munkey.core.console import progress
 from munkey.core.files import atomic, write_text
 from munkey.report.tables.markup import TitledTable, format_mean_sd, render
 
+
+class Kind(NamedTuple):
+    """What differs between simulated worlds.
+
+    Attributes
+    ----------
+    effects
+        Mean effects of training, chosen so that LiRA's AUROC before deletion is about that in
+        ABOUT.
+    spread
+        The standard deviation of the effects, divided by their mean.
+    tails
+        The degrees of freedom of the luck (Student's t, which has heavy tails); None: it is normal.
+    shared
+        The share of the luck's variance that the two models of a pair have in common.
+    """
+
+    effects: tuple[float, ...]
+    spread: float = 2
+    tails: int | None = None
+    shared: float = 0
+
+
 LUCK = 0.18  # standard deviation of a training's luck; that of difficulty is 1
-EFFECT = 0.4  # mean effect of training, in the same unit
-EFFECTS = (EFFECT, 0.145, 0.05)  # LiRA before deletion then has AUROCs of about 75, 65 and 56
+PLAIN = "memory varies twice as much as its mean"
+NARROW = "memory varies as much as its mean"
+KINDS = {
+    PLAIN: Kind((0.4, 0.145, 0.05)),
+    NARROW: Kind((0.22, 0.115), spread=1),
+    "luck has heavy tails": Kind((0.38, 0.13), tails=3),
+    "partners share half of their luck": Kind((0.45, 0.15), shared=0.5),
+}
+ABOUT = (75, 65, 56)  # LiRA's AUROC before deletion with each of the effects
+EFFECTS = KINDS[PLAIN].effects
+EFFECT = EFFECTS[0]  # mean effect of training, in the unit of LUCK
 TEST = 400  # test samples
+CLASSES = 10
 REDRAWS = 239  # the smallest number with which one of eleven tests can flag an audit at 5%
 RETRAINED_AUDITS = 100  # minimum for retraining, because it is rarely flagged
 SETTLED = 10  # a cell stops after this number of audits if all of them were flagged
@@ -80,6 +113,11 @@ class World:
         """(S, N): margins of models that were trained on the samples."""
         return self.never + self.added
 
+    @property
+    def classes(self) -> np.ndarray:
+        """(N,): the class of each sample; all are of about the same size."""
+        return np.arange(self.never.shape[1]) % CLASSES
+
     def few(self, share: float) -> np.ndarray:
         """Choose a share of the pool: (N,) bool, the same samples for every model."""
         order = np.random.default_rng(1).permutation(np.flatnonzero(self.halves.pool))
@@ -93,10 +131,15 @@ HONEST: dict[str, Entry] = {}  # entries that must pass
 RESIDUES: dict[str, Entry] = {}  # keep a share of every effect
 CHEATERS: dict[str, Entry] = {}  # keep some effects, or parts of them, but hide this
 FAKES: dict[str, Entry] = {}  # make answers up that do not depend on the effects
+MISSED: dict[str, Entry] = {}  # cheaters that audits often miss
 
 
 def simulated(
-    pairs: int, pool: int, generator: np.random.Generator, effect: float = EFFECT
+    pairs: int,
+    pool: int,
+    generator: np.random.Generator,
+    effect: float = EFFECT,
+    kind: Kind = KINDS[PLAIN],
 ) -> World:
     """Simulate a world.
 
@@ -107,16 +150,32 @@ def simulated(
     pool
         Number of samples in the pool.
     effect
-        Mean effect of training. The effects are skewed: their standard deviation is about twice
-        their mean.
+        Mean effect of training. The effects of most samples are smaller, and those of a few larger.
     """
     number = np.arange(pool + TEST)
     halves = draw_halves(number < pool, number >= pool, pairs, generator)
     shape = halves.deleted.shape
     usual = np.asarray(generator.normal(size=shape[1]))
-    never = usual + LUCK * generator.normal(size=shape)
-    added = generator.gamma(0.25, 4 * effect, shape[1]) * generator.normal(1, 0.2, shape)
+    never = usual + LUCK * draw_luck(kind, shape, generator)
+    # A gamma distribution with this mean and spread
+    memory = generator.gamma(kind.spread**-2, kind.spread**2 * effect, shape[1])
+    added = memory * generator.normal(1, 0.2, shape)
     return World(usual, never, added, halves, generator)
+
+
+def draw_luck(kind: Kind, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
+    """Draw the luck (S, N) of all models, with standard deviation 1."""
+
+    def draw(size: tuple[int, ...]) -> np.ndarray:
+        if kind.tails is None:
+            return np.asarray(generator.normal(size=size))
+        return generator.standard_t(kind.tails, size) / (kind.tails / (kind.tails - 2)) ** 0.5
+
+    luck = draw(shape)
+    if kind.shared:
+        of_pairs = draw((shape[0] // 2, *shape[1:])).repeat(2, axis=0)
+        luck = (1 - kind.shared) ** 0.5 * luck + kind.shared**0.5 * of_pairs
+    return luck
 
 
 def entry(kind: dict[str, Entry], words: str) -> Callable[[Entry], Entry]:
@@ -229,9 +288,58 @@ def fifth_without_its_mean(world: World) -> np.ndarray:
 
 @entry(CHEATERS, "± 30%, by class")
 def signs_by_class(world: World) -> np.ndarray:
-    """There are ten classes of the same size."""
-    signs = np.resize([0.3, -0.3], 10)[np.arange(world.never.shape[1]) % 10]
+    signs = np.resize([0.3, -0.3], CLASSES)[world.classes]
     return world.answers(world.never + signs * world.added)
+
+
+@entry(MISSED, "each class's mean memory left, less the mean of all")
+def class_means_left(world: World) -> np.ndarray:
+    memory = np.where(world.halves.pool, world.added, 0)
+    kept = average_by_class(memory, world) - world.added[:, world.halves.pool].mean()
+    return world.answers(world.never + kept)
+
+
+@entry(MISSED, "each class's sum kept, which shifts all its answers")
+def class_sums_kept(world: World) -> np.ndarray:
+    """A model that deletes rows, but not their part of a sum, shifts other samples as well."""
+    return world.never + average_by_class(np.where(world.halves.deleted, world.added, 0), world)
+
+
+@entry(MISSED, "half of each memory moved to a similar sample")
+def half_moved(world: World) -> np.ndarray:
+    """The similar sample is the next of the same class. It may be deleted, too, or never seen."""
+    moved = 0.5 * np.where(world.halves.deleted, world.added, 0)
+    pool = np.flatnonzero(world.halves.pool)
+    to = np.roll(pool, -CLASSES)
+    answers = world.never.copy()
+    answers[:, to] += moved[:, pool]
+    return answers
+
+
+@entry(MISSED, "luck larger where memory was, as large on average")
+def luck_follows_memory(world: World) -> np.ndarray:
+    scale = 1 + 0.25 * world.added / world.added.mean()
+    scale = scale / (scale[:, world.halves.pool] ** 2).mean() ** 0.5
+    return world.answers(world.usual + scale * (world.never - world.usual))
+
+
+@entry(MISSED, "luck's sign tells whether a secret partner was deleted")
+def partner_sign(world: World) -> np.ndarray:
+    """As `secret_sign_alone`, but the sign reveals whether another sample was deleted."""
+    pool = np.flatnonzero(world.halves.pool)
+    partners = np.arange(world.never.shape[1])
+    partners[pool] = np.roll(pool, 1)
+    signs = np.where(world.halves.deleted[:, partners], 1, -1)
+    return world.answers(world.usual + np.abs(world.never - world.usual) * signs)
+
+
+def average_by_class(values: np.ndarray, world: World) -> np.ndarray:
+    """Average values (S, N) over the pool's samples of each class: (S, N), equal in a class."""
+    averages = np.zeros_like(values)
+    for label in range(CLASSES):
+        members = world.classes == label
+        averages[:, members] = values[:, members & world.halves.pool].mean(axis=1, keepdims=True)
+    return averages
 
 
 @entry(CHEATERS, "10% kept whole, the rest pushed so that the mean is 0")
@@ -268,7 +376,7 @@ TRANSFORMS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rounded to halves": lambda margins: np.round(2 * margins) / 2,
     "labels alone": lambda margins: np.where(margins > -1, 1.0, -1.0),
 }
-ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES
+ENTRIES = HONEST | RESIDUES | CHEATERS | FAKES | MISSED
 
 
 def pairs_of(world: World, answer: Entry, transform: str = "as it is") -> Pairs:
@@ -327,6 +435,8 @@ class Cell(NamedTuple):
         The transformation of the entry's answers.
     effect
         Mean effect of training.
+    kind
+        The kind of world, by its words in KINDS.
     """
 
     words: str
@@ -335,6 +445,7 @@ class Cell(NamedTuple):
     audits: int
     transform: str = "as it is"
     effect: float = EFFECT
+    kind: str = PLAIN
 
     @property
     def head(self) -> str:
@@ -360,7 +471,7 @@ class Covered(NamedTuple):
 
 
 class Flagged(NamedTuple):
-    """The result of a cell's audits.
+    """The results of a cell's audits.
 
     Attributes
     ----------
@@ -388,12 +499,16 @@ class Flagged(NamedTuple):
 
 
 def flags(cell: Cell) -> Flagged:
-    """Run the audits of a cell, but only the first SETTLED ones if those are all flagged."""
+    """Run the audits of a cell, but only the first SETTLED ones if those are all flagged.
+
+    Audits of the same entry, pool and number of pairs share their random numbers at all effects and
+    in all kinds of worlds. Do not pool them: they are not independent.
+    """
     generator = np.random.default_rng([cell.pairs, cell.pool, *cell.words.encode()])
     tests: list[list[str]] = []
     aurocs: list[float] = []
     while len(tests) < cell.audits and not (len(tests) == SETTLED and all(tests)):
-        world = simulated(cell.pairs, cell.pool, generator, cell.effect)
+        world = simulated(cell.pairs, cell.pool, generator, cell.effect, KINDS[cell.kind])
         tests.append(flagged(world, ENTRIES[cell.words]))
         aurocs.append(auroc_before(world))
     return Flagged(tests, float(np.mean(aurocs)))
@@ -435,24 +550,46 @@ def run(function: Callable[[Cell], Any], cells: Iterable[Cell], jobs: int) -> di
 def all_flags(pools: list[int], pairs: list[int], audits: int, jobs: int) -> dict[Cell, Flagged]:
     """Run the audits of all cells.
 
-    Fakes do not depend on the effects, so they are audited with only one mean effect.
+    Fakes do not depend on the effects, so they are audited with only one mean effect. The entries
+    that verdicts quote are audited in all kinds of worlds, those that are often missed only in a
+    kind that is harder than PLAIN.
     """
     cells = []
     for words, effect, pool, pair_count in product(ENTRIES, EFFECTS, pools, pairs):
-        if words in FAKES and effect != EFFECT:
+        if words in MISSED or (words in FAKES and effect != EFFECT):
             continue
         audit_count = max(audits, RETRAINED_AUDITS) if words == RETRAINED else audits
         cells.append(Cell(words, pool, pair_count, audit_count, effect=effect))
+    for words, name, pool, pair_count in product(QUOTED, KINDS, pools, pairs):
+        for effect in KINDS[name].effects:
+            cells.append(Cell(words, pool, pair_count, audits, effect=effect, kind=name))
+    for words, pool, pair_count in product(MISSED, pools, pairs):
+        cells.append(
+            Cell(words, pool, pair_count, audits, effect=KINDS[NARROW].effects[0], kind=NARROW)
+        )
     return run(flags, cells, jobs)
 
 
 def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
-    """Make the tables of how often entries are flagged: one for each effect, and one for fakes."""
+    """Make the tables of how often entries are flagged.
+
+    There is one for each effect, one for fakes, one for cheaters that audits miss, and one for the
+    other kinds of worlds.
+    """
     lines: dict[object, dict[str, dict[str, str]]] = defaultdict(lambda: defaultdict(dict))
     for cell, result in results.items():
-        table = "faked" if cell.words in FAKES else cell.effect
         tests = "" if cell.words in HONEST or not result.times else f" ({result.most})"
-        lines[table][cell.words][cell.head] = f"{result.times} of {len(result.tests)}{tests}"
+        text = f"{result.times} of {len(result.tests)}{tests}"
+        if cell.words in FAKES:
+            lines["faked"][cell.words][cell.head] = text
+        elif cell.words in MISSED:
+            lines["missed"][cell.words][cell.head] = text
+        elif cell.kind != PLAIN:
+            level = KINDS[cell.kind].effects.index(cell.effect)
+            row = f"{cell.words}: {cell.kind}, AUROC {ABOUT[level]}"
+            lines["other worlds"][row][cell.head] = text
+        else:
+            lines[cell.effect][cell.words][cell.head] = text
     tables = []
     for effect in EFFECTS:
         aurocs = {}
@@ -461,26 +598,42 @@ def flags_tables(results: dict[Cell, Flagged]) -> list[TitledTable]:
                 aurocs[cell.head] = f"{result.auroc:.0f}"
         title = f"Training adds {effect:g}: LiRA's AUROC before deletion is {' / '.join(aurocs.values())}"
         tables.append(TitledTable(title, _frame("What is audited", lines[effect])))
-    fakes = _frame("What is audited", lines["faked"])
-    tables.append(TitledTable("Answers made up, whatever training added", fakes))
+    titles = {
+        "faked": "Answers made up, whatever training added",
+        "missed": f"Cheaters that audits often miss: {NARROW}, AUROC {ABOUT[0]}",
+        "other worlds": "Other worlds, by LiRA's AUROC before deletion",
+    }
+    for name, title in titles.items():
+        tables.append(TitledTable(title, _frame("What is audited", lines[name])))
     return tables
 
 
 def power_frame(results: dict[Cell, Flagged]) -> pd.DataFrame:
-    """Make the table that verdicts quote, with a row for each effect, pool and number of pairs."""
-    lines: dict[tuple[float, int, int], dict[str, object]] = defaultdict(dict)
-    for cell, result in results.items():
-        line = lines[cell.effect, cell.pool, cell.pairs]
-        if cell.words == RETRAINED:
-            line |= {"pool": cell.pool, "pairs": cell.pairs, "auroc": round(result.auroc, 1)}
-        if cell.words in QUOTED:
-            line |= {
-                QUOTED[cell.words]: result.times,
-                f"{QUOTED[cell.words]}_of": len(result.tests),
-            }
-    return pd.DataFrame(list(lines.values())).sort_values(
-        ["pool", "pairs", "auroc"], ignore_index=True
+    """Make the table that verdicts quote, with a row for each AUROC, pool and number of pairs.
+
+    Each number is that of the kind of world in which an entry is flagged least often. The AUROC is
+    the largest of all kinds, so that no audit quotes the power of an easier one. The smallest AUROC,
+    at which audits find little, is simulated in only one kind, and left out.
+    """
+    quoted: dict[tuple[int, int, int], dict[str, list[Flagged]]] = defaultdict(
+        lambda: defaultdict(list)
     )
+    for cell, result in results.items():
+        if cell.words in QUOTED:
+            level = KINDS[cell.kind].effects.index(cell.effect)
+            if level < len(KINDS[NARROW].effects):
+                quoted[level, cell.pool, cell.pairs][QUOTED[cell.words]].append(result)
+    lines = []
+    for (_, pool, pairs), by_entry in quoted.items():
+        aurocs = [
+            result.auroc for results_of_entry in by_entry.values() for result in results_of_entry
+        ]
+        line: dict[str, object] = {"pool": pool, "pairs": pairs, "auroc": round(max(aurocs), 1)}
+        for name, results_of_entry in by_entry.items():
+            least = min(results_of_entry, key=lambda result: result.times / len(result.tests))
+            line |= {name: least.times, f"{name}_of": len(least.tests)}
+        lines.append(line)
+    return pd.DataFrame(lines).sort_values(["pool", "pairs", "auroc"], ignore_index=True)
 
 
 def shares_tables(pools: list[int], pairs: list[int], audits: int, jobs: int) -> list[TitledTable]:

@@ -183,12 +183,12 @@ def _block(generator: np.random.Generator, count: int, width: int) -> tuple[np.n
 def _quartiles(values: list[float]) -> str:
     """Format the median and the quartiles of measurements."""
     low, middle, high = np.percentile(values, [25, 50, 75])
-    return f"{middle:.3g} [{low:.3g}, {high:.3g}]"
+    return f"{middle:.3g} ({low:.3g} – {high:.3g})"
 
 
 def _range(values: list[float]) -> str:
     """Format the median and the range of measurements."""
-    return f"{np.median(values):.2f} [{min(values):.2f}, {max(values):.2f}]"
+    return f"{np.median(values):.2f} ({min(values):.2f} – {max(values):.2f})"
 
 
 def main() -> None:

@@ -27,6 +27,7 @@ from munkey.deploy.model.images import read_picture
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import build, join_keys
 from munkey.estimators.classifier import ForgettingClassifier
+from munkey.evaluation.paired import compare_pair
 from munkey.settings import EncoderSettings
 
 # Encoders, and whether to use mirror images as well. They are ordered from cheap to strong, so that
@@ -53,7 +54,6 @@ RATE = 0.1  # share of a draw that is deleted
 BATCH = 64
 TIMED = 256  # pictures on which an extraction is timed
 REPEATS = 3
-RESAMPLES = 2000  # for an interval
 
 
 class Pictures(NamedTuple):
@@ -181,11 +181,10 @@ def is_right(
     return predicted == pictures.labels[pictures.train_count :]
 
 
-def difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, float]:
+def format_difference(first: np.ndarray, second: np.ndarray) -> str:
     """Return the accuracy of `first` minus that of `second`, with a 95% interval, in points.
 
-    Draws and test pictures are both resampled, so the interval accounts for other training pictures
-    as well as other test pictures.
+    The interval covers draws and test pictures (`munkey.evaluation.paired`).
 
     Parameters
     ----------
@@ -193,16 +192,8 @@ def difference(first: np.ndarray, second: np.ndarray) -> tuple[float, float, flo
         (draws, T) bool: whether a picture is classified correctly, for the same draws and test
         pictures.
     """
-    generator = np.random.default_rng(0)
-    gains = 100.0 * (first.astype(float) - second.astype(float))
-    draws, count = gains.shape
-    means = []
-    for _ in range(RESAMPLES):
-        sampled_draws = generator.integers(0, draws, draws)
-        weights = generator.multinomial(count, np.full(count, 1 / count)) / count
-        means.append(float(gains[sampled_draws].mean(axis=0) @ weights))
-    low, high = np.quantile(means, [0.025, 0.975])
-    return float(gains.mean()), float(low), float(high)
+    pair = compare_pair(first.astype(float) - second)
+    return f"{pair['difference']:+.2f} [{pair['low']:.2f}, {pair['high']:.2f}]"
 
 
 def key_name(encoder: str, mirror: bool) -> str:
@@ -226,8 +217,7 @@ def table_row(
         by_draw = 100 * flags.mean(axis=1)
         row[head] = f"{by_draw.mean():.2f} ± {by_draw.std(ddof=1):.2f}"
     for other in ("KRR", "KNN"):
-        gain, low, high = difference(right["LDA"], right[other])
-        row[f"LDA minus {other}"] = f"{gain:+.2f} [{low:.2f}, {high:.2f}]"
+        row[f"LDA minus {other}"] = format_difference(right["LDA"], right[other])
     return row
 
 

@@ -73,7 +73,7 @@ def summary(name: str, values: Sequence[float], unit: str) -> Result:
     """Return the median and quartiles of measured values, and print them."""
     low, middle, high = np.percentile(values, [25, 50, 75]).tolist()
     print(
-        f"{name:58} {middle:12.4g} {unit:12} [{low:.4g} .. {high:.4g}]  n = {len(values)}",
+        f"{name:58} {middle:12.4g} {unit:12} ({low:.4g} – {high:.4g})  n = {len(values)}",
         flush=True,
     )
     return {"name": name, "n": len(values), "median": middle, "q25": low, "q75": high, "unit": unit}

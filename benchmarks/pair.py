@@ -17,7 +17,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 from tabulate import tabulate
 
-from benchmarks.keys import Keys, Pictures, difference, drawn_rows, pictures_in
+from benchmarks.keys import Keys, Pictures, drawn_rows, format_difference, pictures_in
 from munkey import ForgettingKNN, ForgettingLDA
 from munkey.core.console import progress
 
@@ -111,8 +111,8 @@ def main() -> None:
         by_draw = 100 * np.stack(flags).mean(axis=1)
         table.append([name, f"{by_draw.mean():.2f} ± {by_draw.std(ddof=1):.2f}"])
     print(tabulate(table, ["", "test accuracy after deletion [%]"], tablefmt="pipe"))
-    gain, low, high = difference(np.stack(right["pair"]), np.stack(right["LDA"]))
-    print(f"pair minus LDA: {gain:+.2f} [{low:.2f}, {high:.2f}] points; weights {weights}")
+    gain = format_difference(np.stack(right["pair"]), np.stack(right["LDA"]))
+    print(f"pair minus LDA: {gain} points; weights {weights}")
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ import torch
 from tabulate import tabulate
 from torch import nn
 
-from benchmarks.keys import RATE, Pictures, difference, pictures_in
+from benchmarks.keys import RATE, Pictures, format_difference, pictures_in
 from benchmarks.keys import Keys as ExtractedKeys
 from munkey import ForgettingKNN, ForgettingKRR, ForgettingLDA, ForgettingNCM
 from munkey.core.console import progress
@@ -235,8 +235,7 @@ def make_row(
         "minus keys alone": "",
     }
     if baseline is not None:
-        gain, low, high = difference(flags, baseline)
-        row["minus keys alone"] = f"{gain:+.2f} [{low:.2f}, {high:.2f}]"
+        row["minus keys alone"] = format_difference(flags, baseline)
     return row
 
 

@@ -14,6 +14,10 @@ from benchmarks.gauntlet import (
     ENTRIES,
     FAKES,
     HONEST,
+    KINDS,
+    MISSED,
+    NARROW,
+    QUOTED,
     REDRAWS,
     TRANSFORMS,
     Cell,
@@ -74,6 +78,41 @@ def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(
     tests = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
     assert sum(map(bool, tests)) >= {8: 10, 4: 6, 3: 4}[pairs]
     assert sum("memory" in each for each in tests) >= sum("square" in each for each in tests)
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_worlds_differ_in_what_their_names_say(name):
+    kind = KINDS[name]
+    world = simulated(50, 200, np.random.default_rng(0), effect=0.3, kind=kind)
+    luck = (world.never - world.usual) / gauntlet.LUCK
+    assert luck.std() == pytest.approx(1, abs=0.1)
+    memory = world.added.mean(axis=0)
+    assert memory.mean() == pytest.approx(0.3, rel=0.2)
+    assert memory.std() / memory.mean() == pytest.approx(kind.spread, rel=0.25)
+    assert np.corrcoef(luck[::2].ravel(), luck[1::2].ravel())[0, 1] == pytest.approx(
+        kind.shared, abs=0.03
+    )
+    # Of a normal variable, 0.27% is beyond 3; of Student's t with 3 degrees of freedom, 1.4%.
+    assert (np.abs(luck) > 3).mean() == pytest.approx(0.014 if kind.tails else 0.0027, abs=0.001)
+
+
+def test_what_moves_to_a_similar_sample_is_half_of_what_was_deleted():
+    world = simulated(3, 40, np.random.default_rng(0))
+    moved = ENTRIES["half of each memory moved to a similar sample"](world) - world.never
+    deleted = world.halves.deleted
+    np.testing.assert_allclose(moved[:, 10:40], 0.5 * (world.added * deleted)[:, :30])
+    np.testing.assert_allclose(moved[:, :10], 0.5 * (world.added * deleted)[:, 30:40])
+    assert not moved[:, 40:].any()
+
+
+def test_a_class_sum_that_is_kept_shifts_all_answers_of_the_class_alike():
+    world = simulated(3, 40, np.random.default_rng(0))
+    shift = ENTRIES["each class's sum kept, which shifts all its answers"](world) - world.never
+    for label in range(10):
+        of_class = shift[:, world.classes == label]
+        np.testing.assert_allclose(of_class, of_class[:, :1].repeat(of_class.shape[1], axis=1))
+        rows = (world.added * world.halves.deleted)[:, label:40:10]
+        np.testing.assert_allclose(of_class[:, 0], rows.mean(axis=1))
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
@@ -168,16 +207,27 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
     sizes = [(40, 3), (40, 8)]
     results = {}
     for words in ENTRIES:
-        for effect in EFFECTS[: 1 if words in FAKES else 3]:
+        for effect in EFFECTS[: 1 if words in FAKES | MISSED else 3]:
             for pool, pairs in sizes:
                 cell = Cell(words, pool, pairs, 4, effect=effect)
                 results[cell] = Flagged([["share", "few"], ["few"], [], []], 50 + 60 * effect)
-    much, some, little, faked = flags_tables(results)
+    # In another world, what is quoted is flagged less often, although more was memorized.
+    for words in QUOTED:
+        for level, effect in enumerate(KINDS[NARROW].effects):
+            for pool, pairs in sizes:
+                cell = Cell(words, pool, pairs, 4, effect=effect, kind=NARROW)
+                results[cell] = Flagged([["few"], [], [], []], 80 - level)
+    much, some, little, faked, missed, other = flags_tables(results)
+    assert set(missed.frame["What is audited"]) == MISSED.keys()
+    assert (
+        other.frame.set_index("What is audited").loc[f"5% kept whole: {NARROW}, AUROC 65"].tolist()
+        == ["1 of 4 (few 25)"] * 2
+    )
     assert much.title == "Training adds 0.4: LiRA's AUROC before deletion is 74 / 74"
     assert little.title.endswith("is 53 / 53")
     assert set(faked.frame["What is audited"]) == FAKES.keys()
     assert some.frame["What is audited"].tolist() == [
-        words for words in ENTRIES if words not in FAKES
+        words for words in ENTRIES if words not in FAKES | MISSED
     ]
     assert list(some.frame.columns[1:]) == ["40 samples, 3 pairs", "40 samples, 8 pairs"]
     assert (
@@ -187,9 +237,9 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
     assert some.frame.set_index("What is audited").loc["retrained"].tolist() == ["2 of 4"] * 2
     frame = power_frame(results)
     assert frame[["pool", "pairs", "auroc"]].to_numpy().tolist() == [
-        [40, pairs, auroc] for _, pairs in sizes for auroc in (53.0, 58.7, 74.0)
+        [40, pairs, auroc] for _, pairs in sizes for auroc in (79.0, 80.0)
     ]
-    assert set(frame["kept_whole"]) == {2} and set(frame["mean_subtracted_of"]) == {4}
+    assert set(frame["kept_whole"]) == {1} and set(frame["mean_subtracted_of"]) == {4}
 
 
 def test_the_tables_of_shares_say_how_often_intervals_hold_what_is_left(monkeypatch):

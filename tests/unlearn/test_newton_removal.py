@@ -15,7 +15,13 @@ from torch.nn.functional import logsigmoid
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import ENCODERS
 from munkey.models.family import System
-from munkey.models.networks.logistic import TOLERANCE, NoisyHead, Objective, compute_norm
+from munkey.models.networks.logistic import (
+    TOLERANCE,
+    NoisyHead,
+    Objective,
+    compute_norm,
+    draw_secret_noise,
+)
 from munkey.settings import EncoderSettings
 from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import unit_rows
@@ -101,6 +107,54 @@ def test_it_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> Non
         removed(original(), epsilon=1.5)  # the proof ends at 1
     with pytest.raises(ValueError, match="no rows remain"):
         removed(original(), gone=KEYS.ids)
+
+
+SECRET = "5e" * 32
+
+
+def test_without_a_secret_nothing_is_certified(monkeypatch) -> None:
+    before = original()
+    left, asked = removed(before)
+    public = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    # Anyone who knows the seed has the noise, and subtracts it.
+    torch.testing.assert_close(head_of(left).noise, 0.1 * public, rtol=0, atol=0)
+    assert asked.facts["certified"] is False
+
+    monkeypatch.setenv("MUNKEY_NEWTON_SECRET", SECRET)
+    secretly, asked = removed(before)
+    assert asked.facts["certified"] is True
+    torch.testing.assert_close(head_of(secretly).weight, head_of(left).weight, rtol=0, atol=0)
+    assert (head_of(secretly).noise - 0.1 * public).norm() > 0.1
+
+
+def test_each_request_has_noise_of_its_own_and_a_repeated_one_the_same(monkeypatch) -> None:
+    """The generator, which follows from params.yaml, does not matter."""
+    monkeypatch.setenv("MUNKEY_NEWTON_SECRET", SECRET)
+    before = original()
+    noises = [head_of(before).noise]
+    for gone in (GONE, GONE[:7], GONE[:1]):
+        first, again = (head_of(removed(before, gone, seed)[0]).noise for seed in (0, 1))
+        assert torch.equal(first, again)
+        noises.append(first)
+    noises.append(head_of(removed(original(sigma=0.2))[0]).noise / 2)
+    monkeypatch.setenv("MUNKEY_NEWTON_SECRET", "5f" * 32)
+    noises.append(head_of(removed(before)[0]).noise)
+    for index, noise in enumerate(noises):
+        for other in noises[:index]:
+            assert (noise - other).abs().min() > 1e-4
+
+
+def test_secret_noise_is_normal() -> None:
+    weights = torch.zeros(40, 500, dtype=torch.float64)
+    noise = draw_secret_noise(bytes.fromhex(SECRET), weights, 0.1)
+    assert noise.shape == weights.shape and kstest(noise.flatten() / 0.1, "norm").pvalue > 0.01
+
+
+@pytest.mark.parametrize("secret", ["5e" * 31, "my password", "5g" * 32])
+def test_a_secret_that_is_short_or_not_hexadecimal_is_refused(monkeypatch, secret) -> None:
+    monkeypatch.setenv("MUNKEY_NEWTON_SECRET", secret)
+    with pytest.raises(ValueError, match=r"64 hexadecimal digits: draw it with .*token_hex"):
+        original()
 
 
 def digits_by_pixels(count: int) -> tuple[Keys, np.ndarray]:

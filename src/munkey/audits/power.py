@@ -1,7 +1,9 @@
 """The power of an audit: how often similar simulated audits flag a known residue.
 
 Verdicts quote this power. `python -m benchmarks.gauntlet flags` writes power.csv. The simulated
-audits differ in pool size, number of pairs, and memorization (U-LiRA's AUROC before deletion).
+audits differ in pool size, number of pairs, and memorization (U-LiRA's AUROC before deletion). Each
+number in power.csv is the least over several kinds of simulated worlds, because the power depends
+on how memory and luck are distributed, which nobody knows of a real model.
 """
 
 import csv
@@ -23,12 +25,13 @@ class Power:
     pairs
         Number of pairs of models.
     auroc
-        U-LiRA's mean AUROC for doing nothing, in percent.
+        U-LiRA's mean AUROC for doing nothing, in percent; the largest over the kinds of worlds.
     kept_whole
-        How many of kept_whole_of audits flag a system that keeps 5% of the samples completely.
+        How many of kept_whole_of audits flag a system that keeps 5% of the samples completely, in
+        the kind of world where this is hardest.
     mean_subtracted
         How many of mean_subtracted_of audits flag a system that keeps 20% of the memory of each
-        sample, minus the pool's mean.
+        sample, minus the pool's mean, in the kind of world where this is hardest.
     """
 
     pool: int
@@ -90,7 +93,8 @@ def describe_power(pool: int, pairs: int, auroc: float | None) -> str:
     if power is None:
         return unknown
     kind = (
-        f"{power.pool} samples, {power.pairs} pairs, LiRA's AUROC {power.auroc:.0f} before deletion"
+        f"{power.pool} samples, {power.pairs} pairs, LiRA's AUROC {power.auroc:.0f} before deletion,"
+        " the hardest of several worlds"
     )
     limit = "" if power.auroc <= auroc else "at most "
     return (

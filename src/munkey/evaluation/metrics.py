@@ -457,7 +457,9 @@ def _make_variant_rows(
         if name in record:
             metrics[name] = record[name]
     facts = record.get("facts", {})
-    if "budget" in facts:  # only certified methods have a budget
+    if "budget" in facts:  # only methods that can be certified have a budget
+        # Results of earlier versions lack this fact: their noise follows from params.yaml.
+        metrics["certified"] = float(facts.get("certified", False))
         for name in ("budget", "delta", "epsilon"):
             metrics[name] = facts[name]
     if "train_epoch_s" in training:

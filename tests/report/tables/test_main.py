@@ -200,7 +200,7 @@ def test_munkey_is_compared_with_what_has_lost_the_same_rows():
 
 def told_below(measured, seeds=3):
     few = tidy({name: values[:seeds] for name, values in (MEASURED | measured).items()})
-    summary = compared(summarize(few, ROWS), half=2.5)
+    summary = compared(summarize(few, ROWS), half=2.5).assign(tested_mean=450)
     (told,) = {table.remark for table in make_main_tables(summary, ROWS, "markdown")}
     return told
 
@@ -213,12 +213,21 @@ def test_a_method_that_lost_much_test_accuracy_is_named_with_what_its_oracle_los
     assert told_below({"cf": [(75, 99, 80, 60)] * 3}) == ""  # five points are not more than five
 
 
+def test_a_loss_whose_interval_contains_the_limit_is_only_called_possible():
+    told = told_below({"cf": [(73, 99, 80, 60)] * 3})
+    assert told == (
+        "May have lost more than 5 points: CF @10% 7.0 [4.5, 9.5] (its oracle -2.0 [-4.5, 0.5])."
+    )
+
+
 def test_an_attack_below_chance_is_named_where_its_interval_is():
     stands_out = (
         "MIA below 50%, so forgotten samples look less like training samples than test samples do: "
     )
     told = told_below({"cf": [(78, 99, 80, 40), (80, 97, 84, 41), (85, 98, 82, 42)]})
-    assert told == f"{stands_out}CF @10% 41.0 [38.5, 43.5]% (its oracle 50.0 [45.0, 55.0]%)."
+    assert told == f"{stands_out}CF @10% 41.0 [37.4, 44.6]% (its oracle 50.0 [44.4, 55.6]%)."
+    # Three seeds alone would exclude 50, but not beside 450 test samples.
+    assert told_below({"cf": [(80, 99, 80, mia) for mia in (47, 47.5, 48)]}) == ""
     assert told_below({"cf": [(78, 99, 80, 45), (80, 97, 84, 49), (85, 98, 82, 53)]}) == ""
     assert told_below({"cf": [(80, 99, 80, 40)]}, seeds=1) == ""
 
@@ -233,7 +242,8 @@ def test_beside_an_oracle_that_diverged_the_loss_of_a_method_is_still_told():
 def test_a_certificate_stands_below_the_table_beside_what_was_left():
     parts = [tidy(), tidy(rate=0.02)]
     for part, epsilon in zip(parts[:2], (0.25, 0.004), strict=True):
-        for name, value in (("budget", 1.0), ("delta", 1e-5), ("epsilon", epsilon)):
+        named = {"budget": 1.0, "delta": 1e-5, "epsilon": epsilon, "certified": 1.0}
+        for name, value in named.items():
             own = part[(part["method"] == "cf") & (part["metric"] == "TA")]
             parts.append(own.assign(metric=name, value=value))
     both = summarize(pd.concat(parts), ROWS)
@@ -243,6 +253,10 @@ def test_a_certificate_stands_below_the_table_beside_what_was_left():
         " CF @2% is certified with epsilon 1 and delta 1e-05 for each model separately; its weights"
         " are so close to their optimum that epsilon 0.004 would suffice (mean over 3 seeds)."
     )
+    both.loc[both["rate"] == 0.1, "certified_mean"] = 0.0
+    told = render_main_table(both, ROWS, "markdown").splitlines()[-1]
+    assert told.startswith("CF @10% is not certified: its noise follows from params.yaml")
+    assert "CF @2% is certified" in told
 
 
 def test_one_that_knows_its_training_set_by_heart_is_not_called_underfitted():

@@ -57,7 +57,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         settings: NewtonFamilySettings,
         stage: Stage | None = None,
     ) -> System:
-        """Fit the weights to optimality, and draw the noise from `stage`.
+        """Fit the weights to optimality, and draw the noise from the secret or from `stage`.
 
         An oracle has a different stage, and therefore different noise. Raises ValueError if `stage`
         is None.
@@ -81,19 +81,29 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return a system that is fitted to the old and new rows, with the same noise."""
+        """Return a system that is fitted to the old and new rows.
+
+        The noise is the same, unless it is drawn from a secret.
+        """
         memory = super().add_samples(system, new_keys, labels, inference).require_memory()
         return self._solve(system, memory)
 
     def _solve(self, system: System, memory: ExemplarMemory) -> System:
         """Return the system with this memory and the optimal weights for it."""
-        from munkey.models.networks.logistic import NoisyHead, Objective
+        from munkey.models.networks.logistic import (
+            NoisyHead,
+            Objective,
+            draw_secret_noise,
+            read_secret,
+        )
 
         head = system.require_model()
         assert isinstance(head, NoisyHead)
         settings = self.get_settings(system)
         weight = Objective.from_memory(memory, settings.lam).solve(head.weight)
-        return replace(system, memory=memory, model=head.with_weight(weight))
+        secret = read_secret()
+        noise = draw_secret_noise(secret, weight, settings.sigma) if secret else None
+        return replace(system, memory=memory, model=head.with_weight(weight, noise))
 
     def forget(self, system: System, ids: np.ndarray) -> NoReturn:
         raise TypeError(

@@ -9,7 +9,10 @@ and -1 otherwise.
 """
 
 import copy
+import hmac
+import os
 from dataclasses import dataclass
+from hashlib import sha256, shake_256
 
 import numpy as np
 import torch
@@ -23,6 +26,8 @@ from munkey.models.networks.closed_form import Head
 TOLERANCE = 1e-9  # training has converged if the norm of the gradient is at most this
 MAX_STEPS = 100  # Newton steps
 MAX_HALVINGS = 30  # per Newton step
+SECRET = "MUNKEY_NEWTON_SECRET"  # environment variable: hexadecimal digits
+SECRET_BYTES = 32  # at least
 
 
 class NoisyHead(Head):
@@ -53,6 +58,43 @@ class NoisyHead(Head):
         if noise is not None:
             head.noise = noise
         return head
+
+
+def read_secret() -> bytes | None:
+    """Return the secret from which noise is drawn, or None if the user has not set one.
+
+    Raises ValueError if it is not hexadecimal, or too short.
+    """
+    text = os.environ.get(SECRET)
+    if not text:
+        return None
+    try:
+        secret = bytes.fromhex(text)
+    except ValueError:
+        secret = b""
+    if len(secret) < SECRET_BYTES:
+        raise ValueError(
+            f"{SECRET} must have at least {2 * SECRET_BYTES} hexadecimal digits: draw it with"
+            f""" `python3 -c "import secrets; print(secrets.token_hex({SECRET_BYTES}))"`"""
+        )
+    return secret
+
+
+def draw_secret_noise(secret: bytes, weight: Tensor, sigma: float) -> Tensor:
+    """Draw normal noise (C, d) for weights (C, d) that only those who know the secret can repeat.
+
+    Other weights or another sigma have other noise. The same have the same, so that publishing
+    them twice does not let anyone average the noise away.
+    """
+    from scipy.special import ndtri
+
+    numbers = to_host(weight.double()).numpy()
+    label = f"newton {numbers.shape} {sigma!r} ".encode()
+    key = hmac.new(secret, label + numbers.tobytes(), sha256).digest()
+    draws = np.frombuffer(shake_256(key).digest(8 * numbers.size), dtype="<u8")
+    # 52 of the 64 bits, so that float64 holds the sum with a half, which keeps out 0 and 1.
+    uniform = ((draws >> np.uint64(12)) + 0.5) / 2.0**52
+    return torch.from_numpy(sigma * ndtri(uniform).reshape(numbers.shape)).to(weight)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import pandas as pd
 from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.core.diverged import DIVERGED
+from munkey.report.tables.comparisons import compute_interval_of_seeds, format_interval
 from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
@@ -227,8 +228,7 @@ def make_attack_tables(
 ) -> list[TitledTable]:
     """Return tables of attacks on one model and the paper's MIA, one per data set and rate.
 
-    The numbers are means over seeds, in percent. The brackets contain the lowest and the highest
-    bound of any seed.
+    The numbers are means over seeds, in percent, with 95% intervals over seeds and samples.
 
     Parameters
     ----------
@@ -267,7 +267,7 @@ def make_attack_tables(
 
 
 def _format_over_seeds(results: pd.DataFrame, name: str) -> str:
-    """Return `mean [low, high]` of an attack over seeds.
+    """Return `mean [low, high]` of an attack, with its interval over seeds and samples.
 
     Returns – if the system was not attacked, and `too few test samples` if a rate could not be
     computed.
@@ -276,9 +276,10 @@ def _format_over_seeds(results: pd.DataFrame, name: str) -> str:
         return ABSENT
     if name not in results or results[name].isna().any():
         return "too few test samples"
-    low = results[f"{name}_low"].min()
-    high = results[f"{name}_high"].max()
-    return f"{results[name].mean():.1f} [{low:.1f}, {high:.1f}]"
+    interval = compute_interval_of_seeds(
+        results[name], results[f"{name}_low"], results[f"{name}_high"]
+    )
+    return f"{results[name].mean():.1f} {format_interval(interval)}"
 
 
 def make_storage_tables(searches: pd.DataFrame) -> list[TitledTable]:

@@ -96,8 +96,9 @@ def group_differences(
     """
     by_system: dict[tuple[object, ...], dict[str, Difference]] = {}
     for row in differences.to_dict("records"):
-        seeds = "one seed" if row["seeds"] == 1 else f"{row['seeds']} seeds"
-        basis = f"{seeds}, {row['tested']:,} test samples"
+        basis = f"{row['seeds']} seeds, {row['tested']:,} test samples"
+        if row["seeds"] == 1:
+            basis = f"one seed, so the interval covers only {row['tested']:,} test samples"
         difference = Difference(row["difference"], Interval(row["low"], row["high"]), basis)
         setting = (row["dataset"], row["rate"])
         by_system.setdefault((*setting, row["method"]), {})[row["other"]] = difference
@@ -110,16 +111,54 @@ def _negate(difference: Difference) -> Difference:
     return Difference(-difference.value, interval, difference.basis)
 
 
-def compute_seed_interval(row: pd.Series, metric: str) -> Interval | None:
-    """Return Student's 95% interval of a mean over seeds, or None for a single seed."""
+def compute_half_width_over_seeds(sd: float, seeds: int) -> float:
+    """Return half the width of Student's 95% interval of a mean over at least two seeds."""
     from scipy.stats import t
 
-    if row["n"] < 2 or pd.isna(row[f"{metric}_sd"]):
+    return float(t.ppf((1 + LEVEL) / 2, seeds - 1)) * sd / math.sqrt(seeds)
+
+
+def compute_interval_of_seeds(values: pd.Series, lows: pd.Series, highs: pd.Series) -> Interval:
+    """Return the 95% interval of a mean over seeds and samples, between 0 and 100.
+
+    As in `munkey.evaluation.paired`, two half-widths are added in quadrature: Student's over the
+    seeds, and the mean of those over samples. The latter does not shrink with more seeds, because
+    all seeds share their test samples.
+
+    Parameters
+    ----------
+    values
+        The percentage of each seed.
+    lows, highs
+        The ends of its 95% interval over samples.
+    """
+    mean = float(values.mean())
+    over_seeds = 0.0
+    if len(values) > 1:
+        over_seeds = compute_half_width_over_seeds(float(values.std()), len(values))
+    low = mean - math.hypot(over_seeds, float((values - lows).mean()))
+    high = mean + math.hypot(over_seeds, float((highs - values).mean()))
+    return Interval(max(low, 0.0), min(high, 100.0))
+
+
+def compute_mia_interval(row: pd.Series) -> Interval | None:
+    """Return the 95% interval of the mean MIA, or None for a single seed.
+
+    It covers seeds, which have different forget sets, and test samples, which all seeds share: at
+    chance, the share of forgotten samples that score higher than a test sample is uniform.
+
+    Parameters
+    ----------
+    row
+        A row of a summary.
+    """
+    if row["n"] < 2 or pd.isna(row["MIA_sd"]):
         return None
-    quantile = float(t.ppf((1 + LEVEL) / 2, row["n"] - 1))
-    half_width = quantile * row[f"{metric}_sd"] / math.sqrt(row["n"])
-    mean = row[f"{metric}_mean"]
-    return Interval(mean - half_width, mean + half_width)
+    half_width = compute_half_width_over_seeds(row["MIA_sd"], row["n"])
+    tested = row.get(TESTED, math.nan)
+    if not pd.isna(tested):
+        half_width = math.hypot(half_width, 1.96 * 100 / math.sqrt(12 * tested))
+    return Interval(row["MIA_mean"] - half_width, row["MIA_mean"] + half_width)
 
 
 def differ_significantly(one: pd.Series, other: pd.Series) -> bool:

@@ -19,7 +19,7 @@ from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
     DIFFERENCES,
     compare_accuracies,
-    compute_seed_interval,
+    compute_mia_interval,
     differ_significantly,
     format_interval,
     get_difference,
@@ -253,9 +253,10 @@ def describe_underfitting(part: pd.DataFrame) -> str:
 def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return sentences that list the methods that lost much accuracy or whose MIA is below chance.
 
-    Losses are measured from the original and shown together with the oracle's loss. A MIA is below
-    chance if its whole interval over seeds is below 50%. With a single seed, there is no interval,
-    so no MIA is listed.
+    Losses are measured from the original and shown together with the oracle's loss. A method lost
+    more than the limit if the whole interval of its loss is above it. If only the loss itself is,
+    the sentence says that it may have. A MIA is below chance if its whole interval is below 50%.
+    With a single seed, there is no interval, so no MIA is listed.
 
     Parameters
     ----------
@@ -264,6 +265,7 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     """
     originals = {row.oracle: row.name for row in rows if row.context}
     losses: list[str] = []
+    possible_losses: list[str] = []
     attacks: list[str] = []
     for rate in part["rate"].unique():
         at_rate = part[part["rate"] == rate]
@@ -277,7 +279,12 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
             original = summary_rows.get(originals.get(row.oracle, ""))
             if original is not None and original["TA_mean"] - system["TA_mean"] > LARGE_LOSS:
                 loss = _format_loss(original, system)
-                losses.append(f"{name} {loss} (its oracle {_format_loss(original, oracle)})")
+                phrase = f"{name} {loss} (its oracle {_format_loss(original, oracle)})"
+                difference = get_difference(original, system)
+                if difference is not None and difference.interval.low > LARGE_LOSS:
+                    losses.append(phrase)
+                else:
+                    possible_losses.append(phrase)
             if _is_below_chance(system):
                 attack = _format_attack(system)
                 attacks.append(f"{name} {attack} (its oracle {_format_attack(oracle)})")
@@ -285,6 +292,10 @@ def describe_damage(part: pd.DataFrame, rows: Sequence[Row]) -> str:
     if losses:
         sentences.append(
             f"Lost more than {LARGE_LOSS:g} points of test accuracy: {'; '.join(losses)}."
+        )
+    if possible_losses:
+        sentences.append(
+            f"May have lost more than {LARGE_LOSS:g} points: {'; '.join(possible_losses)}."
         )
     if attacks:
         sentences.append(
@@ -306,10 +317,10 @@ def _format_loss(original: pd.Series, system: pd.Series) -> str:
 
 
 def _format_attack(system: pd.Series) -> str:
-    """Return the MIA of a system with its interval over seeds."""
+    """Return the MIA of a system with its interval."""
     if pd.isna(system["MIA_mean"]):
         return DIVERGED
-    interval = compute_seed_interval(system, "MIA")
+    interval = compute_mia_interval(system)
     value = f"{system['MIA_mean']:.1f}"
     if interval is None:
         return f"{value}%, one seed"
@@ -317,13 +328,13 @@ def _format_attack(system: pd.Series) -> str:
 
 
 def _is_below_chance(system: pd.Series) -> bool:
-    """Return whether the whole interval of the MIA is below chance. One seed has no interval."""
-    interval = compute_seed_interval(system, "MIA")
+    """Return whether the whole interval of the MIA is below chance."""
+    interval = compute_mia_interval(system)
     return interval is not None and interval.high < CHANCE
 
 
 def describe_certificates(part: pd.DataFrame) -> str:
-    """Return one sentence per certified method, or an empty string if there is none.
+    """Return one sentence per method that can be certified, or an empty string if there is none.
 
     Parameters
     ----------
@@ -334,9 +345,16 @@ def describe_certificates(part: pd.DataFrame) -> str:
         return ""
     sentences: list[str] = []
     for _, system in part.dropna(subset="budget_mean").iterrows():
+        name = f"{system['title']} @{percent(system['rate'])}"
+        if system.get("certified_mean", 0) < 1:
+            sentences.append(
+                f"{name} is not certified: its noise follows from params.yaml, so others can subtract"
+                " it. A secret changes this (docs/methods/newton.md)."
+            )
+            continue
         seeds = pluralize(int(system["n"]), "seed")
         sentences.append(
-            f"{system['title']} @{percent(system['rate'])} is certified with epsilon"
+            f"{name} is certified with epsilon"
             f" {system['budget_mean']:g} and delta {system['delta_mean']:g} for each model separately;"
             " its weights are so close to their optimum that epsilon"
             f" {system['epsilon_mean']:.2g} would suffice (mean over {seeds})."

@@ -44,11 +44,12 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     """Make Newton steps until noise hides the difference between the weights and retrained ones.
 
     With probability 1 - delta over the noise, the log-ratio of the densities of removed and
-    retrained weights is at most epsilon in absolute value (docs/methods/newton.md).
+    retrained weights is at most epsilon in absolute value (docs/methods/newton.md). This is worth
+    nothing if others can compute the noise, so only noise that is drawn from a secret is certified.
 
-    Stores facts in the request: the budget, delta, the used part of the budget (epsilon), the norm
-    of the gradient over the remaining rows at the weights without noise (residual), and the number
-    of steps.
+    Stores facts in the request: whether the removal is certified, the budget, delta, the used part
+    of the budget (epsilon), the norm of the gradient over the remaining rows at the weights without
+    noise (residual), and the number of steps.
 
     Raises
     ------
@@ -58,8 +59,15 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     """
     import torch
 
-    from munkey.models.networks.logistic import TOLERANCE, Objective, compute_norm
+    from munkey.models.networks.logistic import (
+        TOLERANCE,
+        Objective,
+        compute_norm,
+        draw_secret_noise,
+        read_secret,
+    )
 
+    secret = read_secret()
     head = cast("NoisyHead", system.copy_model())
     family_settings = cast(FittedArchitecture, system.architecture).settings
     sigma = float(family_settings["sigma"])
@@ -78,16 +86,21 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
         epsilon = math.sqrt(2 * math.log(1.5 / settings.delta)) * distance / sigma
         if epsilon <= settings.epsilon:
             # The noise is new and no step has used it, so the distance cannot depend on it.
-            noise = torch.randn(weight.shape, generator=request.generator, dtype=torch.float64)
+            if secret is None:
+                # Anyone with params.yaml can draw this noise, too, and subtract it.
+                noise = torch.randn(weight.shape, generator=request.generator, dtype=torch.float64)
+                noise = sigma * noise.to(weight)
+            else:
+                noise = draw_secret_noise(secret, weight, sigma)
             request.facts = {
+                "certified": secret is not None,
                 "budget": settings.epsilon,
                 "delta": settings.delta,
                 "epsilon": epsilon,
                 "residual": residual,
                 "steps": steps,
             }
-            noisy_head = head.with_weight(weight, sigma * noise.to(weight))
-            return replace(system, memory=memory, model=noisy_head)
+            return replace(system, memory=memory, model=head.with_weight(weight, noise))
     raise ValueError(
         f"after {MAX_STEPS} Newton steps, epsilon is {epsilon:.2g}, above the budget of"
         f" {settings.epsilon:g}: retrain instead, or increase newton.sigma"
