@@ -17,16 +17,16 @@ from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
 from munkey.experiment.run import job as module
+from munkey.experiment.run import record
 from munkey.experiment.run.job import (
     IN_TERMINAL,
     KILLED,
     POST_MORTEM,
     describe_failures,
     job,
-    now,
     read_seconds,
 )
-from munkey.experiment.run.record import write_record
+from munkey.experiment.run.record import now, write_record
 from munkey.settings import NetworkName, Section
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -213,7 +213,7 @@ def test_what_a_job_used_is_its_own_and_not_that_of_whoever_started_it():
     ballast = b"1" * 400_000_000  # noqa: F841  # what this process has is not the child's
     script = """
 import time
-from munkey.experiment.run.job import measure_usage
+from munkey.experiment.run.record import measure_usage
 before = measure_usage()
 held = b"1" * 200 * 2**20
 while time.process_time() < 1.0: pass
@@ -233,9 +233,9 @@ def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(
 ):
     peak = SimpleNamespace(ru_maxrss=300 * 2**20 // unit)
     monkeypatch.setattr(resource, "getrusage", lambda _: peak)
-    monkeypatch.setattr(module, "Path", lambda _: tmp_path / "none")
+    monkeypatch.setattr(record, "Path", lambda _: tmp_path / "none")
     monkeypatch.setattr(sys, "platform", platform)
-    assert module.measure_usage()["max_rss_mb"] == 300
+    assert record.measure_usage()["max_rss_mb"] == 300
 
 
 def test_the_c_library_is_asked_by_its_own_numbers_and_may_refuse_or_be_another(monkeypatch):

@@ -1,21 +1,20 @@
-"""The environment of a job: its log, threads and resource usage. Nothing here changes a result."""
+"""The environment of a job: its log and threads. Nothing here changes a result."""
 
 import bdb
 import contextlib
 import ctypes
 import os
 import pdb
-import re
 import sys
 import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from munkey.core.console import pluralize
+from munkey.experiment.run.record import measure_usage
 
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
 POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: start a debugger where the job fails
@@ -189,30 +188,3 @@ def keep_freed_memory() -> None:
     with contextlib.suppress(OSError, AttributeError):
         for option, value in ((trim_threshold, 2**31 - 1), (mmap_max, 0)):
             ctypes.CDLL(None).mallopt(option, value)
-
-
-def now() -> str:
-    """Return the current UTC time as ISO 8601, with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def measure_usage() -> dict[str, float]:
-    """Measure the peak resident memory (MiB) of this process, and its CPU time (s).
-
-    The CPU time includes that of ended child processes. The memory of a fork includes the libraries
-    that it shares with its server, but its CPU time does not include their import.
-    """
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # macOS reports bytes, all others KiB.
-    units_per_mib = 2**20 if sys.platform == "darwin" else 2**10
-    status = Path("/proc/self/status")
-    if status.exists():
-        # ru_maxrss includes the time before `exec`, when the process was a copy of Snakemake. VmHWM
-        # ("high water mark") does not.
-        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
-        if match:
-            peak = int(match[1])
-    cpu_s = sum(os.times()[:4])  # user and system time of the process, and of its children
-    return {"max_rss_mb": round(peak / units_per_mib, 1), "cpu_s": round(cpu_s, 2)}
