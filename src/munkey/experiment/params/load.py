@@ -30,6 +30,7 @@ __all__ = [
     "rate_name",
     "read_params",
     "refusals",
+    "select_ablations",
 ]
 
 PARAMS = Path("params.yaml")
@@ -117,9 +118,11 @@ def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
 
     Raises ParamsError if a file cannot be read or is invalid.
     """
-    config: Values = {}
-    for path in (params_path, *overlays):
-        config = merge(config, read_file(path))
+    config: Values = read_file(params_path)
+    contents = [read_file(path) for path in overlays if path != params_path]
+    for content in contents:
+        config = merge(config, content)
+    config = select_ablations(config, contents)
     name = choose_configuration_name(str(config.get("name", "")), overlays, params_path)
     return {**config, "name": name}
 
@@ -145,6 +148,33 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
                 ) from None
             config = merge(config, {key: value})
     return config
+
+
+def select_ablations(
+    config: Values, overlays: Iterable[Values], arguments: Sequence[str] = ()
+) -> Values:
+    """Return `config` with only those ablations that overlays or the command line name.
+
+    If none of these sets `ablations`, all ablations of `params.yaml` stay.
+
+    Parameters
+    ----------
+    config
+        The parameters with all overlays and arguments merged.
+    arguments
+        The arguments of `--config`, as typed by the user.
+    """
+    on_command_line = from_command_line(
+        {"ablations": {}}, [text for text in arguments if text.startswith("ablations=")]
+    )
+    named: list[object] = [overlay["ablations"] for overlay in overlays if "ablations" in overlay]
+    if on_command_line["ablations"]:
+        named.append(on_command_line["ablations"])
+    lists = config.get("ablations")
+    if not named or not isinstance(lists, Mapping):
+        return config
+    knobs = {knob for section in named if isinstance(section, Mapping) for knob in section}
+    return {**config, "ablations": {knob: lists[knob] for knob in lists if knob in knobs}}
 
 
 def load(config: Values) -> Params:
