@@ -6,6 +6,7 @@ import pdb
 import platform
 import re
 import resource
+import runpy
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,9 +17,11 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
+from munkey.core.plugins import Package
 from munkey.experiment.run import job as module
 from munkey.experiment.run import record
 from munkey.experiment.run.job import (
+    FAILED,
     IN_TERMINAL,
     KILLED,
     POST_MORTEM,
@@ -71,6 +74,31 @@ def test_the_log_of_a_failed_job_ends_with_the_reason_and_the_job_fails(tmp_path
     assert "raise ValueError(reason)" in log
     assert log.endswith("\nThis job failed: ValueError: the reason\n")
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("code", [0, None, "over"])
+def test_a_job_that_calls_sys_exit_fails_and_names_where(tmp_path, code):
+    """The failure: with sys.exit(0), Snakemake only said that files were missing."""
+    with pytest.raises(SystemExit) as stopped, job(str(tmp_path / "job.log"), 1):
+        sys.exit(code)
+    assert stopped.value.code == 1
+    reason = (tmp_path / "job.log").read_text().partition(FAILED)[2]
+    assert re.match(rf"sys.exit\({code!r}\) was called in \S*test_job.py, line \d+\. ", reason)
+
+
+def test_the_failure_of_a_plug_in_names_it(tmp_path, monkeypatch):
+    """Also if it calls a function of munkey, which then fails."""
+    path = tmp_path / "shop" / "mine.py"
+    path.parent.mkdir()
+    path.write_text(
+        "def unlearn():\n    from munkey.unlearn.contract import METHODS\n    METHODS['none']\n"
+    )
+    found = {"shop": Package(path.parent, "shop 1.0")}
+    monkeypatch.setattr(module, "find_plugin_packages", lambda: found)
+    with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1):
+        runpy.run_path(str(path))["unlearn"]()
+    failed = {str(tmp_path / "job.log"): "unlearn: mine"}
+    assert f"in the plug-in shop 1.0 ({path}, line 3)" in describe_failures(failed)
 
 
 @pytest.mark.parametrize(

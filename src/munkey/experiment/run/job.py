@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from munkey.core.console import pluralize
+from munkey.core.plugins import find_plugin_packages
 from munkey.experiment.run.record import measure_usage
 
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
@@ -48,7 +49,7 @@ class Surroundings:
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     """Limit the block to a number of CPU threads, and write everything that it prints to a log.
 
-    An exception ends the process with status 1. In this case, the log ends with the traceback and
+    An exception, also of sys.exit, ends the process with status 1. In this case, the log ends with the traceback and
     the reason, which the run's summary also shows (`describe_failures`). If the job succeeds, the
     last line of the log contains its wall time (`read_seconds`).
 
@@ -101,9 +102,9 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         sys.stdin = no_input  # pdb.set_trace() does not call the hook; without input, it fails
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             traceback.print_exc()
-            print(f"{FAILED}{type(error).__name__}: {error}")
+            print(f"{FAILED}{_describe_error(error)}")
             raise SystemExit(1) from None
         finally:
             sys.breakpointhook = hook
@@ -120,11 +121,32 @@ def _stay_in_terminal() -> Iterator[None]:
         yield
     except bdb.BdbQuit:
         raise SystemExit("The job ended with the debugger.") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         if POST_MORTEM in os.environ:
             pdb.post_mortem(error.__traceback__)
         raise SystemExit(1) from None
+
+
+def _describe_error(error: BaseException) -> str:
+    """Describe an error, and where it came from if a plug-in or a call of sys.exit caused it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    description = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        place = f"{os.path.relpath(frames[-1].filename)}, line {frames[-1].lineno}"
+        description = (
+            f"sys.exit({error.code!r}) was called in {place}. A job ends when its function returns;"
+            " raise an error if it fails"
+        )
+    packages = find_plugin_packages().values()
+    for frame in reversed(frames):
+        file = Path(frame.filename)
+        for package in packages:
+            if file.is_relative_to(package.path):
+                return (
+                    f"{description}\nin the plug-in {package.origin} ({file}, line {frame.lineno})"
+                )
+    return description
 
 
 def read_seconds(log: Path) -> float | None:
