@@ -1,4 +1,5 @@
 # What all rules stand on: the parameters, checked before anything else, the plan made from them, and what rules inherit.
+import getpass
 import os
 import shlex
 import sys
@@ -28,6 +29,11 @@ if sys.executable != shlex.quote(sys.executable):
         raise WorkflowError(f"Snakemake cannot start {sys.executable}: install munkey where no space is in the path")
 if set("{}") & set(str(Path.cwd())):
     raise WorkflowError(f"{Path.cwd()} has braces, which Snakemake takes for wildcards: rename or move the folder")
+# The user of a container may have no name, which Snakemake asks for.
+try:
+    getpass.getuser()
+except (KeyError, OSError):
+    os.environ["USER"] = str(os.getuid())
 # Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
 try:
     contents = {}
