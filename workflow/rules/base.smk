@@ -11,14 +11,8 @@ from snakemake.logging import logger
 from munkey.core.device import has_gpu
 from munkey.core.files import CONFIGFILES
 from munkey.core.paths import choose_configuration_name
-from munkey.experiment.params.load import (
-    ParamsError,
-    from_command_line,
-    load,
-    read_file,
-    refusals,
-    select_ablations,
-)
+from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
+from munkey.experiment.params.load import select_ablations
 from munkey.experiment.plan import audits, exhibits, explore, plan, relearning, streams
 from munkey.experiment.run.dispatch import dump_settings
 
