@@ -5,10 +5,16 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 # How many jobs may use a GPU at once, spread over the GPUs of this machine: `make run GPUS=4`.
 GPUS ?= 1
+# How many CPU cores a run uses: `make run CORES=2`, e.g. where a container has a quota, which Snakemake does not see.
+CORES ?= all
+# The user of a container may have no home folder to write to.
+ifneq ($(shell test -w "$$HOME" && echo writable),writable)
+export XDG_CACHE_HOME ?= $(CURDIR)/cache/home
+endif
 # An overlay: `make run CONFIG=workflow/presets/cifar10-small.yaml`. Its results lie in a folder of their own; messages name it.
 export MUNKEY_CONFIGFILES = $(CONFIG)
 # Snakemake reads an overlay before the Snakefile, and of one that is not YAML names neither file nor line: hence the check.
-RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores all --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
+RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores $(CORES) --resources gpu=$(GPUS) $(if $(CONFIG),--configfile $(CONFIG))
 # Of one overlay or several: cifar10-small, or cifar10-small-audit-cifar10-small.
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.

@@ -32,8 +32,9 @@ BESIDE = {
     "src/munkey/experiment/params/overlays.py": "cases that change another knob of the section",
     "src/munkey/experiment/run/provenance.py": "the digest of the record's settings",
     "src/munkey/experiment/run/record.py": "the record",
+    "src/munkey/settings.py": "checks sections",
     "src/munkey/models/training_inputs.py": "reads as many neighbors as the section says",
-    "src/munkey/settings.py": "sections as they stand in the record",
+    "src/munkey/core/knobs.py": "sections as they stand in the record",
 }
 # Where a request goes besides, on no reader's way to the disk.
 BESIDE_REQUEST = {
@@ -62,6 +63,12 @@ def test_a_walk_has_at_most_14_files_and_all_of_them_exist(title: str) -> None:
     files = walk(title)
     assert 5 < len(files) <= MOST
     assert [file for file in files if not (ROOT / file).is_file()] == []
+
+
+def test_the_walk_of_a_setting_says_how_many_files_there_are() -> None:
+    text = (ROOT / "docs/layout.md").read_text()
+    words = f"through these {len(walk(SETTING))} files on its way to the step, and through {len(BESIDE)} files"
+    assert words in " ".join(text.split())
 
 
 def holds(value: object) -> bool:

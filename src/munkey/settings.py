@@ -5,8 +5,7 @@ The section of a model family or unlearning method is defined in that family's o
 
 import os
 import re
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
@@ -47,11 +46,6 @@ class Section(BaseModel):
 
 
 Sections = Mapping[str, Section]  # by their names in params.yaml
-
-
-def dump_sections(sections: Sections) -> dict[str, dict[str, object]]:
-    """Convert sections to dictionaries that can be written as JSON."""
-    return {name: section.model_dump() for name, section in sections.items()}
 
 
 def _require_one_group(pattern: str) -> str:
@@ -526,31 +520,3 @@ class TrackingSettings(Section):
     """The MLflow store."""
 
     uri: Annotated[str, Field(min_length=1)]
-
-
-def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
-    """Return the short name of each knob, e.g. p_image for munkey.p_image.
-
-    If several knobs have the same short name, like munkey.temperature and inference.temperature,
-    they keep their full names.
-    """
-    last_parts = {knob: knob.rpartition(".")[2] for knob in knobs}
-    uses = Counter(last_parts.values())
-    short_names = dict(last_parts)
-    for knob, last_part in last_parts.items():
-        if uses[last_part] > 1:
-            short_names[knob] = knob
-    return short_names
-
-
-def format_knob_value(value: object) -> str:
-    """Format the value of a knob for tables and titles.
-
-    A range, as a list or as text, is formatted with a dash: [0.6, 1.0] becomes 0.6–1.
-    """
-    text = str(value)
-    if text.startswith("["):
-        return "–".join(f"{float(part):g}" for part in text.strip("[]").split(","))
-    if isinstance(value, float):
-        return f"{value:g}"
-    return text

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 
+from munkey.cli import experiment
 from munkey.core.files import CONFIGFILES, write_json, write_text
 from munkey.data.prepared import prepare
 from munkey.data.source import Source
@@ -76,6 +77,14 @@ def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked
         environment[SWITCH],
     ) == (file, "0")
     assert (POST_MORTEM in environment) == pdb
+
+
+def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
+    """The failure: Python's own `No module named snakemake`."""
+    monkeypatch.setattr(experiment, "find_spec", lambda name: None)
+    ended = munkey("job", "results/default/tables/main.md")
+    assert ended.code == 2
+    assert "this needs the package snakemake: pip install 'munkey[experiment]'" in ended.err
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,9 @@ from munkey.cli.app import app
 from munkey.cli.experiment import load_plan
 from munkey.cli.mlflow import StaleResultsError, read_results
 from munkey.core.files import write_csv, write_json
+from munkey.core.knobs import dump_sections
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.tracking.store import StoreError
-from munkey.settings import dump_sections
 from tests.conftest import ROOT
 
 

@@ -86,6 +86,7 @@ def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, ans
             "from palette.registry import COLORS\nCOLORS.add('dark-red', 1)\n1 / 0",
             ", line 3: ZeroDivisionError",
         ),
+        ("import sys\n\nsys.exit(0)", ", line 3: SystemExit: 0"),
     ],
     ids=[
         "syntax",
@@ -94,6 +95,7 @@ def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, ans
         "type of the name",
         "duplicate",
         "after it was registered",
+        "sys.exit",
     ],
 )
 def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path, text, why):

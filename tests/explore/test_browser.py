@@ -132,6 +132,50 @@ def test_a_phone_shows_all_without_scrolling_sideways(
         assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
 
 
+def contents_with_changes() -> Contents:
+    """Method "one" changes the predictions of the first forgotten picture and of two test pictures.
+
+    The oracle changes the first as "one" does.
+    """
+    made = made_contents(40, 8)
+    predictions = dict(made.predictions)
+    for name, positions in (("one", (0, 11, 15)), ("retrain-v", (0,))):
+        own = predictions[f"0/rate0.1/{name}"]
+        top = own.top.copy()
+        for position in positions:
+            top[position] = (top[position] + 1) % 3
+        predictions[f"0/rate0.1/{name}"] = replace(own, top=top)
+    return replace(made, predictions=predictions, classes=["cat", "dog", "horse"])
+
+
+def test_changed_predictions_are_listed_and_sorted(browser: Any, tmp_path: Path) -> None:
+    path = write_page(contents_with_changes(), tmp_path)
+    with opened(browser, path, "#a=one") as tab:
+        section = tab.locator("#changes")
+        words = section.locator(".note").inner_text()
+        assert "1 of 8 forgotten pictures; the oracle agrees with 1 of these" in words
+        assert "2 of 8 test pictures; the oracle agrees with 0 of these" in words
+
+        def listed() -> list[list[str]]:
+            return [row.split("\t") for row in section.locator("tbody tr").all_inner_texts()]
+
+        first = [cell.strip() for cell in listed()[0]]
+        assert first[:6] == ["#0", "forgotten", "cat", "cat", "dog ✗", "dog ✗"]
+        assert "→" in first[6] and first[6].count("%") == 2
+        assert [row[1].strip() for row in listed()] == ["forgotten", "test", "test"]
+        section.get_by_label("Sort by").select_option("class")
+        assert [row[2].strip() for row in listed()] == ["cat", "cat", "horse"]
+        section.locator("button[data-sample='22']").click()
+        assert tab.locator("#picture figure").get_attribute("data-shown") == "22"
+    with opened(browser, path, "#a=two") as tab:
+        assert tab.locator("#changes table").count() == 0
+        assert "0 of 8 forgotten pictures" in tab.locator("#changes .note").inner_text()
+    with opened(browser, path, "#a=one", viewport=PHONE) as tab:
+        assert tab.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+        region = tab.locator("#changes .wide")
+        assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
+
+
 ROLES = (  # of what a screen reader reads as a table, though a phone draws it as cards
     "each => [each, ...each.querySelectorAll('tr, th, td')].map(one => one.getAttribute('role'))"
 )

@@ -1,8 +1,10 @@
 """The commands of docs/forgetting-everywhere.md remove a deleted row from DVC and MLflow, as they stand on the page."""
 
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -115,7 +117,31 @@ print(run.info.run_id, model.model_id)
 """
 
 
-def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
+DELETED_BY_OTHERS = """
+from mlflow import MlflowClient
+client = MlflowClient("sqlite:///mlflow.db")
+kept, gone = client.create_experiment("theirs"), client.create_experiment("theirs, deleted")
+runs = [client.create_run(kept).info.run_id, client.create_run(gone).info.run_id]
+model = client.create_logged_model(kept).model_id
+client.delete_run(runs[0])
+client.delete_logged_model(model)
+client.delete_experiment(gone)
+print(gone, *runs, model)
+"""
+
+
+def ids_in(database: Path) -> set[str]:
+    """The experiments, runs and models that MLflow's store has, deleted or not."""
+    columns = {"experiments": "experiment_id", "runs": "run_uuid", "logged_models": "model_id"}
+    with closing(sqlite3.connect(database)) as connection:
+        found = [
+            connection.execute(f"SELECT {column} FROM {table}").fetchall()
+            for table, column in columns.items()
+        ]
+    return {str(value) for rows in found for (value,) in rows}
+
+
+def test_the_commands_for_mlflow_leave_no_earlier_version_and_what_others_may_restore(tmp_path):
     create(tmp_path / "memory").close()
     logged = run(
         tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/")
@@ -129,6 +155,8 @@ def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
         f"mlartifacts/models/{model}",
     }
     assert WORD in (tmp_path / "mlflow.db").read_bytes()
+    theirs = run(tmp_path, 'python -c "$CODE"', CODE=DELETED_BY_OTHERS).split()
+    before = ids_in(tmp_path / "mlflow.db")
     listed = run(tmp_path, page("Earlier versions in MLflow"))
     assert listed.split() == [run_id, model, "munkey"]
     run(
@@ -144,3 +172,6 @@ def test_the_commands_for_mlflow_leave_no_earlier_version(tmp_path):
         "memory/generation-1/tokens",
     }
     assert WORD not in (tmp_path / "mlflow.db").read_bytes()
+    assert len(theirs) == 4
+    assert before - ids_in(tmp_path / "mlflow.db") == {run_id, model}
+    assert set(theirs) <= ids_in(tmp_path / "mlflow.db") <= before

@@ -1,4 +1,5 @@
 # What all rules stand on: the parameters, checked before anything else, the plan made from them, and what rules inherit.
+import getpass
 import os
 import shlex
 import sys
@@ -11,6 +12,7 @@ from munkey.core.device import has_gpu
 from munkey.core.files import CONFIGFILES
 from munkey.core.paths import choose_configuration_name
 from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
+from munkey.experiment.params.load import select_ablations
 from munkey.experiment.plan import audits, exhibits, explore, plan, relearning, streams
 from munkey.experiment.run.dispatch import dump_settings
 
@@ -21,10 +23,16 @@ if sys.executable != shlex.quote(sys.executable):
         raise WorkflowError(f"Snakemake cannot start {sys.executable}: install munkey where no space is in the path")
 if set("{}") & set(str(Path.cwd())):
     raise WorkflowError(f"{Path.cwd()} has braces, which Snakemake takes for wildcards: rename or move the folder")
+# The user of a container may have no name, which Snakemake asks for.
+try:
+    getpass.getuser()
+except (KeyError, OSError):
+    os.environ["USER"] = str(os.getuid())
 # Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
 try:
+    contents = {}
     for path in filter(Path.is_file, map(Path, ["params.yaml", *workflow.config_settings.configfiles])):
-        read_file(path)
+        contents[path.absolute()] = read_file(path)
 except ParamsError as error:
     raise WorkflowError(str(error)) from None
 
@@ -39,7 +47,10 @@ config["name"] = choose_configuration_name(
     config.get("name", ""), workflow.config_settings.configfiles, Path("params.yaml").absolute()
 )
 try:
-    config.update(from_command_line(config, workflow.config_settings.config_args or []))
+    arguments = workflow.config_settings.config_args or []
+    config.update(from_command_line(config, arguments))
+    contents.pop(Path("params.yaml").absolute(), None)
+    config.update(select_ablations(config, contents.values(), arguments))
     PARAMS = load(config)
 except ParamsError as error:
     raise WorkflowError(str(error)) from None

@@ -5,6 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -153,6 +154,8 @@ def job(
     from munkey.experiment.run.fork_server import SWITCH
     from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
 
+    if find_spec("snakemake") is None:
+        raise ModuleNotFoundError(name="snakemake")  # `main` says what to install
     result = os.path.relpath(file)
     environment = os.environ | {IN_TERMINAL: result, SWITCH: "0"}
     if pdb:

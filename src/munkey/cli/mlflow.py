@@ -118,7 +118,7 @@ def read_results(plan: "Plan") -> "Results":
 def _require_current_parameters(plan: "Plan") -> None:
     """Raise StaleResultsError if the results have settings or runs other than the plan's."""
     from munkey.core.files import read_json, read_table
-    from munkey.settings import dump_sections
+    from munkey.core.knobs import dump_sections
 
     settings = read_json(plan.layout.settings)
     metrics = read_table(plan.layout.all_metrics)

@@ -174,7 +174,7 @@ class Registry(Generic[T]):
         """
         try:
             importlib.import_module(module)
-        except Exception as error:  # a user's file may raise anything
+        except (Exception, SystemExit) as error:  # a user's file may raise anything
             name = file.stem.replace("_", "-")
             self._entries.pop(name, None)
             place = os.path.relpath(file)
@@ -207,7 +207,7 @@ class Registry(Generic[T]):
         place = _name_with_origin(plugin)
         try:
             plugin.load()
-        except Exception as error:  # a plug-in may raise anything
+        except (Exception, SystemExit) as error:  # a plug-in may raise anything
             failing_line = _find_failing_line(error)
             if failing_line:
                 place += f", {failing_line}"
@@ -221,12 +221,12 @@ def _name_with_origin(plugin: EntryPoint) -> str:
     return f"{plugin.name} of {format_origin(plugin)}"
 
 
-def _describe_error(error: Exception) -> str:
+def _describe_error(error: BaseException) -> str:
     """Return the type and the message of an error on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
-def _find_failing_line(error: Exception) -> str:
+def _find_failing_line(error: BaseException) -> str:
     """Return the file and line where importing a plug-in failed, or "" if none of it ran."""
     for frame in traceback.extract_tb(error.__traceback__):
         # The first frames are this file's and those of the import system.

@@ -81,6 +81,10 @@ class CertificateError(ValueError):
     """A certificate cannot be issued, read, or written."""
 
 
+class UnknownDeletionError(CertificateError):
+    """The chain has no deletion with this number or request."""
+
+
 class Certificate(BaseModel, frozen=True, extra="forbid"):
     """A deletion and its place in the chain.
 
@@ -231,7 +235,7 @@ def find_receipt(store: Store, sequence: int | None = None, request: str | None 
         reason = ""
     if not receipts:
         count = pluralize(store.deletions, "deleted sample")
-        raise CertificateError(f"the chain has {count}{reason}")
+        raise UnknownDeletionError(f"the chain has {count}{reason}")
     return receipts[-1]
 
 

@@ -46,6 +46,12 @@ VIEWS = (
         " picture. The higher A's disk is above the dash, the more A still remembers of the picture.",
     ),
     View(
+        "changes",
+        "Changed predictions",
+        "Look for pictures that A classifies differently than before forgetting. The new prediction should be"
+        " that of A's oracle, and few test pictures should be listed.",
+    ),
+    View(
         "map",
         "Map",
         "Each mark is a picture, and similar pictures are close together. Look for forgotten pictures"

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from munkey.core.files import write_json
+from munkey.core.knobs import dump_sections
 from munkey.deploy.model.export import renew_export
-from munkey.settings import Sections, dump_sections
+from munkey.settings import Sections
 
 
 def settings(settings: Path, cases: Mapping[str, Sections]) -> None:

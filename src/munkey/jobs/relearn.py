@@ -24,8 +24,8 @@ from munkey.evaluation.streams import (
     evaluate_stream,
 )
 from munkey.evaluation.trace import TrainingTrace
-from munkey.experiment.run.job import Surroundings, now
-from munkey.experiment.run.record import write_record
+from munkey.experiment.run.job import Surroundings
+from munkey.experiment.run.record import now, write_record
 from munkey.memory import neighbors as neighbor_files
 from munkey.memory.neighbors import find_nearest
 from munkey.models import system as systems

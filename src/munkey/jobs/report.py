@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 from munkey.core.files import read_json, read_table, write_text
-from munkey.experiment.run.job import now
+from munkey.experiment.run.record import now
 from munkey.explore import experiment
 from munkey.explore import page as explore_page
 from munkey.report.figures import theme

@@ -12,8 +12,8 @@ from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
 from munkey.encoders import keys
-from munkey.experiment.run.job import Surroundings, now
-from munkey.experiment.run.record import write_record
+from munkey.experiment.run.job import Surroundings
+from munkey.experiment.run.record import now, write_record
 from munkey.models import system as systems
 from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, FittedFamily, Training

@@ -7,8 +7,8 @@ from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
-from munkey.experiment.run.job import Surroundings, now
-from munkey.experiment.run.record import write_record
+from munkey.experiment.run.job import Surroundings
+from munkey.experiment.run.record import now, write_record
 from munkey.models import system as systems
 from munkey.models.family import System
 from munkey.models.training_inputs import SampleFiles

@@ -283,11 +283,10 @@ def test_a_certificate_is_made_and_checked(office):
     later = office.read("/certificate?request=DSR-1").json
     assert (later["first"], later["rows"], later["head"]) == (1, 2, made["head"])
     assert check(certificate=later).json["sound"] and later["ids_sha256"] is None
-    assert (
-        office.read("/certificate?deletion=3").status
-        == office.read("/certificate?deletion=0").status
-        == 422
-    )
+    for unknown in ("deletion=99", "request=DSR-2"):
+        refused = office.read(f"/certificate?{unknown}")
+        assert refused.status == 404 and "the chain has 2 deleted samples" in refused.json["error"]
+    assert office.read("/certificate?deletion=0").status == 422
     assert office.forget(ids=[12], request="DSR-1", certificate=True).json["certificate"] is None
 
 

@@ -25,7 +25,7 @@ from starlette.requests import Request
 
 from munkey import ForgettingLDA
 from munkey.deploy.http.bodies import PredictRequest, RequestLimits, decode_pictures
-from munkey.deploy.http.server import VARIABLES, open_listener, serve
+from munkey.deploy.http.server import VARIABLES, configure, open_listener, serve
 from munkey.deploy.http.service import ENDPOINTS, create_app
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
@@ -112,9 +112,8 @@ def running(
         return predict(images, **options)
 
     predictor.predict = slow
-    server = uvicorn.Server(
-        uvicorn.Config(create_app(predictor, tokens, limits), log_config=None, loop="asyncio")
-    )
+    config = configure(create_app(predictor, tokens, limits))
+    server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=lambda: asyncio.run(server.serve([listener])))
         thread.start()
@@ -453,6 +452,9 @@ def test_a_refusal_names_the_role_whose_token_opens_what_was_asked_for(predictor
             assert (
                 refused.json["error"] == "this needs the token of 'forget', not that of 'predict'"
             )
+        refused = one.ask("POST", "/forget", {"ids": [10]}, "predict")
+        assert refused.status == 403
+        assert refused.json["error"] == "this needs the token of 'forget', not that of 'predict'"
 
 
 def test_a_refusal_to_forget_names_the_role_that_may(service, predictor):

@@ -103,6 +103,38 @@ def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
     assert "sampling = listed needs a single rate" in refusal(config, forget=listed)
 
 
+def test_in_a_copy_that_dvc_makes_missing_files_are_explained(
+    config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failure: with `dvc exp run --temp`, "there is no such folder" of one that stands in the project."""
+    folder = {"datasets": ["imagefolder"], "source__path": "data/pets"}
+    forget = {"rates": [0.1], "sampling": "listed", "names": None, "file": "data/list.csv"}
+    words = "runs in a copy of the project that lacks what git ignores; write an absolute path"
+    assert words not in refusal(config, **folder)
+    copy = tmp_path / ".dvc/tmp/exps/standalone/tmp1"
+    copy.mkdir(parents=True)
+    monkeypatch.chdir(copy)
+    assert words in refusal(config, **folder)
+    assert words in refusal(config, forget=forget)
+    assert words in encoder(config, "encoders/mine")
+    assert words not in refusal(config, **(folder | {"source__path": "/nowhere"}))
+
+
+def test_a_saved_model_of_another_size_than_its_preprocessing_is_refused(
+    config: Config, tmp_path: Path
+) -> None:
+    """The failure: a DINOv2 saved for 224 pixels stopped in its job, by an assertion of timm's about 518."""
+    made = {"input_size": [3, 518, 518], "fixed_input_size": True}
+    saved = {"architecture": "vit_small_patch14_dinov2", "model_args": {"img_size": 224}}
+    (tmp_path / "config.json").write_text(json.dumps(saved | {"pretrained_cfg": made}))
+    refused = encoder(config, str(tmp_path))
+    assert "takes 224 pixels" in refused and "Write [3, 224, 224] there" in refused
+    made["input_size"] = [3, 224, 224]
+    (tmp_path / "config.json").write_text(json.dumps(saved | {"pretrained_cfg": made}))
+    keys = config["keys"] | {"encoder": str(tmp_path), "image_size": None, "revision": None}
+    load(config | {"keys": keys, "ablations": {}})
+
+
 def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Path) -> None:
     folder = tmp_path / "encoder"
     assert "there is no such folder" in encoder(config, str(folder))

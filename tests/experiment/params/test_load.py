@@ -14,6 +14,7 @@ from munkey.experiment.params.load import (
     load,
     memory_family,
     rate_name,
+    read_file,
     read_params,
     refusals,
 )
@@ -489,6 +490,14 @@ def test_a_methods_settings_are_a_section():
             "the key 'seeds' is set on line 1 and again on line 3",
         ),
         (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "the key 'lr' is set on line 2 and again on line 3"),
+        (
+            b"seeds: [010]",
+            "line 1: YAML reads 010 as 8, because a leading zero means base 8: write 10",
+        ),
+        (b"x: 1\nnames: [-007]", "line 2: YAML reads -007 as -7"),
+        (b"p: {001: 2}", "YAML reads 001 as 1"),
+        (b"a: [1:30]", "YAML reads 1:30 as 90, because colons separate digits in base 60"),
+        (b"a: 1:30.5", "YAML reads 1:30.5 as 90.5"),
         (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' is set on line 1 and again on line 1"),
     ],
 )
@@ -551,6 +560,20 @@ def test_names_of_the_command_line_that_look_like_numbers_stay_names_where_they_
     merged = merge(config, yaml.load(argument.replace("=", ": ", 1), yaml.BaseLoader))
     params = load(from_command_line(merged, [argument]))
     assert params.for_case("digits/scenario/seven").forget.names == ["7"]
+
+
+@pytest.mark.parametrize("argument", ["seeds=[010]", "threads=010", "audit={pairs: 1:30}"])
+def test_numbers_of_the_command_line_are_decimal(argument, config):
+    key, _, _ = argument.partition("=")
+    with pytest.raises(ParamsError, match=rf"--config {key}: .*YAML reads"):
+        from_command_line(config, [argument])
+
+
+def test_ordinary_numbers_stay_what_they_are(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("a: [0, -12, 1_000, 0x10, 0.5, -0.10, 1.0e-3, 00.5, '010', '1:30']")
+    values = [0, -12, 1000, 16, 0.5, -0.1, 0.001, 0.5, "010", "1:30"]
+    assert read_file(path) == {"a": values}
 
 
 def test_what_is_no_list_or_section_is_refused_with_how_to_write_it(config):

@@ -7,8 +7,12 @@ from collections import Counter
 import pytest
 import yaml
 
-from munkey.experiment.params.load import load
-from munkey.experiment.params.overlays import merge
+from munkey.experiment.params.load import (
+    from_command_line,
+    load,
+    read_params,
+    select_ablations,
+)
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import setting
 from tests.conftest import ROOT
@@ -39,10 +43,8 @@ def plan_of(ablations, of_cifar10):
 
 
 def preset(*names):
-    config = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for name in names:
-        config = merge(config, yaml.safe_load((ROOT / "workflow/presets" / name).read_text()))
-    return Plan(load(config))
+    overlays = [ROOT / "workflow/presets" / name for name in names]
+    return Plan(load(read_params(overlays, ROOT / "params.yaml")))
 
 
 def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
@@ -98,6 +100,37 @@ def test_the_papers_preset_does_the_papers_ablations_and_no_others():
         assert listed == (PAPERS_OF_TWO if dataset in ("cifar10", "dermamnist") else PAPERS)
 
 
+def test_an_overlay_or_the_command_line_names_all_ablations_that_run(tmp_path):
+    """The failure: an overlay with two lists ran the other six of params.yaml as well, 86 jobs in place of 23."""
+    of_params = yaml.safe_load((ROOT / "params.yaml").read_text())["ablations"]
+    overlays = []
+    for name, content in (
+        ("none", {"seeds": [0]}),
+        ("two", {"ablations": {"inference.k": [2], "munkey.token_dim": [8]}}),
+        ("one", {"ablations": {"keys": []}}),
+        ("empty", {"ablations": {}}),
+    ):
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(content))
+        overlays.append(path)
+
+    def read(*chosen):
+        return read_params(list(chosen), ROOT / "params.yaml")["ablations"]
+
+    none, two, one, empty = overlays
+    assert read() == read(none) == of_params
+    assert read(two) == {"inference.k": [2], "munkey.token_dim": [8]}
+    assert read(two, one) == read(one, two, empty) == read(two) | {"keys": []}
+    assert read(empty) == {} and load(read_params([empty], ROOT / "params.yaml")).ablations == {}
+    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    argument = "ablations={inference.k: [2]}"
+    merged = from_command_line(config, [argument])
+    assert select_ablations(merged, [], [argument, "seeds=[0]"])["ablations"] == {
+        "inference.k": [2]
+    }
+    assert select_ablations(config, [], ["seeds=[0]"]) == config
+
+
 def trained(plan):
     """Trainings of MUNKEY by what they are for."""
     runs = [
@@ -138,14 +171,12 @@ def test_the_papers_preset_searches_settings():
 
 
 def test_snakemake_plans_what_a_data_set_lists(tmp_path):
-    """Its rules read the same: tables wait for those data sets that have ablations, and for no other."""
+    """As an overlay says, also to Snakemake, which merges files. Tables wait for data sets that have ablations."""
     overlay = {
         "datasets": ["digits", "cifar10"],
         "seeds": [0],
         "methods": ["munkey"],
-        "ablations": {
-            knob: [] for knob in yaml.safe_load((ROOT / "params.yaml").read_text())["ablations"]
-        },
+        "ablations": {},
         "overrides": {"cifar10": {"ablations": {"munkey.token_dim": [32]}}},
     }
     (tmp_path / "overlay.yaml").write_text(yaml.safe_dump(overlay))

@@ -162,7 +162,7 @@ print(torch.get_num_threads())
 
 def test_a_fork_s_memory_and_time_are_its_own(libraries):
     body = """
-from munkey.experiment.run.job import measure_usage
+from munkey.experiment.run.record import measure_usage
 before = measure_usage()
 held = b"1" * 200 * 2**20
 print(before["cpu_s"], measure_usage()["max_rss_mb"] - before["max_rss_mb"])

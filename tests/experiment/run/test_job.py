@@ -6,6 +6,7 @@ import pdb
 import platform
 import re
 import resource
+import runpy
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -16,17 +17,19 @@ import torch
 from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
+from munkey.core.plugins import Package
 from munkey.experiment.run import job as module
+from munkey.experiment.run import record
 from munkey.experiment.run.job import (
+    FAILED,
     IN_TERMINAL,
     KILLED,
     POST_MORTEM,
     describe_failures,
     job,
-    now,
     read_seconds,
 )
-from munkey.experiment.run.record import write_record
+from munkey.experiment.run.record import now, write_record
 from munkey.settings import NetworkName, Section
 
 VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -71,6 +74,31 @@ def test_the_log_of_a_failed_job_ends_with_the_reason_and_the_job_fails(tmp_path
     assert "raise ValueError(reason)" in log
     assert log.endswith("\nThis job failed: ValueError: the reason\n")
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("code", [0, None, "over"])
+def test_a_job_that_calls_sys_exit_fails_and_names_where(tmp_path, code):
+    """The failure: with sys.exit(0), Snakemake only said that files were missing."""
+    with pytest.raises(SystemExit) as stopped, job(str(tmp_path / "job.log"), 1):
+        sys.exit(code)
+    assert stopped.value.code == 1
+    reason = (tmp_path / "job.log").read_text().partition(FAILED)[2]
+    assert re.match(rf"sys.exit\({code!r}\) was called in \S*test_job.py, line \d+\. ", reason)
+
+
+def test_the_failure_of_a_plug_in_names_it(tmp_path, monkeypatch):
+    """Also if it calls a function of munkey, which then fails."""
+    path = tmp_path / "shop" / "mine.py"
+    path.parent.mkdir()
+    path.write_text(
+        "def unlearn():\n    from munkey.unlearn.contract import METHODS\n    METHODS['none']\n"
+    )
+    found = {"shop": Package(path.parent, "shop 1.0")}
+    monkeypatch.setattr(module, "find_plugin_packages", lambda: found)
+    with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1):
+        runpy.run_path(str(path))["unlearn"]()
+    failed = {str(tmp_path / "job.log"): "unlearn: mine"}
+    assert f"in the plug-in shop 1.0 ({path}, line 3)" in describe_failures(failed)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +241,7 @@ def test_what_a_job_used_is_its_own_and_not_that_of_whoever_started_it():
     ballast = b"1" * 400_000_000  # noqa: F841  # what this process has is not the child's
     script = """
 import time
-from munkey.experiment.run.job import measure_usage
+from munkey.experiment.run.record import measure_usage
 before = measure_usage()
 held = b"1" * 200 * 2**20
 while time.process_time() < 1.0: pass
@@ -233,9 +261,9 @@ def test_where_no_file_tells_the_memory_the_system_does_in_its_own_unit(
 ):
     peak = SimpleNamespace(ru_maxrss=300 * 2**20 // unit)
     monkeypatch.setattr(resource, "getrusage", lambda _: peak)
-    monkeypatch.setattr(module, "Path", lambda _: tmp_path / "none")
+    monkeypatch.setattr(record, "Path", lambda _: tmp_path / "none")
     monkeypatch.setattr(sys, "platform", platform)
-    assert module.measure_usage()["max_rss_mb"] == 300
+    assert record.measure_usage()["max_rss_mb"] == 300
 
 
 def test_the_c_library_is_asked_by_its_own_numbers_and_may_refuse_or_be_another(monkeypatch):

@@ -62,9 +62,12 @@ class Tokens:
 
         caller_role: None without a token. suffix: as for `make_role_check`.
         """
-        # The refusal names the lowest sufficient role that has a token.
+        # The refusal names the lowest sufficient role that has a token. If that is a higher one, the
+        # suffix would name it again.
         sufficient_roles = ROLES[ROLES.index(role) :]
         required_role = next(name for name in sufficient_roles if name in self._tokens)
+        if required_role != role:
+            suffix = ""
         is_open = role == "predict" and role not in self._tokens
         if caller_role is None and not is_open:
             sentence = (

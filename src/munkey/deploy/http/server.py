@@ -1,5 +1,6 @@
 """Run the HTTP service: its socket, its tokens, and usage examples."""
 
+import logging
 import os
 import secrets
 import shlex
@@ -8,9 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from munkey.core.files import read_user_text
 from munkey.deploy.http.bodies import RequestLimits
+from munkey.deploy.http.connections import LimitedConnection, OncePerMinute
 from munkey.deploy.http.roles import ROLES
 from munkey.deploy.http.service import create_app
 from munkey.deploy.predictor import Predictor
@@ -18,7 +21,8 @@ from munkey.deploy.predictor import Predictor
 # Environment variables with the token of each role.
 VARIABLES = {role: f"MUNKEY_{role.upper()}_TOKEN" for role in ROLES} | {"forget": "MUNKEY_TOKEN"}
 MIN_TOKEN_LENGTH = 16  # characters
-MAX_CONNECTIONS = 512  # further connections are refused
+# asyncio accepts up to this many connections at once, before any of them can be closed again.
+BACKLOG = 128
 GRACE_S = 30  # seconds in which running requests may finish after the service is stopped
 
 PICTURE_EXAMPLES = """\
@@ -83,6 +87,22 @@ def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]
     return tokens, shell_expressions
 
 
+def configure(app: FastAPI) -> uvicorn.Config:
+    """Configure the server, with limits for clients that are many, slow, or silent."""
+    config = uvicorn.Config(
+        app,
+        http=LimitedConnection,
+        ws="none",
+        backlog=BACKLOG,
+        log_level="warning",
+        timeout_graceful_shutdown=GRACE_S,
+    )
+    once_per_minute = OncePerMinute()
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(once_per_minute)
+    return config
+
+
 def serve(
     directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]
 ) -> None:
@@ -98,12 +118,7 @@ def serve(
         open_listener(host, port) as listener,
     ):
         predictor.warm_up()
-        config = uvicorn.Config(
-            create_app(predictor, tokens, RequestLimits()),
-            log_level="warning",
-            limit_concurrency=MAX_CONNECTIONS,
-            timeout_graceful_shutdown=GRACE_S,
-        )
+        config = configure(create_app(predictor, tokens, RequestLimits()))
         url = f"http://{host}:{listener.getsockname()[1]}"
         headers = {}
         for role, expression in shell_expressions.items():

@@ -17,10 +17,15 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect
 
 from munkey.deploy import json_format
-from munkey.deploy.certificate import Certificate, describe_unconfirmed_fields
+from munkey.deploy.certificate import (
+    Certificate,
+    UnknownDeletionError,
+    describe_unconfirmed_fields,
+)
 from munkey.deploy.deletions import CertificateOrder, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
@@ -35,6 +40,7 @@ from munkey.deploy.http.bodies import (
     make_json_body,
     read_picture_body,
 )
+from munkey.deploy.http.connections import RequestGate
 from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_format import Json
@@ -124,6 +130,7 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         lifespan=lifespan,
         responses=REFUSALS,
         redirect_slashes=False,
+        middleware=[Middleware(RequestGate, refuse=refuse)],
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
     )
@@ -286,7 +293,9 @@ def make_verify_router(
         deletions = await queue.run_exclusively(Predictor.log)
         return {"log": json_format.format_log(deletions)} | queue.describe_purge()
 
-    @router.get("/certificate")
+    @router.get(
+        "/certificate", responses={404: {"model": Refusal, "description": "No such deletion."}}
+    )
     async def certificate(
         deletion: Annotated[int | None, Query(ge=1)] = None,
         request: Annotated[str | None, Query(alias="request")] = None,
@@ -425,6 +434,9 @@ def make_refusal(error: Exception) -> JSONResponse:
                 "unknown": error.missing[:MAX_UNKNOWN_NAMES],
                 "unknown_count": len(error.missing),
             }
+        case UnknownDeletionError():
+            status = 404
+            sentence = str(error)
         case ValidationError() if error.error_count() > MAX_FAULTS:
             status = 422
             count = f"{error.error_count():,}"

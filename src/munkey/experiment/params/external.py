@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from munkey.core.registry import did_you_mean
@@ -85,7 +86,7 @@ def find_source_faults(
         return [f"{setting}: the data set {dataset} reads your own files; set their folder or file"]
     kind = _find_kind(source.path)
     if kind is None:
-        return [f"{setting}: there is no such folder or file"]
+        return [f"{setting}: there is no such folder or file{_explain_absence(source.path)}"]
     if reader.needs_path in {"folder", "file"} - {kind}:
         return [f"{setting}: is a {kind}, but {reader.name} reads a {reader.needs_path}"]
     return []
@@ -102,7 +103,8 @@ def find_list_faults(forget: ForgetSettings, seeds: Sequence[int], prefix: str) 
         try:
             forget_draws.read_list(path)
         except ValueError as error:
-            faults.append(f"{prefix}forget.file: {error}")
+            reason = "" if path.exists() else _explain_absence(str(path))
+            faults.append(f"{prefix}forget.file: {error}{reason}")
     return faults
 
 
@@ -114,6 +116,17 @@ def _find_kind(path: str) -> str | None:
         if Path(path).exists():
             return "file"
     return None
+
+
+def _explain_absence(path: str) -> str:
+    """Return the end of a message about a missing file, if DVC may be the reason."""
+    is_copy = ".dvc/tmp/exps" in Path.cwd().as_posix()
+    if Path(path).is_absolute() or not is_copy:
+        return ""
+    return (
+        " here. `dvc exp run` with --temp or --queue runs in a copy of the project that lacks what git"
+        " ignores; write an absolute path"
+    )
 
 
 def check_uri(uri: str) -> None:
@@ -237,7 +250,7 @@ def _check_folder(
     path = Path(folder)
     where = f"{setting} = {folder!r}"
     if _find_kind(folder) != "folder":
-        raise ValueError(f"{where}: there is no such folder")
+        raise ValueError(f"{where}: there is no such folder{_explain_absence(folder)}")
     try:
         config = json.loads((path / "config.json").read_bytes())
     except OSError:
@@ -258,6 +271,21 @@ def _check_folder(
     if kind not in types and not is_untested_type and not is_timm:
         supported = SUPPORTED if types else "the folder must contain a model saved by timm"
         raise ValueError(f"{where}: config.json is not that of a supported model; {supported}")
+    if is_timm and setting == "keys.encoder":
+        _check_timm_size(config, where)
+
+
+def _check_timm_size(config: Mapping[str, Any], where: str) -> None:
+    """Raise ValueError if a saved timm model takes other sizes than its preprocessing makes."""
+    arguments = config.get("model_args") or {}
+    preprocessing = config.get("pretrained_cfg") or {}
+    side = arguments.get("img_size")
+    made = preprocessing.get("input_size")
+    if side and made and preprocessing.get("fixed_input_size") and made[1:] != [side, side]:
+        raise ValueError(
+            f"{where}: its model takes {side} pixels (model_args.img_size in config.json), but its"
+            f" preprocessing makes {made[1]} (pretrained_cfg.input_size). Write [3, {side}, {side}] there"
+        )
 
 
 def _check_timm(name: str, setting: str = "keys.encoder") -> None:

@@ -30,17 +30,19 @@ __all__ = [
     "rate_name",
     "read_params",
     "refusals",
+    "select_ablations",
 ]
 
 PARAMS = Path("params.yaml")
 MAX_CANDIDATES = 1000  # of one method's search
 MAX_INTEGER = 2**63 - 1
+LEADING_ZERO = re.compile(r"[-+]?0[0-9_]+")  # in YAML 1.1, a number in base 8
 
 
 class StrictLoader(yaml.SafeLoader):  # the C loader crashes on deeply nested lists
-    """A YAML loader that rejects duplicate keys in a mapping.
+    """A YAML loader that rejects duplicate keys in a mapping, and numbers in base 8 and 60.
 
-    Other loaders silently keep the last value.
+    Other loaders silently keep the last value of a key, and read 010 as 8 and 1:30 as 90.
     """
 
     def construct_mapping(
@@ -56,6 +58,37 @@ class StrictLoader(yaml.SafeLoader):  # the C loader crashes on deeply nested li
                 )
             lines[name] = line
         return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        number = super().construct_yaml_int(node)
+        _require_decimal(node, number)
+        return number
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        number = super().construct_yaml_float(node)
+        _require_decimal(node, number)
+        return number
+
+
+StrictLoader.add_constructor("tag:yaml.org,2002:int", StrictLoader.construct_yaml_int)
+StrictLoader.add_constructor("tag:yaml.org,2002:float", StrictLoader.construct_yaml_float)
+
+
+def _require_decimal(node: yaml.ScalarNode, number: float) -> None:
+    """Raise YAMLError for a number that YAML 1.1 reads in base 8 or 60."""
+    text = node.value
+    if ":" in text:
+        reason = "colons separate digits in base 60"
+        advice = f"write {number}, or [{text.replace(':', ', ')}] for a list"
+    elif LEADING_ZERO.fullmatch(text):
+        reason = "a leading zero means base 8"
+        advice = f"write {int(text.replace('_', ''))}"
+    else:
+        return
+    raise yaml.YAMLError(
+        f"line {node.start_mark.line + 1}: YAML reads {text} as {number}, because {reason}:"
+        f" {advice}; for text, write '{text}' in quotes"
+    )
 
 
 def read_file(path: Path) -> dict[str, object]:
@@ -85,9 +118,11 @@ def read_params(overlays: Sequence[Path], params_path: Path = PARAMS) -> Values:
 
     Raises ParamsError if a file cannot be read or is invalid.
     """
-    config: Values = {}
-    for path in (params_path, *overlays):
-        config = merge(config, read_file(path))
+    config: Values = read_file(params_path)
+    contents = [read_file(path) for path in overlays if path != params_path]
+    for content in contents:
+        config = merge(config, content)
+    config = select_ablations(config, contents)
     name = choose_configuration_name(str(config.get("name", "")), overlays, params_path)
     return {**config, "name": name}
 
@@ -104,7 +139,7 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
     """
     for argument in arguments:
         key, _, text = argument.partition("=")
-        if isinstance(config.get(key), Mapping | list):
+        if isinstance(config.get(key), Mapping | list) or LEADING_ZERO.fullmatch(text):
             try:
                 value = yaml.load(text, StrictLoader)
             except (yaml.YAMLError, RecursionError) as error:
@@ -113,6 +148,33 @@ def from_command_line(config: Values, arguments: Sequence[str]) -> Values:
                 ) from None
             config = merge(config, {key: value})
     return config
+
+
+def select_ablations(
+    config: Values, overlays: Iterable[Values], arguments: Sequence[str] = ()
+) -> Values:
+    """Return `config` with only those ablations that overlays or the command line name.
+
+    If none of these sets `ablations`, all ablations of `params.yaml` stay.
+
+    Parameters
+    ----------
+    config
+        The parameters with all overlays and arguments merged.
+    arguments
+        The arguments of `--config`, as typed by the user.
+    """
+    on_command_line = from_command_line(
+        {"ablations": {}}, [text for text in arguments if text.startswith("ablations=")]
+    )
+    named: list[object] = [overlay["ablations"] for overlay in overlays if "ablations" in overlay]
+    if on_command_line["ablations"]:
+        named.append(on_command_line["ablations"])
+    lists = config.get("ablations")
+    if not named or not isinstance(lists, Mapping):
+        return config
+    knobs = {knob for section in named if isinstance(section, Mapping) for knob in section}
+    return {**config, "ablations": {knob: lists[knob] for knob in lists if knob in knobs}}
 
 
 def load(config: Values) -> Params:

@@ -21,6 +21,7 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
+from munkey.core.knobs import shorten_knobs
 from munkey.core.registry import did_you_mean
 from munkey.data.registry import DatasetEntry, find_reader
 from munkey.data.sizes import get_class_limit
@@ -52,7 +53,6 @@ from munkey.settings import (
     StreamSettings,
     TrackingSettings,
     TrainSettings,
-    shorten_knobs,
 )
 from munkey.unlearn.contract import METHODS, Method
 

@@ -13,13 +13,13 @@ from munkey.audits.grid import Setting
 from munkey.audits.main_run import MemoryFiles
 from munkey.audits.read_evidence import PlannedSystem
 from munkey.audits.registry import AUDITS, Finding, Need
+from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.load import memory_family, rate_name
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES, Family
-from munkey.settings import format_knob_value, shorten_knobs
 from munkey.unlearn.contract import METHODS, Method
 
 PATHS = (DEPLOYED, "softmax", "image", "token")  # how a family with pathways is queried

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
+from munkey.core.knobs import dump_sections
 from munkey.core.paths import fill
 from munkey.data import forget_draws
 from munkey.encoders.published_name import find_published_name
@@ -14,7 +15,6 @@ from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
 from munkey.report.tables.ranks import has_enough_blocks
-from munkey.settings import dump_sections
 from munkey.unlearn.contract import Method
 
 ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]

@@ -30,7 +30,8 @@ from munkey.core.plugins import Package, find_plugin_packages
 
 PACKAGE = Path(munkey.__file__).parent
 KNOWN = Path(".snakemake/munkey-code-hashes.json")
-# Modules that no result depends on. Their imports are not followed.
+# Modules that no result depends on. Their imports are not followed. tests/experiment/run/test_code_digest.py lists what
+# may be imported from each of them, and why it cannot reach a result.
 NO_INFLUENCE = frozenset({
     "munkey",  # imports the predictor lazily
     # They check values, which rules pass to their jobs.
@@ -38,7 +39,7 @@ NO_INFLUENCE = frozenset({
     # They define where files are and where jobs run, and print.
     "munkey.core.paths", "munkey.core.gpu_slots", "munkey.core.console",
     "munkey.core.registry", "munkey.core.plugins",  # they find code, which is passed as a root
-    "munkey.experiment.run.job", "munkey.experiment.run.provenance", "munkey.experiment.run.fork_server",
+    "munkey.experiment.run.job", "munkey.experiment.run.fork_server",
 })  # fmt: skip
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 

@@ -1,21 +1,21 @@
-"""The environment of a job: its log, threads and resource usage. Nothing here changes a result."""
+"""The environment of a job: its log and threads. Nothing here changes a result."""
 
 import bdb
 import contextlib
 import ctypes
 import os
 import pdb
-import re
 import sys
 import textwrap
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
 from munkey.core.console import pluralize
+from munkey.core.plugins import find_plugin_packages
+from munkey.experiment.run.record import measure_usage
 
 IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in the terminal
 POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: start a debugger where the job fails
@@ -49,7 +49,7 @@ class Surroundings:
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     """Limit the block to a number of CPU threads, and write everything that it prints to a log.
 
-    An exception ends the process with status 1. In this case, the log ends with the traceback and
+    An exception, also of sys.exit, ends the process with status 1. In this case, the log ends with the traceback and
     the reason, which the run's summary also shows (`describe_failures`). If the job succeeds, the
     last line of the log contains its wall time (`read_seconds`).
 
@@ -102,9 +102,9 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
         sys.stdin = no_input  # pdb.set_trace() does not call the hook; without input, it fails
         try:
             yield
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             traceback.print_exc()
-            print(f"{FAILED}{type(error).__name__}: {error}")
+            print(f"{FAILED}{_describe_error(error)}")
             raise SystemExit(1) from None
         finally:
             sys.breakpointhook = hook
@@ -121,11 +121,32 @@ def _stay_in_terminal() -> Iterator[None]:
         yield
     except bdb.BdbQuit:
         raise SystemExit("The job ended with the debugger.") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         traceback.print_exc()
         if POST_MORTEM in os.environ:
             pdb.post_mortem(error.__traceback__)
         raise SystemExit(1) from None
+
+
+def _describe_error(error: BaseException) -> str:
+    """Describe an error, and where it came from if a plug-in or a call of sys.exit caused it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    description = f"{type(error).__name__}: {error}"
+    if isinstance(error, SystemExit):
+        place = f"{os.path.relpath(frames[-1].filename)}, line {frames[-1].lineno}"
+        description = (
+            f"sys.exit({error.code!r}) was called in {place}. A job ends when its function returns;"
+            " raise an error if it fails"
+        )
+    packages = find_plugin_packages().values()
+    for frame in reversed(frames):
+        file = Path(frame.filename)
+        for package in packages:
+            if file.is_relative_to(package.path):
+                return (
+                    f"{description}\nin the plug-in {package.origin} ({file}, line {frame.lineno})"
+                )
+    return description
 
 
 def read_seconds(log: Path) -> float | None:
@@ -189,30 +210,3 @@ def keep_freed_memory() -> None:
     with contextlib.suppress(OSError, AttributeError):
         for option, value in ((trim_threshold, 2**31 - 1), (mmap_max, 0)):
             ctypes.CDLL(None).mallopt(option, value)
-
-
-def now() -> str:
-    """Return the current UTC time as ISO 8601, with milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
-
-
-def measure_usage() -> dict[str, float]:
-    """Measure the peak resident memory (MiB) of this process, and its CPU time (s).
-
-    The CPU time includes that of ended child processes. The memory of a fork includes the libraries
-    that it shares with its server, but its CPU time does not include their import.
-    """
-    import resource
-
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # macOS reports bytes, all others KiB.
-    units_per_mib = 2**20 if sys.platform == "darwin" else 2**10
-    status = Path("/proc/self/status")
-    if status.exists():
-        # ru_maxrss includes the time before `exec`, when the process was a copy of Snakemake. VmHWM
-        # ("high water mark") does not.
-        match = re.search(r"^VmHWM:\s+(\d+) kB", status.read_text(), flags=re.MULTILINE)
-        if match:
-            peak = int(match[1])
-    cpu_s = sum(os.times()[:4])  # user and system time of the process, and of its children
-    return {"max_rss_mb": round(peak / units_per_mib, 1), "cpu_s": round(cpu_s, 2)}

@@ -14,10 +14,11 @@ from typing import Any, TypeVar
 
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import checksum_path, read_bytes, read_json, read_table
+from munkey.core.knobs import dump_sections
 from munkey.core.paths import Layout, fill
 from munkey.evaluation.records import Evaluation
 from munkey.report.tables.summary import Key, round_to_four_digits
-from munkey.settings import Sections, dump_sections
+from munkey.settings import Sections
 
 ValueT = TypeVar("ValueT")
 CURVES = ("loss", "accuracy", "lr")

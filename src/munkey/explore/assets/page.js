@@ -546,6 +546,45 @@ function classTable() {
     element("p", { class: "note" }, `Share of pictures that are classified correctly, mean over n = ${contents.seeds.length} seed${contents.seeds.length === 1 ? "" : "s"}. The class that loses the most under A is first.`), table);
 }
 
+const MAX_CHANGES = 200; // rows of the list; a method that ruins the model changes most predictions
+
+// The forgotten pictures and the test pictures whose prediction differs between A's original and A.
+VIEWS.changes = {
+  depends: ["seed", "request", "a", "class", "area"],
+  draw(body) {
+    const { original, oracle: oracleName } = systems.get(state.a) ?? {};
+    const [before, after, oracle] = [original, state.a, oracleName].map((name) => predictionsOf(name));
+    if (!before || !after) return body.replaceChildren(element("p", {}, `A (${title(state.a)}) or its original has no predictions here, because it diverged or was not run.`));
+    const forgotten = forgottenNow();
+    const parts = { forgotten: ALL.filter((i) => forgotten.has(i)), test: ALL.filter((i) => samples.splits[i] === "test" && !forgotten.has(i)) };
+    const isChanged = (i) => before.top[i] !== after.top[i];
+    const counts = Object.entries(parts).map(([part, all]) => {
+      const asked = all.filter(isChosen);
+      const changed = asked.filter(isChanged);
+      const alike = oracle ? `; the oracle agrees with ${changed.filter((i) => oracle.top[i] === after.top[i]).length} of these` : "";
+      return `${changed.length} of ${asked.length} ${part} pictures${changed.length ? alike : ""}`;
+    });
+    const change = (i) => Math.abs(after.p[i] - before.p[i]);
+    const orders = { part: ["forgotten or test", (i) => !forgotten.has(i)], class: ["class", (i) => samples.labels[i]], before: ["before", (i) => before.top[i]],
+      after: ["after A", (i) => after.top[i]], oracle: ["oracle of A", (i) => oracle?.top[i] ?? 0], change: ["change of probability", (i) => -change(i)] };
+    const order = orders[body.dataset.order] ? body.dataset.order : "part";
+    const listed = d3.sort([...parts.forgotten, ...parts.test].filter((i) => isChosen(i) && isChanged(i)), orders[order][1], (i) => -change(i));
+    const select = element("select", { onchange: (event) => { body.dataset.order = event.target.value; redraw("changes"); } }, ...Object.entries(orders).map(([value, [words]]) => element("option", { value }, words)));
+    select.value = order;
+    const named = (predictions, i) => predictions ? className(predictions.top[i]) + (predictions.top[i] === samples.labels[i] ? "" : " ✗") : "–";
+    const shown = (predictions, i) => percent((100 * predictions.p[i]) / PROBABILITY_SCALE);
+    const rows = listed.slice(0, MAX_CHANGES).map((i) => ({ cells: [
+      element("button", { type: "button", "data-sample": samples.ids[i], onclick: () => choose({ sample: String(samples.ids[i]) }, `picture ${nameOf(i)} is shown`) }, picture(i, 32), nameOf(i)),
+      forgotten.has(i) ? "forgotten" : "test", className(samples.labels[i]), named(before, i), named(after, i), named(oracle, i), `${shown(before, i)} → ${shown(after, i)}`] }));
+    const heads = ["Picture", "", "class", "before", "after A", "oracle of A", "probability of the true class"];
+    const cut = listed.length > rows.length ? ` The first ${rows.length} of ${listed.length} are listed.` : "";
+    body.replaceChildren(
+      element("p", { class: "note" }, `Of the pictures on this page, with seed ${state.seed}, A (${title(state.a)}) changed the prediction of ${counts.join(", and of ")}. ✗: wrong.${cut}`),
+      ...(rows.length ? [element("div", { class: "buttons" }, element("label", {}, "Sort by", select)), tableOf(heads, rows, `Pictures whose prediction A (${title(state.a)}) changed`, "cards")] : []),
+    );
+  },
+};
+
 VIEWS.map = {
   depends: ["seed", "request", "a", "b", "class", "area", "wrong", "sample"],
   draw(body, changed) {

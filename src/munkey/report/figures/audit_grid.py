@@ -8,10 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from munkey.core.diverged import DIVERGED
+from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.report.figures import theme
 from munkey.report.figures.shares import CHANCE_BAND, CROWDED, compute_limits
 from munkey.report.tables.audits import RESIDUE, list_knobs, select_deployed_rows
-from munkey.settings import format_knob_value, shorten_knobs
 
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # columns shown next to the shares: title and color

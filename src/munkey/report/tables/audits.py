@@ -9,6 +9,7 @@ import pandas as pd
 from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.core.diverged import DIVERGED
+from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.report.tables.comparisons import compute_interval_of_seeds, format_interval
 from munkey.report.tables.markup import (
     ABSENT,
@@ -19,7 +20,6 @@ from munkey.report.tables.markup import (
     percent,
 )
 from munkey.report.tables.summary import Row
-from munkey.settings import format_knob_value, shorten_knobs
 
 PATHS = {  # how a memory is queried; the first path is the deployed one
     "deployed": "",

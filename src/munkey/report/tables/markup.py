@@ -7,7 +7,6 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from munkey.core.console import pluralize
 from munkey.core.diverged import DIVERGED
 
 Markup = Literal["markdown", "html", "latex"]
@@ -138,7 +137,14 @@ def make_bold(cell: str, markup: Markup) -> str:
 
 def format_seed_count(n: int) -> str:
     """Return a phrase such as `n = 3 seeds` or `n = 1 seed`."""
-    return f"n = {pluralize(n, 'seed')}"
+    return f"n = {format_seeds(n)}"
+
+
+def format_seeds(n: int) -> str:
+    """Return `1 seed`, or a phrase such as `3 seeds`."""
+    if n == 1:
+        return "1 seed"
+    return f"{n} seeds"
 
 
 def describe_statistic(n: int) -> str:

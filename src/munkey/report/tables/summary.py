@@ -13,7 +13,6 @@ from typing import NamedTuple, cast
 import numpy as np
 import pandas as pd
 
-from munkey.core.console import pluralize
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table
 from munkey.report.tables.comparisons import (
@@ -25,7 +24,7 @@ from munkey.report.tables.comparisons import (
     get_difference,
     group_differences,
 )
-from munkey.report.tables.markup import describe_divergence, percent
+from munkey.report.tables.markup import describe_divergence, format_seeds, percent
 
 GAP_METRICS = ("TA", "RA", "FA", "MIA")
 ORIGINAL = "original-m"  # MUNKEY before deletion
@@ -352,7 +351,7 @@ def describe_certificates(part: pd.DataFrame) -> str:
                 " it. A secret changes this (docs/methods/newton.md)."
             )
             continue
-        seeds = pluralize(int(system["n"]), "seed")
+        seeds = format_seeds(int(system["n"]))
         sentences.append(
             f"{name} is certified with epsilon"
             f" {system['budget_mean']:g} and delta {system['delta_mean']:g} for each model separately;"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from munkey.settings import format_knob_value, shorten_knobs
+from munkey.core.knobs import format_knob_value, shorten_knobs
 
 
 def test_knobs_that_end_alike_keep_their_sections():
