@@ -765,7 +765,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     # Checking
 
     def digests(self, *, recompute: bool = False) -> dict[str, str] | None:
-        """Return digests of the sums and weights, or of the rows, of a fitted family.
+        """Return digests of the sums and rows from which a fitted family computes its answers.
 
         See `FittedModel.digests`. Returns None for MUNKEY.
         """
@@ -814,7 +814,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         problems = [*report.problems]
         try:
             fitted_model = self._model.loaded_sums
-            if fitted_model and fitted_model.digests() != fitted_model.digests(recompute=True):
+            if fitted_model and (
+                fitted_model.digests() != fitted_model.digests(recompute=True)
+                or fitted_model.has_altered_weights()
+            ):
                 problems.append(
                     "the model in this process does not match the remaining rows: restart the process"
                 )
