@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
@@ -306,6 +307,11 @@ def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
 def test_what_munkey_does_not_have_is_no_attribute_of_it():
     with pytest.raises(AttributeError, match="module 'munkey' has no attribute 'nothing'"):
         munkey.nothing  # noqa: B018
+
+
+def test_public_names_are_listed_with_the_version():
+    assert {*munkey.__all__, "__version__"} <= {*dir(munkey)}
+    assert munkey.__version__ == version("munkey")
 
 
 def test_without_scikit_learn_it_is_said_what_to_install():

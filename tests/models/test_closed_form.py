@@ -461,3 +461,16 @@ def test_what_a_search_tries_differs_and_may_stand_in_params(name):
     assert all(len(each) == len(set(each)) > 1 for each in values)
     for chosen in product(*values):
         family.settings(**dict(zip(names, chosen, strict=True)))
+
+
+def test_sums_that_do_not_fit_in_memory_are_refused_before_they_are_allocated(monkeypatch):
+    free_bytes = 10 * 10**9
+    monkeypatch.setattr("munkey.memory.sums.measure_free_memory", lambda: free_bytes)
+    said = "d = 27,648 numbers need about 43 GB for their covariance, but 10 GB of memory are free"
+    with pytest.raises(ValueError, match=said):
+        Sums.empty(2, 27_648, with_outer_products=True)
+    features = RandomFeatures(count=20_000, seed=0)
+    with pytest.raises(ValueError, match="d = 20,000"):
+        Sums.empty(2, 5, with_outer_products=True, features=features)
+    Sums.empty(2, 27_648, with_outer_products=False)
+    Sums.empty(2, 13_000, with_outer_products=True)  # needs 9.5 GB

@@ -780,10 +780,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Empty if deletion is unconditionally exact, and for MUNKEY.
         """
-        fitted_model = self._model.fitted_model
-        if fitted_model is None:
-            return []
-        return fitted_model.family.list_constants(fitted_model.section)
+        from munkey.deploy.model.fitted import list_fixed_constants
+
+        return list_fixed_constants(self.manifest)
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.

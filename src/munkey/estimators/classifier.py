@@ -110,7 +110,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         family = get_fitted_family(self.family)
         settings = family.read_section({self.family: self._get_family_settings()})
         params = self._get_estimator_params()
-        rows = self._validate_rows(X, y, ids, units, params.get("bound"), first_id=0, is_fit=True)
+        tables = {"X": X, "y": y, "units": units}
+        rows = self._validate_rows(tables, ids, params.get("bound"), first_id=0, is_fit=True)
         self._rows = RowsInMemory(self.family, settings, rows, params)
         self._change_lock = ThreadLock()
         if save_to is not None:
@@ -146,13 +147,14 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         with self._change_lock, self._rows.lock() as rows:
             next_id = rows.next_id
             new_rows = self._validate_rows(
-                X, y, ids, units, rows.bound, first_id=next_id, is_fit=False
+                {"X": X, "y": y, "units": units}, ids, rows.bound, first_id=next_id, is_fit=False
             )
             default_ids = np.arange(next_id, next_id + len(new_rows.ids))
             has_user_ids = not np.array_equal(new_rows.ids, default_ids)
             if has_user_ids:
                 _require_unused(new_rows.ids, rows)
             labels = match_labels(new_rows.labels, rows.classes)
+            warn_of_new_class_names(labels, rows.classes)
             rows.add(new_rows._replace(labels=labels), has_user_ids)
         return new_rows.ids
 
@@ -423,10 +425,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _validate_rows(
         self,
-        X: Any,
-        y: Any,
+        tables: dict[str, Any],
         ids: Any,
-        units: Any,
         bound: float | None,
         *,
         first_id: int,
@@ -440,6 +440,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Parameters
         ----------
+        tables
+            X, y and units, by name, as the user passed them.
         bound
             As for `compute_keys`.
         first_id
@@ -447,9 +449,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         is_fit
             Whether the rows are for a fit, which also sets the number of columns.
         """
-        tables = {"X": X, "y": y, "units": units}
-        labels = read_labels(y)
-        X, labels = validate_data(self, X, labels, reset=is_fit)
+        X, labels = validate_data(self, tables["X"], read_labels(tables["y"]), reset=is_fit)
         check_classification_targets(labels)
         row_ids = resolve_ids(ids, tables, len(X), first_id)
         distinct_count = len(np.unique(row_ids))
@@ -457,12 +457,12 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(
                 f"got {distinct_count} distinct ids for {len(X)} rows; each row needs its own id"
             )
-        unit_names = check_texts("unit", read_unit_names(units), len(X))
+        unit_names = check_texts("unit", read_unit_names(tables["units"]), len(X))
         if X.shape[1] >= MIN_COPY_COLUMNS:
             warn_of_copies(X, labels, unit_names, [f"id {row_id}" for row_id in row_ids])
         if is_fit:
             warn_of_large_units(unit_names)
-            warn_of_class_names(y, labels)
+            warn_of_class_names(tables["y"], labels)
         if bound is not None and X.size:
             self._require_within_bound(X, bound)
         return LabeledRows(
@@ -617,12 +617,21 @@ def warn_of_class_names(y: Any, labels: np.ndarray) -> None:
     changed_names = sorted(given_names - set(labels.tolist()))
     if changed_names:
         # `ascii` shows characters that look the same in both forms.
-        changes = [f"{ascii(name)} to {ascii(class_name(name))}" for name in changed_names[:3]]
+        changes = [f"{name!a} to {class_name(name)!a}" for name in changed_names[:3]]
         warn_user(
             f"{pluralize(len(changed_names), 'class name')} changed to Unicode form NFC without"
             f" surrounding spaces, e.g. {'; '.join(changes)}. Predictions have the new names:"
             " change y in the same way before you compare them"
         )
-    warning = format_similar_names_warning(set(labels.tolist()), "classes")
+    warning = format_similar_names_warning(labels.tolist(), "classes")
+    if warning:
+        warn_user(warning)
+
+
+def warn_of_new_class_names(labels: np.ndarray, classes: np.ndarray) -> None:
+    """Warn if names differ only in case or spaces, and some are not among the model's classes yet."""
+    if labels.dtype.kind != "U" or np.isin(labels, classes).all():
+        return
+    warning = format_similar_names_warning([*labels.tolist(), *classes.tolist()], "classes")
     if warning:
         warn_user(warning)

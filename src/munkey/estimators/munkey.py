@@ -21,9 +21,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import write_model
 from munkey.deploy.model.images import digest_contents, read_pixels
-from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.manifest import (
     EXPORTED_FAMILIES,
     EstimatorReference,

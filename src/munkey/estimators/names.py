@@ -3,6 +3,7 @@
 They may be lists, arrays, pandas objects or single values.
 """
 
+import math
 import os
 import sys
 import unicodedata
@@ -257,7 +258,7 @@ def _is_missing(value: Any) -> bool:
     """Return whether a class is None, NaN, NA, NaT, or a name without letters."""
     if isinstance(value, str):
         return not value.strip()
-    is_nan = isinstance(value, float) and value != value
+    is_nan = isinstance(value, float) and math.isnan(value)
     return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
 
 

@@ -40,6 +40,17 @@ if TYPE_CHECKING:
 UNKNOWN_LABEL = "has a row whose label is not a class"
 
 
+def list_fixed_constants(manifest: Manifest) -> list[str]:
+    """List the constants of a fitted family that deletions do not recompute; none for MUNKEY."""
+    family = FAMILIES[manifest.family]
+    if not isinstance(family, FittedFamily) or manifest.settings is None:
+        return []
+    constants = family.list_constants(family.validate_section(manifest.settings))
+    if manifest.estimator is not None and manifest.estimator.bound is not None:
+        constants.append("bound")
+    return constants
+
+
 class LiveSums:
     """Sums over the live rows of a memory, updated when rows are added or deleted.
 
@@ -420,6 +431,8 @@ class FittedModel:
             if self.store.position == position:
                 break
             # Rows were added or deleted in between, perhaps the first or last of a class. Repeat.
+        if not len(classes):
+            return classes, np.zeros((len(keys), 0), dtype=np.float32)
         # The token of a row is its class: here, the index among the classes that have rows.
         tokens = self._index_classes(classes)[retrieved_rows.labels].astype(np.float32)[..., None]
         retrieved_rows = replace(retrieved_rows, tokens=tokens)
