@@ -34,6 +34,10 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name on first use, because planning the DAG must not import torch."""
+    if name == "__version__":
+        from importlib import metadata
+
+        return metadata.version("munkey")
     if name == "Predictor":
         from munkey.deploy import predictor
 
@@ -61,3 +65,8 @@ def __getattr__(name: str) -> object:
         "readable_pictures": pictures,
     }
     return getattr(modules[name], name)
+
+
+def __dir__() -> list[str]:
+    """List the public names, which are imported on first use."""
+    return sorted({*globals(), *__all__, "__version__"})

@@ -14,7 +14,8 @@ Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Pixels = Annotated[int, Field(ge=1, le=4096)]  # side of an image
 Width = Annotated[int, Field(ge=1, le=65_536)]  # length of a vector
 SmallCount = Annotated[int, Field(ge=1, le=1000)]  # number of layers, heads, shards, ...
-Positive = Annotated[float, Field(gt=0)]
+# Above 0. Numbers beyond these limits have no use, and dividing by them would overflow.
+Positive = Annotated[float, Field(ge=1e-12, le=1e12)]
 NonNegative = Annotated[float, Field(ge=0)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 Share = Annotated[float, Field(gt=0, le=1)]

@@ -73,7 +73,8 @@ class LogHandler(LogHandlerBase):
         if settings.dryrun or settings.verbose or settings.debug_dag or settings.printshellcmds:
             self.usual_handler = ColorizingTextHandler(settings.nocolor, self.stream)
         # `munkey job` runs a job in the terminal, where nothing may overwrite a debugger's prompt.
-        self.is_live = self.stream.isatty() and IN_TERMINAL not in os.environ
+        is_silenced = IN_TERMINAL in os.environ or os.environ.get("MUNKEY_PROGRESS") == "0"
+        self.is_live = self.stream.isatty() and not is_silenced
         self.job_counts: Counter[str] = Counter()
         self.messages: dict[int, str] = {}  # the messages of jobs by job number
         self.running: dict[int, Job] = {}  # by job number

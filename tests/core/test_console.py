@@ -26,6 +26,12 @@ def test_progress_is_printed_at_the_end_even_if_it_was_quick(capsys):
     ]
 
 
+def test_progress_prints_nothing_if_the_environment_says_so(capsys, monkeypatch):
+    monkeypatch.setenv("MUNKEY_PROGRESS", "0")
+    assert list(progress(range(3), "batch", "batches", every_s=0)) == [0, 1, 2]
+    assert capsys.readouterr().out == ""
+
+
 def test_progress_prints_the_rate_and_the_time_left(capsys, monkeypatch):
     moments = iter([0.0, 2.0, 4.0])
     monkeypatch.setattr("time.monotonic", lambda: next(moments))

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import munkey
-from munkey.deploy.model.export import list_fixed_constants
+from munkey.deploy.model.fitted import list_fixed_constants
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
 from tests.conftest import unit_rows
@@ -25,6 +25,8 @@ Y = np.arange(60) % 3
         (munkey.ForgettingRanPAC(features=20, lam=1.0), ["lam"]),
         (munkey.ForgettingKRR(), ["lam"]),
         (munkey.ForgettingKRR(lam="auto"), []),
+        (munkey.ForgettingKRR(lam="auto", pixels=3), ["pixels", "sigma", "share"]),
+        (munkey.ForgettingLDA(alpha="auto", norm=None), ["bound"]),
     ],
     ids=str,
 )

@@ -7,7 +7,15 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import cross_val_predict
 from sklearn.utils.estimator_checks import check_estimator
 
-from munkey import ForgettingLDA, ForgettingNCM, MunkeyClassifier, Predictor
+from munkey import (
+    ForgettingKNN,
+    ForgettingKRR,
+    ForgettingLDA,
+    ForgettingNCM,
+    ForgettingRanPAC,
+    MunkeyClassifier,
+    Predictor,
+)
 
 X, Y = load_iris(return_X_y=True)
 GENERATOR = np.random.default_rng(0)
@@ -95,6 +103,62 @@ def test_what_cannot_be_held_exactly_is_refused_with_the_bound_that_can(kind):
     ):
         with pytest.raises(ValueError, match=next(iter(wrong))):
             kind(**{"norm": None, **wrong}).fit(X, Y)
+
+
+@heads
+@pytest.mark.parametrize("place", ["memory", "directory"])
+@pytest.mark.parametrize("changes", [{"bound": 8.0}, {"norm": "unit"}], ids=str)
+def test_a_scale_that_is_set_after_the_fit_waits_for_the_next(kind, place, changes, tmp_path):
+    """Rows with two scales were mixed."""
+    model = kind(norm=None, bound=64.0).fit(X[:120], Y[:120])
+    if place == "directory":
+        model.save(tmp_path / "model")
+    model.set_params(**changes)
+    model.add(X[120:], Y[120:])
+    never = kind(norm=None, bound=64.0).fit(X, Y)
+    assert model.predict_proba(X).tobytes() == never.predict_proba(X).tobytes()
+    assert model.coef_.tobytes() == never.coef_.tobytes()
+    model.fit(X, Y)
+    assert model.coef_.tobytes() != never.coef_.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("model", "named"),
+    [
+        (ForgettingLDA(temperature=1e-300), "temperature"),
+        (ForgettingNCM(temperature=1e300), "temperature"),
+        (ForgettingKNN(temperature=1e-300), "temperature"),
+        (ForgettingKRR(temperature=1e-300), "temperature"),
+        (ForgettingKRR(sigma=1e-300), "sigma"),
+        (ForgettingRanPAC(lam=1e-300), "lam"),
+        (ForgettingRanPAC(lam=1e300), "lam"),
+    ],
+    ids=str,
+)
+def test_numbers_that_would_overflow_are_refused(model, named):
+    with pytest.raises(ValueError, match=named):
+        model.fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(
+            kind(temperature=bound)
+            for kind in (ForgettingLDA, ForgettingNCM)
+            for bound in (1e-6, 1e6)
+        ),
+        ForgettingLDA(alpha=1e-4, temperature=1e-6, norm=None),
+        ForgettingKNN(temperature=1e-12),
+        ForgettingKRR(temperature=1e-6, sigma=1e-12, pixels=2),
+        ForgettingRanPAC(features=300, lam=1e-6, temperature=1e-6),
+        ForgettingRanPAC(features=300, lam=1e6),
+    ],
+    ids=str,
+)
+def test_the_limits_themselves_give_probabilities(model):
+    probabilities = model.fit(X, Y).predict_proba(X)
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1)
 
 
 @pytest.mark.filterwarnings("ignore")  # of scikit-learn's own data

@@ -6,6 +6,7 @@ import pickle
 import shutil
 import subprocess
 import sys
+from importlib.metadata import version
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ QUERIES = GENERATOR.normal(size=(9, 5))
 def keys_of(model):
     """The keys of the rows, by ascending id, from where they lie."""
     if model.directory_ is None:
-        return model._rows._memory.keys.numpy()
+        return model._rows._state.keys
     with Store.open(model.directory_ / "memory") as store:
         rows = np.flatnonzero(store.view.live)
         return store.view.keys[rows[np.argsort(store.view.ids[rows])]]
@@ -185,7 +186,7 @@ def test_what_cannot_be_done_is_said_and_changes_nothing(tmp_path):
         model.add(X[:2], Y[:2], ids=[3, 99])
     with pytest.raises(ValueError, match="got 1 distinct ids for 2 rows"):
         model.add(X[:2], Y[:2], ids=[99, 99])
-    with pytest.raises(ValueError, match="the model's have the type int64"):
+    with pytest.raises(ValueError, match="the model's are integers"):
         model.add(X[:1], ["cat"])
     with pytest.raises(ValueError, match="a list of 2"):
         model.add(X[:2], Y[:2], units=["Anna"])
@@ -306,6 +307,11 @@ def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
 def test_what_munkey_does_not_have_is_no_attribute_of_it():
     with pytest.raises(AttributeError, match="module 'munkey' has no attribute 'nothing'"):
         munkey.nothing  # noqa: B018
+
+
+def test_public_names_are_listed_with_the_version():
+    assert {*munkey.__all__, "__version__"} <= {*dir(munkey)}
+    assert munkey.__version__ == version("munkey")
 
 
 def test_without_scikit_learn_it_is_said_what_to_install():

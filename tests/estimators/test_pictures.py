@@ -1,5 +1,7 @@
 """Pictures in a pipeline: their keys are those of the project, and a picture is forgotten by its number."""
 
+import warnings
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -134,6 +136,40 @@ def test_progress_is_shown_while_pictures_are_read_and_keys_are_made(files, caps
     assert "pictures 120/120" in (out := capsys.readouterr().out) and "keys 2/2" in out
     PictureKeys(image_size=SIDE).transform(files)
     assert capsys.readouterr().out == ""
+
+
+def test_progress_can_be_silenced(files, capsys, monkeypatch):
+    labels = ["cat", "dog"] * 60
+    model = MunkeyClassifier(family="ncm", encoder="pixels", device="cpu")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of copies
+        model.fit(files * 20, labels)
+        assert "pictures 120/120" in capsys.readouterr().out
+        model.set_params(verbose=False).fit(files * 20, labels)
+        assert capsys.readouterr().out == ""
+        monkeypatch.setenv("MUNKEY_PROGRESS", "0")
+        model.set_params(verbose=True).fit(files * 20, labels)
+    readable_pictures(files)
+    assert capsys.readouterr().out == ""
+
+
+def test_copies_are_named_by_their_files(files):
+    with pytest.warns(UserWarning, match="as exact copies") as warned:
+        MunkeyClassifier(family="ncm", encoder="pixels", device="cpu").fit(
+            [*files, files[0]], ["cat"] * len(files) + ["dog"]
+        )
+    assert f"{files[0]} (cat) and {files[0]} (dog)" in str(warned[0].message)
+
+
+def test_pixels_have_a_small_side_unless_one_is_chosen(files):
+    assert PictureKeys(encoder="pixels").transform(files).shape[1] == 3 * 16**2
+    assert PictureKeys(encoder="pixels", image_size=8).transform(files).shape[1] == 3 * 8**2
+    both = PictureKeys(encoder="efficientnet-lite0+pixels").transform(files)
+    assert both.shape[1] == 1280 + 3 * 16**2
+    model = MunkeyClassifier(family="ncm", encoder="pixels", device="cpu")
+    model.fit(files, ["cat", "dog"] * (len(files) // 2))
+    assert model._handle.model.key_width == 3 * 16**2
+    assert MunkeyClassifier.load(model.directory_).key_size == "auto"
 
 
 def test_it_needs_no_fit():

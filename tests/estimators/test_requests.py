@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, train_test_split
 from typer.testing import CliRunner
 
 import munkey
@@ -88,14 +88,19 @@ def test_the_index_of_a_table_gives_the_ids(kind):
     rows = train[list("abcde")]
     whole = (rows, train.label, train.patient)
     plain = rows.to_numpy()
-    for X_given, y, units in (
-        whole,
-        (plain, train.label, None),
-        (plain, train.label.to_numpy(), train.patient),
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = kind().fit(*whole[:2], units=train.patient)
+    assert model.ids_.tolist() == sorted(train.index)
+    for y, units, name in (
+        (train.label, None, "y"),
+        (train.label.to_numpy(), train.patient, "units"),
     ):
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            model = kind().fit(X_given, y, units=units)
+        # Their user may take row numbers for ids.
+        said = f"the index of {name} gives the ids.*the first row has the id {train.index[0]}"
+        with pytest.warns(UserWarning, match=said) as caught:
+            model = kind().fit(plain, y, units=units)
+        assert len(caught) == 1
         assert model.ids_.tolist() == sorted(train.index)
     gone = train.index[train.patient == 3]
     model = kind().fit(*whole[:2], units=train.patient)
@@ -288,6 +293,45 @@ def test_no_id_is_used_twice(kind, place, tmp_path):
     assert model.add(X[:1], Y[:1], ids=[101]).tolist() == [101]
     # an index 0, 1 says nothing
     assert model.add(FRAME[list("abcde")][:2], FRAME.label[:2]).tolist() == [102, 103]
+
+
+@each
+def test_an_id_that_was_forgotten_before_the_first_save_is_not_used_again(kind, tmp_path):
+    model = kind().fit(X, Y)
+    model.forget(ids=[3])
+    model.save(tmp_path / "model")
+    for one in (model, kind.load(tmp_path / "model")):
+        with pytest.raises(UsedIdError, match=r"may have belonged to forgotten rows.*: 3; use 40"):
+            one.add(X[:1], Y[:1], ids=[3])
+
+
+@each
+def test_ids_that_no_directory_can_hold_are_refused_at_once(kind, tmp_path):
+    ids = np.arange(N) + 2**62 - N
+    model = kind().fit(X, Y, ids=ids)
+    model.save(tmp_path / "model")
+    assert kind.load(tmp_path / "model").ids_[-1] == 2**62 - 1
+    for refused in (lambda: model.add(X[:1], Y[:1]), lambda: kind().fit(X, Y, ids=ids + 1)):
+        with pytest.raises(InvalidRequestError, match=r"ids must be below 2\^62"):
+            refused()
+    with pytest.raises(KeyError, match="no row has these names"):
+        model.forget(ids=2**62)
+
+
+def test_a_grid_search_warns_of_an_index_once():
+    """And not at each of its 12 fits for a measurement, whose models forget nothing."""
+    frame = FRAME.set_axis([f"row {number}" for number in range(N)])
+    search = GridSearchCV(munkey.ForgettingNCM(), {"temperature": [0.1, 1.0]}, cv=2)
+    with pytest.warns(UserWarning, match="does not consist of distinct") as caught:
+        search.fit(frame[list("abcde")], frame.label)
+    assert [one.filename for one in caught] == [__file__]
+
+
+def test_names_equal_as_numbers_are_offered():
+    model = munkey.ForgettingNCM().fit(X, Y, units=[f"{row % 20:04}" for row in range(N)])
+    for asked, similar in (("7", "0007"), (12.0, "0012"), ("0", "0000")):
+        with pytest.raises(KeyError, match=f"Similar unit names for '.*': '{similar}'"):
+            model.forget(units=asked)
 
 
 @each

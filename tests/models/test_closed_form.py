@@ -452,3 +452,16 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
         lda = answers(fitted("lda", members, labels, CLASSES, temperature=1.0))
         ncm = answers(fitted("ncm", members, labels, CLASSES, temperature=1.0))
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)
+
+
+def test_sums_that_do_not_fit_in_memory_are_refused_before_they_are_allocated(monkeypatch):
+    free_bytes = 10 * 10**9
+    monkeypatch.setattr("munkey.memory.sums.measure_free_memory", lambda: free_bytes)
+    said = "d = 27,648 numbers need about 43 GB for their covariance, but 10 GB of memory are free"
+    with pytest.raises(ValueError, match=said):
+        Sums.empty(2, 27_648, with_outer_products=True)
+    features = RandomFeatures(count=20_000, seed=0)
+    with pytest.raises(ValueError, match="d = 20,000"):
+        Sums.empty(2, 5, with_outer_products=True, features=features)
+    Sums.empty(2, 27_648, with_outer_products=False)
+    Sums.empty(2, 13_000, with_outer_products=True)  # needs 9.5 GB

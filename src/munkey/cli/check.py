@@ -339,7 +339,9 @@ def _check_certificate(
     )
     unconfirmed_fields = describe_unconfirmed_fields(document, digests)
     if document.exact and "exact" not in unconfirmed_fields:
-        confirmation += "; the model equals, bit for bit, a fit to the remaining rows"
+        confirmation += (
+            "; what the model is computed from equals, bit for bit, what the remaining rows give"
+        )
     if ids is not None:
         confirmation += "; its hash matches these ids and this salt, which its issuer chose"
     doubts = ", ".join(unconfirmed_fields.values())

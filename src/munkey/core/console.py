@@ -1,5 +1,6 @@
 """Console output of jobs and commands."""
 
+import os
 import re
 import sys
 import time
@@ -79,6 +80,8 @@ def progress(
 ) -> Iterator[T]:
     """Yield the items, and print the rate and, if their number is known, the remaining time.
 
+    Prints nothing if the environment variable MUNKEY_PROGRESS is 0.
+
     Parameters
     ----------
     what
@@ -89,6 +92,9 @@ def progress(
         The minimum number of seconds between two lines. If the number of items is known, a line is
         always printed after the last item.
     """
+    if os.environ.get("MUNKEY_PROGRESS") == "0":
+        yield from items
+        return
     total = len(items) if isinstance(items, Sized) else None
     start = time.monotonic()
     last_print = start

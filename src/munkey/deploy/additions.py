@@ -124,6 +124,9 @@ class Additions:
             if ids is None:
                 ids = np.arange(next_id, next_id + len(keys))
             all_classes = list(manifest.classes)
+            if not has_encoder and not model.store.view.live.any():
+                # The names of earlier classes may be of another type, such as numbers before text.
+                all_classes = [None] * len(all_classes)
             for class_name in dict.fromkeys(classes):
                 if class_name not in all_classes:
                     all_classes.append(class_name)

@@ -117,9 +117,9 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     identical : int or None
         Number of exact copies that stayed in the memory, if known.
     exact : dict of str to str or None
-        Only for families that delete exactly: digests of the model's sums and weights, or rows,
-        when the certificate was written (`FittedModel.digests`). They equal those of a fit that
-        never saw the deleted rows; `find_faults` checks this.
+        Only for families that delete exactly: digests of the sums and rows from which the model
+        computes its answers, when the certificate was written (`FittedModel.digests`). They equal
+        those of a model that never saw the deleted rows; `find_faults` checks this.
     versions : dict of str to str
         Versions of the programs, by name.
     not_claimed : tuple of str
@@ -269,14 +269,18 @@ def _compare_digests(
 ) -> list[str] | None:
     """Return the names of the digests that differ.
 
-    Returns None if the digests cannot be compared, because one of them is missing, or because they
-    belong to different states of the memory.
+    Returns None if the digests cannot be compared, because they are missing, or because they belong
+    to different states of the memory. Earlier certificates also have a digest of weights, whose
+    last bits depend on the machine and its threads: it is not compared.
     """
     if not certified or not exact:
         return None
     if certified.get("head") != exact["head"] or certified.get("live") != exact["live"]:
         return None
-    return [name for name, digest in exact.items() if certified.get(name) != digest]
+    shared_names = exact.keys() & certified.keys() - {"head", "live"}
+    if not shared_names:
+        return None
+    return sorted(name for name in shared_names if certified[name] != exact[name])
 
 
 def find_faults(
@@ -304,9 +308,8 @@ def find_faults(
     different_digests = _compare_digests(certificate.exact, exact)
     if different_digests:
         faults.append(
-            f"a fit to the remaining rows has different {' and '.join(different_digests)}: the model"
-            " had a row too many or too few, or was altered (weights also differ between processors"
-            " and versions of torch)"
+            f"the remaining rows give different {' and '.join(different_digests)}: the model had a"
+            " row too many or too few, or was altered"
         )
     if certificate.memory != memory_name:
         faults.append(

@@ -767,7 +767,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     # Checking
 
     def digests(self, *, recompute: bool = False) -> dict[str, str] | None:
-        """Return digests of the sums and weights, or of the rows, of a fitted family.
+        """Return digests of the sums and rows from which a fitted family computes its answers.
 
         See `FittedModel.digests`. Returns None for MUNKEY.
         """
@@ -782,10 +782,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Empty if deletion is unconditionally exact, and for MUNKEY.
         """
-        fitted_model = self._model.fitted_model
-        if fitted_model is None:
-            return []
-        return fitted_model.family.list_constants(fitted_model.section)
+        from munkey.deploy.model.fitted import list_fixed_constants
+
+        return list_fixed_constants(self.manifest)
 
     def verify(self, published: str | None = None) -> Report:
         """Check the directory: the chain of deletions, every row, and all static files.
@@ -816,7 +815,10 @@ class Predictor(AbstractContextManager["Predictor"]):
         problems = [*report.problems]
         try:
             fitted_model = self._model.loaded_sums
-            if fitted_model and fitted_model.digests() != fitted_model.digests(recompute=True):
+            if fitted_model and (
+                fitted_model.digests() != fitted_model.digests(recompute=True)
+                or fitted_model.has_altered_weights()
+            ):
                 problems.append(
                     "the model in this process does not match the remaining rows: restart the process"
                 )

@@ -18,18 +18,31 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from munkey.core.console import warn_user
+from munkey.core.console import pluralize, warn_user
 from munkey.data.intake.copies import format_conflicting_copies_warning
-from munkey.data.intake.unit_names import format_large_units_warning
+from munkey.data.intake.unit_names import (
+    format_large_units_warning,
+    format_similar_names_warning,
+)
 from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import check_texts
-from munkey.encoders.keys import normalize_rows
+from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
-from munkey.estimators.names import read_request, read_unit_names, resolve_ids, to_python
+from munkey.estimators.handle import ThreadLock
+from munkey.estimators.names import (
+    class_name,
+    describe_kind,
+    read_labels,
+    read_request,
+    read_unit_names,
+    resolve_ids,
+    to_python,
+)
 from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
 from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
+from munkey.memory.sums import UNIT
 
 # Equal rows with at least this many columns count as copies. With fewer columns, rows can be equal
 # by chance.
@@ -44,6 +57,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     family: ClassVar[str]
     _rows: RowsInMemory | RowsInDirectory
+    _change_lock: ThreadLock
 
     def fit(
         self,
@@ -96,8 +110,10 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         family = get_fitted_family(self.family)
         settings = family.read_section({self.family: self._get_family_settings()})
         params = self._get_estimator_params()
-        rows = self._validate_rows(X, y, ids, units, first_id=0, is_fit=True)
+        tables = {"X": X, "y": y, "units": units}
+        rows = self._validate_rows(tables, ids, params.get("bound"), first_id=0, is_fit=True)
         self._rows = RowsInMemory(self.family, settings, rows, params)
+        self._change_lock = ThreadLock()
         if save_to is not None:
             self.save(save_to)
         return self
@@ -128,20 +144,18 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             model's.
         """
         check_is_fitted(self)
-        with self._rows.lock() as rows:
+        with self._change_lock, self._rows.lock() as rows:
             next_id = rows.next_id
-            new_rows = self._validate_rows(X, y, ids, units, first_id=next_id, is_fit=False)
+            new_rows = self._validate_rows(
+                {"X": X, "y": y, "units": units}, ids, rows.bound, first_id=next_id, is_fit=False
+            )
             default_ids = np.arange(next_id, next_id + len(new_rows.ids))
             has_user_ids = not np.array_equal(new_rows.ids, default_ids)
             if has_user_ids:
                 _require_unused(new_rows.ids, rows)
-            classes = rows.classes
-            if classes.size and classes.dtype.kind != new_rows.labels.dtype.kind:
-                raise ValueError(
-                    f"the new classes have the type {new_rows.labels.dtype}, but the model's have"
-                    f" the type {classes.dtype}: pass the same type"
-                )
-            rows.add(new_rows, has_user_ids)
+            labels = match_labels(new_rows.labels, rows.classes)
+            warn_of_new_class_names(labels, rows.classes)
+            rows.add(new_rows._replace(labels=labels), has_user_ids)
         return new_rows.ids
 
     def forget(
@@ -215,16 +229,17 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A dry run only reads, so it does not need a lock.
-        rows_to_change = nullcontext(self._rows) if dry_run else self._rows.lock()
-        with rows_to_change as rows:
-            matches = match_rows(
-                request,
-                rows.read_named_rows(),
-                rows.match_files(request.files),
-                ignore_missing=ignore_missing,
-            )
-            output = rows.forget(matches.ids, dry_run=dry_run)
+        with self._change_lock:
+            # A dry run only reads, so it does not need the lock of the directory.
+            rows_to_change = nullcontext(self._rows) if dry_run else self._rows.lock()
+            with rows_to_change as rows:
+                matches = match_rows(
+                    request,
+                    rows.read_named_rows(),
+                    rows.match_files(request.files),
+                    ignore_missing=ignore_missing,
+                )
+                output = rows.forget(matches.ids, dry_run=dry_run)
         return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -272,13 +287,31 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _compute_probabilities(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
         """Return the classes (C,) and their probabilities (N, C)."""
         check_is_fitted(self)
-        queries = self._compute_keys(validate_data(self, X, dtype=np.float64, reset=False))
-        if not len(self._rows.classes):
-            raise ValueError("every row was forgotten, so there is no class to predict; add rows")
-        classes, float32_logits = self._rows.predict_logits(queries)
+        rows = self._rows
+        queries = compute_keys(validate_data(self, X, dtype=np.float64, reset=False), rows.bound)
+        classes, float32_logits = rows.predict_logits(queries)
         logits = float32_logits.astype(np.float64)
         exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
         return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy. The classes in y are normalized as in `fit`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows to classify.
+        y : array-like of shape (n_rows,)
+            The class of each row.
+        sample_weight : array-like of shape (n_rows,), optional
+            The weight of each row.
+
+        Returns
+        -------
+        accuracy : float
+            The share of rows that are classified correctly.
+        """
+        return float(super().score(X, read_labels(y), sample_weight))
 
     def save(self, directory: str | Path) -> None:
         """Save the model to a new directory, which the estimator uses from then on.
@@ -312,10 +345,12 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         features = None
         if hasattr(self, "feature_names_in_"):
             features = list(self.feature_names_in_)
-        with disk.create_folder(Path(directory)) as folder:
-            self._rows.save(folder, features)
-        self._rows.close()
-        self._rows = RowsInDirectory(Path(directory))
+        with self._change_lock:
+            earlier_rows = self._rows
+            with disk.create_folder(Path(directory)) as folder:
+                earlier_rows.save(folder, features)
+            self._rows = RowsInDirectory(Path(directory))
+            earlier_rows.close()
         if earlier_directory is not None:
             warn_of_earlier(earlier_directory, stacklevel=2)
 
@@ -352,6 +387,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if manifest.estimator.features:
                 estimator.feature_names_in_ = np.array(manifest.estimator.features, dtype=object)
         estimator._rows = rows
+        estimator._change_lock = ThreadLock()
         return estimator
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -388,52 +424,102 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _restore_params(self, params: dict[str, Any]) -> None:
         """Set the parameters that `_get_estimator_params` returned when the directory was saved."""
 
-    def _compute_keys(self, X: np.ndarray) -> np.ndarray:
-        """Return the keys (N, d) of rows as float32. A key depends only on its own row."""
-        return normalize_rows(X)
-
-    def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
-        """Return the keys of rows to fit or add.
-
-        A subclass raises ValueError for a row that it cannot sum exactly.
-        """
-        return self._compute_keys(X)
-
     def _validate_rows(
-        self, X: Any, y: Any, ids: Any, units: Any, *, first_id: int, is_fit: bool
+        self,
+        tables: dict[str, Any],
+        ids: Any,
+        bound: float | None,
+        *,
+        first_id: int,
+        is_fit: bool,
     ) -> LabeledRows:
         """Validate rows to fit or add, and compute their keys.
 
-        Warns about copies in different classes or units and, in a fit, about large units. Raises
-        ValueError if the arguments differ in length or ids repeat.
+        Warns about copies in different classes or units and, in a fit, about large units and about
+        names of classes. Raises ValueError if the arguments differ in length, ids repeat, or a
+        value exceeds `bound`.
 
         Parameters
         ----------
+        tables
+            X, y and units, by name, as the user passed them.
+        bound
+            As for `compute_keys`.
         first_id
             The first default id.
         is_fit
             Whether the rows are for a fit, which also sets the number of columns.
         """
-        tables = {"X": X, "y": y, "units": units}
-        X, y = validate_data(self, X, y, reset=is_fit)
-        check_classification_targets(y)
-        row_ids = resolve_ids(ids, tables, len(X), first_id, stacklevel=3)
+        X, labels = validate_data(self, tables["X"], read_labels(tables["y"]), reset=is_fit)
+        check_classification_targets(labels)
+        row_ids = resolve_ids(ids, tables, len(X), first_id)
         distinct_count = len(np.unique(row_ids))
         if len(row_ids) != len(X) or distinct_count != len(X):
             raise ValueError(
                 f"got {distinct_count} distinct ids for {len(X)} rows; each row needs its own id"
             )
-        unit_names = check_texts("unit", read_unit_names(units), len(X))
+        unit_names = check_texts("unit", read_unit_names(tables["units"]), len(X))
         if X.shape[1] >= MIN_COPY_COLUMNS:
-            warn_of_copies(X, y, unit_names, row_ids)
+            warn_of_copies(X, labels, unit_names, [f"id {row_id}" for row_id in row_ids])
         if is_fit:
             warn_of_large_units(unit_names)
+            warn_of_class_names(tables["y"], labels)
+        if bound is not None and X.size:
+            self._require_within_bound(X, bound)
         return LabeledRows(
             ids=row_ids,
-            keys=self._compute_checked_keys(X),
-            labels=y,
+            keys=compute_keys(X, bound),
+            labels=labels,
             units=np.array(unit_names, dtype=object),
         )
+
+    def _require_within_bound(self, X: np.ndarray, bound: float) -> None:
+        """Raise ValueError if an absolute value exceeds `bound`, since sums would not be exact."""
+        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
+        largest = abs(float(X[row, column]))
+        if largest <= bound:
+            return
+        if hasattr(self, "feature_names_in_"):
+            feature = repr(str(self.feature_names_in_[column]))
+        else:
+            feature = f"number {column}"
+        # Suggest the next power of 2, because dividing by it is exact.
+        sufficient_bound = 2.0 ** np.ceil(np.log2(largest))
+        raise ValueError(
+            f"feature {feature} reaches {largest:g}, which exceeds bound={bound:g}: scale X by"
+            f" fixed factors, or pass bound={sufficient_bound:g}, which stores values in steps of"
+            f" {sufficient_bound * UNIT:.2g}"
+        )
+
+
+def compute_keys(X: np.ndarray, bound: float | None) -> np.ndarray:
+    """Return the keys (N, d) of rows as float32. A key depends only on its own row.
+
+    bound: the divisor of rows that keep their length; None to scale each row to unit norm.
+    """
+    if bound is None:
+        return normalize_rows(X)
+    return scale_to_bound(X, bound)
+
+
+def match_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Return new classes as the model writes them, for example in another Unicode form.
+
+    Raises ValueError if they are of another kind than the model's classes, such as text and numbers.
+    """
+    model_classes = classes.tolist()
+    model_kind = describe_kind(model_classes)
+    new_kind = describe_kind(labels.tolist())
+    if model_kind and new_kind != model_kind:
+        raise ValueError(
+            f"the new classes are {new_kind}, such as {labels.tolist()[0]!r}, but the model's are"
+            f" {model_kind}, such as {model_classes[0]!r}: pass the same kind"
+        )
+    if new_kind == "text":
+        # A directory of an earlier version may hold names that are not normalized.
+        class_of_name = {class_name(name): name for name in model_classes}
+        return np.array([class_of_name.get(name, name) for name in labels.tolist()])
+    return labels
 
 
 def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
@@ -475,7 +561,7 @@ def warn_of_earlier(directory: Path, stacklevel: int) -> None:
 
 
 def warn_of_copies(
-    rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], ids: np.ndarray
+    rows: np.ndarray, labels: np.ndarray, units: Sequence[str | None], names: Sequence[str]
 ) -> None:
     """Warn if equal rows belong to different classes or units.
 
@@ -483,8 +569,10 @@ def warn_of_copies(
     ----------
     rows
         (N, d): the rows, or digests of their contents.
-    labels, units, ids
-        The class, the unit and the id of each row.
+    labels, units
+        The class and the unit of each row.
+    names
+        The name of each row in the message, such as its file or id.
     """
     # Copies have equal sums, and other rows rarely do. So only rows with equal sums are compared
     # byte by byte.
@@ -492,13 +580,17 @@ def warn_of_copies(
     _, group_of_row, group_sizes = np.unique(row_sums, return_inverse=True, return_counts=True)
     candidates = np.flatnonzero(group_sizes[group_of_row] > 1).tolist()
     contents = [rows[row].tobytes() for row in candidates]
-    names = [f"id {ids[row]}" for row in candidates]
+    candidate_names = [names[row] for row in candidates]
     candidate_labels = labels[candidates].tolist()
-    class_warning = format_conflicting_copies_warning(contents, candidate_labels, "class", names)
+    class_warning = format_conflicting_copies_warning(
+        contents, candidate_labels, "class", candidate_names
+    )
     if class_warning:
         warn_user(class_warning)
     candidate_units = [units[row] for row in candidates]
-    unit_warning = format_conflicting_copies_warning(contents, candidate_units, "unit", names)
+    unit_warning = format_conflicting_copies_warning(
+        contents, candidate_units, "unit", candidate_names
+    )
     if unit_warning:
         warn_user(unit_warning)
 
@@ -506,5 +598,41 @@ def warn_of_copies(
 def warn_of_large_units(units: Sequence[str | None]) -> None:
     """Warn about units so large that their names may mean "unknown"."""
     warning = format_large_units_warning(units)
+    if warning:
+        warn_user(warning)
+
+
+def warn_of_class_names(y: Any, labels: np.ndarray) -> None:
+    """Warn about names of classes that were changed, or that differ only in case or spaces.
+
+    Parameters
+    ----------
+    y
+        The classes as the user passed them.
+    labels
+        The classes from `read_labels`.
+    """
+    if labels.dtype.kind != "U":
+        return
+    given_names = {str(name) for name in np.asarray(y).ravel().tolist()}
+    changed_names = sorted(given_names - set(labels.tolist()))
+    if changed_names:
+        # `ascii` shows characters that look the same in both forms.
+        changes = [f"{name!a} to {class_name(name)!a}" for name in changed_names[:3]]
+        warn_user(
+            f"{pluralize(len(changed_names), 'class name')} changed to Unicode form NFC without"
+            f" surrounding spaces, e.g. {'; '.join(changes)}. Predictions have the new names:"
+            " change y in the same way before you compare them"
+        )
+    warning = format_similar_names_warning(labels.tolist(), "classes")
+    if warning:
+        warn_user(warning)
+
+
+def warn_of_new_class_names(labels: np.ndarray, classes: np.ndarray) -> None:
+    """Warn if names differ only in case or spaces, and some are not among the model's classes yet."""
+    if labels.dtype.kind != "U" or np.isin(labels, classes).all():
+        return
+    warning = format_similar_names_warning([*labels.tolist(), *classes.tolist()], "classes")
     if warning:
         warn_user(warning)

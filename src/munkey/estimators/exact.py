@@ -8,10 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.estimators.classifier import ForgettingClassifier
 from munkey.estimators.names import to_python
-from munkey.memory.sums import UNIT
 
 
 class ForgettingLinear(ForgettingClassifier):
@@ -63,34 +61,6 @@ class ForgettingLinear(ForgettingClassifier):
     def _restore_params(self, params: dict[str, Any]) -> None:
         if "bound" in params:
             self.set_params(norm=None, bound=params["bound"])
-
-    def _compute_keys(self, X: np.ndarray) -> np.ndarray:
-        if self.norm == "unit":
-            return normalize_rows(X)
-        return scale_to_bound(X, self.bound)
-
-    def _compute_checked_keys(self, X: np.ndarray) -> np.ndarray:
-        if self.norm is None and X.size:
-            self._require_within_bound(X)
-        return self._compute_keys(X)
-
-    def _require_within_bound(self, X: np.ndarray) -> None:
-        """Raise ValueError if an absolute value exceeds `bound`, since sums would not be exact."""
-        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
-        largest = abs(float(X[row, column]))
-        if largest <= self.bound:
-            return
-        if hasattr(self, "feature_names_in_"):
-            feature = repr(str(self.feature_names_in_[column]))
-        else:
-            feature = f"number {column}"
-        # Suggest the next power of 2, because dividing by it is exact.
-        sufficient_bound = 2.0 ** np.ceil(np.log2(largest))
-        raise ValueError(
-            f"feature {feature} reaches {largest:g}, which exceeds bound={self.bound:g}: scale X by"
-            f" fixed factors, or pass bound={sufficient_bound:g}, which stores values in steps of"
-            f" {sufficient_bound * UNIT:.2g}"
-        )
 
 
 class ForgettingLDA(ForgettingLinear):
@@ -247,7 +217,12 @@ class ForgettingKNN(ForgettingClassifier):
 
     family = "knn"
 
-    def __init__(self, k: int = 16, vote: str = "similarity", temperature: float = 0.02) -> None:
+    def __init__(
+        self,
+        k: int = 16,
+        vote: Literal["similarity", "equal", "rank"] = "similarity",
+        temperature: float = 0.02,
+    ) -> None:
         self.k = k
         self.vote = vote
         self.temperature = temperature

@@ -1,5 +1,7 @@
 """The deployed directory of an estimator, accessed through an `EstimatorPredictor`."""
 
+import os
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,6 +11,26 @@ from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.predictor import Device
 
 LOCK_TIMEOUT_S = 10.0  # how long to wait for another process that writes to the directory
+
+
+class ThreadLock:
+    """A lock that lets one thread of this process in. A fork, a copy or a pickle has its own."""
+
+    def __init__(self) -> None:
+        self._process_id = os.getpid()
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        if self._process_id != os.getpid():
+            # Another thread may have held the lock while this process was forked.
+            self.__init__()  # type: ignore[misc]
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+    def __reduce__(self) -> tuple[type["ThreadLock"], tuple[()]]:
+        return ThreadLock, ()
 
 
 class Handle:
@@ -22,16 +44,18 @@ class Handle:
         self.directory = directory.absolute()
         self._device = device
         self._model: EstimatorPredictor | None = None
+        self._open_lock = ThreadLock()
 
     @property
     def model(self) -> EstimatorPredictor:
         """The model. It is reopened if its files were replaced or if this process was forked."""
-        if self._model is not None and not self._model.in_place:
-            self.close()
-        if self._model is None:
-            self._model = EstimatorPredictor.load(self.directory, device=self._device)
-        self._model.follow()
-        return self._model
+        with self._open_lock:
+            if self._model is not None and not self._model.in_place:
+                self.close()
+            if self._model is None:
+                self._model = EstimatorPredictor.load(self.directory, device=self._device)
+            self._model.follow()
+            return self._model
 
     @contextmanager
     def lock(self) -> Iterator[EstimatorPredictor]:

@@ -21,24 +21,39 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError
+from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import write_model
 from munkey.deploy.model.images import digest_contents, read_pixels
 from munkey.deploy.model.manifest import (
     EXPORTED_FAMILIES,
     EstimatorReference,
+    ExportedFamily,
     PictureSize,
     read_manifest,
 )
-from munkey.deploy.model.model import choose_device
+from munkey.deploy.model.model import choose_device, hide_progress
 from munkey.deploy.model.trained_system import EstimatorSystem
 from munkey.deploy.predictor import Device
 from munkey.deploy.store import disk
 from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import Keys, extract
-from munkey.estimators.classifier import warn_of_copies, warn_of_earlier, warn_of_large_units
-from munkey.estimators.handle import Handle
-from munkey.estimators.names import read_request, read_unit_names, resolve_ids, to_python
+from munkey.estimators.classifier import (
+    match_labels,
+    warn_of_class_names,
+    warn_of_copies,
+    warn_of_earlier,
+    warn_of_large_units,
+)
+from munkey.estimators.handle import Handle, ThreadLock
+from munkey.estimators.names import (
+    read_labels,
+    read_request,
+    read_unit_names,
+    resolve_ids,
+    to_python,
+)
 from munkey.estimators.pictures import (
+    choose_sides,
     find_largest_side,
     get_encoder,
     iterate_inputs,
@@ -152,8 +167,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         "munkey" trains a transformer with a memory. All others delete exactly.
     encoder : str, default="efficientnet-lite0"
         Frozen network that turns pictures into keys (docs/encoders.md).
-    key_size : int or None, default=96
-        Side in pixels of the encoder's input. None for the encoder's own size.
+    key_size : int, "auto" or None, default="auto"
+        Side in pixels of the encoder's input. "auto" is 96, but 16 for "pixels". None for the
+        encoder's own size.
     image_size : int, default=32
         Side in pixels of the transformer's input, a multiple of 4.
     width, depth : int, default=64 and 4
@@ -174,7 +190,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     device : {"auto", "cpu", "cuda"}, default="auto"
         Device for all computations. "auto" uses a GPU if there is one.
     verbose : bool, default=True
-        Whether to print a line after each epoch.
+        Whether to print progress: of reading pictures, of computing keys, and a line after each
+        epoch. ``MUNKEY_PROGRESS=0`` in the environment silences all but the epochs.
     on_bad : {"raise", "skip"}, default="raise"
         What to do with unreadable pictures: raise an error that lists all of them, or skip them and
         their labels with a warning.
@@ -213,9 +230,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     [0, 3]
     """
 
-    family: str = "munkey"
+    family: ExportedFamily = "munkey"
     encoder: str = "efficientnet-lite0"
-    key_size: int | None = 96
+    key_size: int | Literal["auto"] | None = "auto"
     image_size: int = 32
     width: int = 64
     depth: int = 4
@@ -224,7 +241,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     lr: float = 1e-3
     p_image: float = 0.3
     p_token: float = 0.3
-    head: str = "none"
+    head: Literal["none", "lda", "krr"] = "none"
     k: int = 4
     alpha: float | Literal["auto"] = 0.2
     seed: int = 0
@@ -234,6 +251,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     white: int | list[int] | None = None
     mirror: bool = False
     _handle: Handle = field(init=False)
+    _change_lock: ThreadLock = field(init=False)
 
     def fit(
         self,
@@ -283,7 +301,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             family_settings = family.read_section(sections)
         else:
             recipe = family.make_recipe(sections, family.make_stage(params["seed"], "own", "full"))
-        check_classification_targets(column_or_1d(y))
+        labels = column_or_1d(read_labels(y))
+        check_classification_targets(labels)
         encoder_settings = EncoderSettings(
             **{name: sections["keys"][name] for name in EncoderSettings.model_fields}
         )
@@ -291,11 +310,16 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         transformer_side = DataSettings(**sections["data"]).image_size
         side = max(find_largest_side(encoder_settings), transformer_side)
         device = choose_device(self.device)
-        pictures = self._read_pictures(X, y, ids, units, side)
+        pictures = self._read_pictures(X, labels, ids, {"X": X, "y": y, "units": units}, side)
+        warn_of_class_names(y, labels)
         classes, class_indices = np.unique(pictures.labels, return_inverse=True)
         encoder = get_encoder(encoder_settings, device)
         extracted_keys = extract(
-            encoder, pictures.images, encoder_settings.batch_size, device, show_key_progress
+            encoder,
+            pictures.images,
+            encoder_settings.batch_size,
+            device,
+            show_key_progress if self.verbose else hide_progress,
         )
         keys = Keys(pictures.ids, extracted_keys)
         if isinstance(family, FittedFamily):
@@ -339,22 +363,27 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return self
 
     def _read_pictures(
-        self, X: Any, y: ArrayLike, ids: Any, units: Any, side: int
+        self, X: Any, all_labels: np.ndarray, ids: Any, tables: dict[str, Any], side: int
     ) -> _LabeledPictures:
         """Read the pictures and sort them by id. With ``on_bad="skip"``, omits unreadable pictures.
 
         Warns about copies with different labels or units, and about large units.
+
+        Parameters
+        ----------
+        tables
+            X, y and units, by name, as the user passed them.
         """
         pictures = list(iterate_inputs(X))
-        all_labels = column_or_1d(y)
-        all_ids = resolve_ids(
-            ids, {"X": X, "y": y, "units": units}, len(pictures), start=0, stacklevel=3
-        )
+        all_ids = resolve_ids(ids, tables, len(pictures), start=0)
         _require_aligned(len(pictures), all_labels, all_ids)
-        all_unit_names = check_texts("unit", read_unit_names(units), len(pictures))
+        all_unit_names = check_texts("unit", read_unit_names(tables["units"]), len(pictures))
         picture_size = PictureSize(height=side, width=side, white=self.white)
         decoded_pictures = read_pixels(
-            show_picture_progress(pictures), picture_size, require_on_bad(self.on_bad), many=True
+            show_picture_progress(pictures) if self.verbose else pictures,
+            picture_size,
+            require_on_bad(self.on_bad),
+            many=True,
         )
         # From here on, only the pictures that could be read.
         positions = decoded_pictures.places
@@ -362,14 +391,15 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         readable_labels = all_labels[positions]
         unit_names = [all_unit_names[position] for position in positions]
         contents = digest_contents(decoded_pictures.images, b"")
-        warn_of_copies(contents, readable_labels, unit_names, readable_ids)
-        warn_of_large_units(unit_names)
         order = np.argsort(readable_ids)
         file_names = {}
         for row in order.tolist():
             file_name = decoded_pictures.files[row]
             if file_name:
                 file_names[int(readable_ids[row])] = file_name
+        names = [file_names.get(row_id, f"id {row_id}") for row_id in readable_ids.tolist()]
+        warn_of_copies(contents, readable_labels, unit_names, names)
+        warn_of_large_units(unit_names)
         return _LabeledPictures(
             images=decoded_pictures.images[order],
             ids=readable_ids[order],
@@ -398,8 +428,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         EmptyModelError
             If every picture was forgotten.
         """
-        check_is_fitted(self)
-        return self._handle.model.predict(prepare_pictures(X)).probabilities
+        _, probabilities = self._compute_probabilities(X)
+        return probabilities
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the class with the highest probability.
@@ -421,8 +451,36 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         EmptyModelError
             If every picture was forgotten.
         """
-        class_indices = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[class_indices]
+        classes, probabilities = self._compute_probabilities(X)
+        return classes[probabilities.argmax(axis=1)]
+
+    def _compute_probabilities(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Return the classes (C,) and their probabilities (N, C)."""
+        check_is_fitted(self)
+        model = self._handle.model
+        probabilities = model.predict(prepare_pictures(X)).probabilities
+        # Another process may have added a class since. Classes keep their order.
+        classes = _read_classes(model)[: probabilities.shape[1]]
+        return classes, probabilities
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy. The classes in y are normalized as in `fit`.
+
+        Parameters
+        ----------
+        X : sequence of str, Path or Image, or uint8 array of shape (n_pictures, height, width, 3)
+            The pictures to classify.
+        y : array-like of shape (n_pictures,)
+            The class of each picture.
+        sample_weight : array-like of shape (n_pictures,), optional
+            The weight of each picture.
+
+        Returns
+        -------
+        accuracy : float
+            The share of pictures that are classified correctly.
+        """
+        return float(super().score(X, read_labels(y), sample_weight))
 
     def forget(
         self,
@@ -459,16 +517,17 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        # A dry run only reads, so it does not need a lock.
-        model_to_change = nullcontext(self._handle.model) if dry_run else self._handle.lock()
-        with model_to_change as model:
-            matches = match_rows(
-                request,
-                read_named_rows(model),
-                match_files(model, request.files),
-                ignore_missing=ignore_missing,
-            )
-            output = delete_rows(model, matches.ids, dry_run=dry_run)
+        with self._change_lock:
+            # A dry run only reads, so it does not need the lock of the directory.
+            model_to_change = nullcontext(self._handle.model) if dry_run else self._handle.lock()
+            with model_to_change as model:
+                matches = match_rows(
+                    request,
+                    read_named_rows(model),
+                    match_files(model, request.files),
+                    ignore_missing=ignore_missing,
+                )
+                output = delete_rows(model, matches.ids, dry_run=dry_run)
         return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
 
     def add(self, X: Any, y: ArrayLike, *, units: Any = None) -> np.ndarray:
@@ -501,10 +560,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         neighbors.
         """
         check_is_fitted(self)
-        labels = column_or_1d(y)
+        labels = column_or_1d(read_labels(y))
         unit_names = read_unit_names(units)
-        with self._handle.lock() as model:
-            index_by_class = {name: index for index, name in enumerate(self.classes_.tolist())}
+        with self._change_lock, self._handle.lock() as model:
+            classes = _read_classes(model)
+            labels = match_labels(labels, classes)
+            index_by_class = {name: index for index, name in enumerate(classes.tolist())}
             unknown_labels = sorted(set(labels.tolist()) - set(index_by_class))
             if unknown_labels:
                 raise ValueError(
@@ -537,11 +598,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         The directory is a deployed model (docs/serving.md) with the log of deletions.
         """
         check_is_fitted(self)
-        earlier_directory = self.directory_
-        was_saved = self._temporary is None
-        with disk.create_folder(Path(directory)) as folder, self._handle.lock() as model:
-            model.copy(folder)
-        self._open_directory(Path(directory))
+        with self._change_lock:
+            earlier_directory = self.directory_
+            was_saved = self._temporary is None
+            with disk.create_folder(Path(directory)) as folder, self._handle.lock() as model:
+                model.copy(folder)
+            self._open_directory(Path(directory))
         if was_saved:
             warn_of_earlier(earlier_directory, stacklevel=2)
 
@@ -592,6 +654,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             earlier_temporary.cleanup()
         self._temporary = temporary
         self._handle = Handle(folder, device=self.device)
+        if not hasattr(self, "_change_lock"):
+            self._change_lock = ThreadLock()
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_handle")
@@ -604,9 +668,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     @property
     def classes_(self) -> np.ndarray:
         """The classes that the model can predict, in ascending order: (C,)."""
-        manifest = self._handle.model.manifest
-        dtype = manifest.estimator.dtype if manifest.estimator else "<U"
-        return np.array(manifest.classes, dtype=dtype)
+        return _read_classes(self._handle.model)
 
     @property
     def ids_(self) -> np.ndarray:
@@ -627,12 +689,21 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         return tags
 
 
+def _read_classes(model: EstimatorPredictor) -> np.ndarray:
+    """Read the classes of a model, in ascending order: (C,)."""
+    manifest = model.manifest
+    dtype = manifest.estimator.dtype if manifest.estimator else "<U"
+    return np.array(manifest.classes, dtype=dtype)
+
+
 def _make_sections(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """Make the sections of params.yaml from the classifier's parameters and FIXED_SETTINGS."""
     sections = deepcopy(FIXED_SETTINGS)
     for name, full_setting in SETTING_OF_PARAMETER.items():
         section, _, setting = full_setting.partition(".")
         sections[section][setting] = params[name]
+    if params["key_size"] == "auto":
+        sections["keys"] |= choose_sides(params["encoder"])
     return sections
 
 

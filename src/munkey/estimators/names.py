@@ -3,16 +3,24 @@
 They may be lists, arrays, pandas objects or single values.
 """
 
+import math
 import os
-import warnings
+import sys
+import unicodedata
 from collections.abc import Iterable
+from types import FrameType
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from munkey.core.console import warn_user
 from munkey.data.intake.unit_names import unit_name
+from munkey.deploy.model.manifest import ID_LIMIT
 from munkey.deploy.store.rows import check_ids
 from munkey.estimators.errors import InvalidRequestError
+
+# scikit-learn's functions that fit a model only to measure it.
+CROSS_VALIDATION_FUNCTIONS = ("_fit_and_score", "_fit_and_predict")
 
 
 class RowRequest(NamedTuple):
@@ -37,7 +45,7 @@ def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
     return RowRequest(
         ids=read_ids(ids, "ids"),
         units=_require_present("units", unit_names),
-        labels=list_values(labels),
+        labels=read_label_request(labels),
         files=[os.fspath(file) for file in list_values(files)],
     )
 
@@ -111,22 +119,25 @@ def read_ids(ids: Any, argument: str) -> np.ndarray:
         raise InvalidRequestError(str(error).replace("ids", argument, 1)) from error
 
 
-def resolve_ids(
-    ids: Any, tables: dict[str, Any], count: int, start: int, stacklevel: int
-) -> np.ndarray:
-    """Return the ids of rows: the user's, those of a pandas index, or `start`, `start` + 1, ...
+def resolve_ids(ids: Any, tables: dict[str, Any], count: int, start: int) -> np.ndarray:
+    """Return the ids of new rows: the user's, those of a pandas index, or `start`, `start` + 1, ...
+
+    Raises InvalidRequestError if an id is too large for a directory.
 
     Parameters
     ----------
-    tables, stacklevel
+    tables
         Same as for `read_index_ids`.
     """
     if ids is not None:
-        return read_ids(ids, "ids")
-    index_ids = read_index_ids(tables, count, stacklevel + 1)
-    if index_ids is not None:
-        return index_ids
-    return np.arange(start, start + count)
+        row_ids = read_ids(ids, "ids")
+    else:
+        index_ids = read_index_ids(tables, count)
+        row_ids = np.arange(start, start + count) if index_ids is None else index_ids
+    largest_id = int(row_ids.max(initial=0))
+    if largest_id >= ID_LIMIT:
+        raise InvalidRequestError(f"ids must be below 2^62, but the largest is {largest_id}")
+    return row_ids
 
 
 def read_unit_names(units: Any) -> list[str | None] | None:
@@ -139,11 +150,12 @@ def read_unit_names(units: Any) -> list[str | None] | None:
     return [unit_name(unit) for unit in list_values(units)]
 
 
-def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.ndarray | None:
+def read_index_ids(tables: dict[str, Any], count: int) -> np.ndarray | None:
     """Read ids from the index of a pandas object.
 
     Returns None if every index is the default one, which counts from 0. Also returns None, with a
-    warning, if an index cannot be used as ids.
+    warning, if an index cannot be used as ids. Warns as well if X has no index, because its user
+    may take row numbers for ids.
 
     Parameters
     ----------
@@ -151,11 +163,11 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
         X, y and units, by name.
     count
         The number of rows. Tables of a different length are ignored.
-    stacklevel
-        The stack level of the user's call, seen from the caller.
     """
     ids: np.ndarray | None = None
     fault = ""
+    # The name of the table whose index gives the ids.
+    name_of_index = ""
     for name, table in tables.items():
         index = getattr(table, "index", None)
         # The `index` of a list is a method, which has no dtype.
@@ -172,13 +184,98 @@ def read_index_ids(tables: dict[str, Any], count: int, stacklevel: int) -> np.nd
             fault = f"the index of {name} differs from the others"
             break
         ids = values.astype(np.int64)
-    if not fault:
-        return ids
-    warnings.warn(
-        f"{fault}, so rows are numbered by position. Do not pass values of the index to"
-        " `forget(ids=…)`, where they would refer to other rows. Pass ids=… here, or forget by"
-        " units",
-        UserWarning,
-        stacklevel=stacklevel + 1,
-    )
-    return None
+        name_of_index = name_of_index or name
+    if fault:
+        _warn_of_ids(
+            f"{fault}, so rows are numbered by position. Do not pass values of the index to"
+            " `forget(ids=…)`, where they would refer to other rows. Pass ids=… here, or forget by"
+            " units"
+        )
+        return None
+    if ids is not None and name_of_index != "X":
+        _warn_of_ids(
+            f"the index of {name_of_index} gives the ids, because X has no index: they are not row"
+            f" numbers, and the first row has the id {ids[0]}. Pass ids=… here to choose others"
+        )
+    return ids
+
+
+def _warn_of_ids(message: str) -> None:
+    """Warn about ids, except in cross-validation, whose models forget nothing."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package == "sklearn" and frame.f_code.co_name in CROSS_VALIDATION_FUNCTIONS:
+            return
+        frame = frame.f_back
+    warn_user(message)
+
+
+def read_labels(y: Any) -> Any:
+    """Return classes as an array. Names are normalized like those of units.
+
+    Text has Unicode form NFC and no surrounding spaces, whatever holds it: a list, an array, or a
+    pandas object. Anything that cannot be classes is returned unchanged, and scikit-learn refuses it.
+
+    Raises
+    ------
+    ValueError
+        If a class is missing (None, NaN, NA, or a name without letters), or if text is mixed with
+        numbers.
+    """
+    # Without dtype=object, NumPy would convert None and numbers beside text to text.
+    values = np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
+    if values.ndim == 0:
+        return y
+    if values.dtype.kind not in "OUf":
+        return values
+    flat_values = values.ravel().tolist()
+    missing_positions = [row for row, value in enumerate(flat_values) if _is_missing(value)]
+    if missing_positions:
+        raise ValueError(
+            f"y: {len(missing_positions):,} of {len(flat_values):,} classes are missing, the first"
+            f" in row {missing_positions[0]}; name them, or leave out their rows"
+        )
+    text_count = sum(isinstance(value, str) for value in flat_values)
+    if not text_count:
+        return np.array(values.tolist()) if values.dtype.kind == "O" else values
+    if text_count < len(flat_values):
+        example = next(value for value in flat_values if not isinstance(value, str))
+        raise ValueError(
+            f"y: {text_count:,} of {len(flat_values):,} classes are text, but others are not, such"
+            f" as {example!r}; make all of them text, or all numbers"
+        )
+    names = [class_name(value) for value in flat_values]
+    return np.array(names, dtype=str).reshape(values.shape)
+
+
+def class_name(name: str) -> str:
+    """Return the name of a class in Unicode form NFC, without surrounding spaces."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
+def _is_missing(value: Any) -> bool:
+    """Return whether a class is None, NaN, NA, NaT, or a name without letters."""
+    if isinstance(value, str):
+        return not value.strip()
+    is_nan = isinstance(value, float) and math.isnan(value)
+    return value is None or is_nan or type(value).__name__ in ("NAType", "NaTType")
+
+
+def read_label_request(labels: Any) -> list[Any]:
+    """Return the classes in a request, with normalized names."""
+    return [class_name(label) if isinstance(label, str) else label for label in list_values(labels)]
+
+
+def describe_kind(values: Iterable[Any]) -> str:
+    """Return the kind of classes: text, booleans, integers or numbers; empty without classes."""
+    kind = ""
+    for value in values:
+        if isinstance(value, str):
+            return "text"
+        if isinstance(value, bool):
+            return "booleans"
+        if isinstance(value, float):
+            return "numbers"
+        kind = "integers"
+    return kind

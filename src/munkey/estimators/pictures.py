@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -25,7 +25,9 @@ from munkey.encoders.keys import extract
 from munkey.encoders.parts import split_parts
 from munkey.settings import EncoderSettings, OnBad
 
-DEFAULT_SIDE = 224  # side in pixels of most encoders' own preprocessing, if `image_size` is None
+DEFAULT_SIDE = 96  # side in pixels of an encoder's input
+PIXELS_AT_DEFAULT_SIDE = "pixels@16"
+OWN_SIDE = 224  # side in pixels of most encoders' own preprocessing, if `image_size` is None
 MIN_BATCHES_FOR_PROGRESS = 2
 MIN_PICTURES_FOR_PROGRESS = 100
 
@@ -43,9 +45,9 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     encoder : str, default="efficientnet-lite0"
         Frozen network, or several with the sides of their inputs, such as
         "efficientnet-lite0@160+efficientnet-lite2@224".
-    image_size : int or None, default=96
-        Side in pixels to which pictures are resized without cropping. None for the encoder's own
-        size.
+    image_size : int, "auto" or None, default="auto"
+        Side in pixels to which pictures are resized without cropping. "auto" is 96, but 16 for
+        "pixels". None for the encoder's own size.
     revision : str or None, default=None
         Revision of the encoder, if it comes from the Hugging Face Hub.
     batch_size : int, default=64
@@ -77,7 +79,7 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
     def __init__(  # noqa: PLR0913 -- the parameters of an estimator are its arguments
         self,
         encoder: str = "efficientnet-lite0",
-        image_size: int | None = 96,
+        image_size: int | Literal["auto"] | None = "auto",
         revision: str | None = None,
         batch_size: int = 64,
         on_bad: OnBad = "raise",
@@ -124,6 +126,8 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
             If a key is zero or not finite.
         """
         params = self.get_params()
+        if params["image_size"] == "auto":
+            params |= choose_sides(params["encoder"])
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
         device = choose_device("auto")
         side = find_largest_side(settings)
@@ -212,9 +216,18 @@ def readable_pictures(
     return pictures
 
 
+def choose_sides(encoder: str) -> dict[str, Any]:
+    """Return the settings `encoder` and `image_size` with the default sides of encoders' inputs.
+
+    A key of the encoder `pixels` has three numbers for each pixel, so its default side is small.
+    """
+    parts = [PIXELS_AT_DEFAULT_SIDE if part == "pixels" else part for part in encoder.split("+")]
+    return {"encoder": "+".join(parts), "image_size": DEFAULT_SIDE}
+
+
 def find_largest_side(settings: EncoderSettings) -> int:
     """Return the largest side of the encoders' inputs, so that none of them has to enlarge pictures."""
-    return max(part.image_size or DEFAULT_SIDE for part in split_parts(settings))
+    return max(part.image_size or OWN_SIDE for part in split_parts(settings))
 
 
 def show_key_progress(starts: Sequence[int]) -> Iterable[int]:

@@ -17,7 +17,7 @@ from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
 from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators.errors import InvalidRequestError, UnknownRowsError
-from munkey.estimators.names import RowRequest
+from munkey.estimators.names import RowRequest, class_name
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,10 +180,11 @@ def match_rows(
     file_matches
         The rows of the requested files, from `match_files`.
     """
-    # Normalize the names of units. Those in the request are already normalized.
+    # Normalize the names. Those in the request are already normalized.
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
+    labels = [class_name(label) if isinstance(label, str) else label for label in rows.labels]
     present_units = {unit for unit in units if unit is not None}
-    present_labels = set(rows.labels)
+    present_labels = set(labels)
     unknown_ids = np.setdiff1d(request.ids, rows.ids).tolist()
     # `dict.fromkeys` removes duplicates and keeps the order of the request.
     missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
@@ -195,13 +196,17 @@ def match_rows(
     missing += [f"class {label!r}" for label in missing_labels]
     missing += [f"file {file!r}" for file in file_matches.missing]
     if missing and not ignore_missing:
-        hint = suggest_near_names("unit", missing_units, present_units)
-        raise UnknownRowsError(missing, f"{hint}{file_matches.hint}".rstrip())
+        unit_hint = suggest_near_names("unit", missing_units, present_units)
+        missing_texts = [label for label in missing_labels if isinstance(label, str)]
+        present_texts = [label for label in present_labels if isinstance(label, str)]
+        class_hint = suggest_near_names("class", missing_texts, present_texts)
+        hint = f"{unit_hint}{class_hint}{file_matches.hint}".rstrip()
+        raise UnknownRowsError(missing, hint)
     requested_units = set(request.units)
     requested_labels = set(request.labels)
     is_match = np.isin(rows.ids, np.union1d(request.ids, file_matches.ids))
     is_match |= np.array([unit in requested_units for unit in units], dtype=bool)
-    is_match |= np.array([label in requested_labels for label in rows.labels], dtype=bool)
+    is_match |= np.array([label in requested_labels for label in labels], dtype=bool)
     return RowMatches(rows.ids[is_match], missing, file_matches.patterns)
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -24,7 +25,7 @@ from munkey.estimators.receipts import (
 )
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.memory.neighbors import find_nearest
-from munkey.models.family import FAMILIES, FittedFamily, Retrieval
+from munkey.models.family import FAMILIES, FittedFamily, Retrieval, System
 from munkey.settings import Section
 
 # Passed in place of pictures and their settings, which fitted families do not read.
@@ -69,13 +70,15 @@ def describe_dtype(labels: np.ndarray) -> str:
     return labels.dtype.str
 
 
-class RowsInMemory:
-    """Rows in memory, and the system that was fitted to them.
+def require_classes(classes: np.ndarray) -> None:
+    """Raise ValueError if no class has rows."""
+    if not len(classes):
+        raise ValueError("every row was forgotten, so there is no class to predict; add rows")
 
-    Parameters
-    ----------
-    params
-        The estimator's parameters that are not settings of the family.
+
+@dataclass(frozen=True)
+class MemoryState:
+    """Rows in memory, and the system that was fitted to them. A change makes a new state.
 
     Attributes
     ----------
@@ -85,10 +88,53 @@ class RowsInMemory:
         (N,): the unit of each row, in the order of `ids`.
     classes
         (C,): the classes that have rows, in ascending order.
+    system
+        The fitted system, whose memory holds the keys.
     next_id
         The default id of the next row: above every id that was ever used.
     has_forgotten
         Whether any row was ever forgotten.
+    """
+
+    ids: np.ndarray
+    units: np.ndarray
+    classes: np.ndarray
+    system: System
+    next_id: int
+    has_forgotten: bool
+
+    @property
+    def keys(self) -> np.ndarray:
+        return self._memory.keys.numpy()
+
+    @property
+    def class_indices(self) -> np.ndarray:
+        """The index (N,) of each row's class in `classes`."""
+        return self._memory.tokens.numpy()[:, 0].astype(np.int64)
+
+    @property
+    def _memory(self) -> ExemplarMemory:
+        return cast(ExemplarMemory, self.system.memory)
+
+    @property
+    def named_rows(self) -> NamedRows:
+        return NamedRows(self.ids, self.classes[self.class_indices].tolist(), self.units.tolist())
+
+    @property
+    def labeled_rows(self) -> LabeledRows:
+        return LabeledRows(self.ids, self.keys, self.classes[self.class_indices], self.units)
+
+
+class RowsInMemory:
+    """Rows in memory.
+
+    An answer reads `_state` once, and a change replaces it in one assignment. So while one thread
+    changes the rows, answers in others are those of the rows before or after the change.
+
+    Parameters
+    ----------
+    params
+        The estimator's parameters that are not settings of the family.
     """
 
     directory: Path | None = None
@@ -99,82 +145,99 @@ class RowsInMemory:
     ) -> None:
         self.family = get_fitted_family(family)
         self.settings = settings
-        self.next_id = 0
-        self.has_forgotten = False
         self._params = params
-        self._fit(rows)
+        self._state = self._fit(rows, next_id=0, has_forgotten=False)
 
-    def _fit(self, rows: LabeledRows) -> None:
-        """Fit the family to rows, and store them sorted by id."""
+    def _fit(self, rows: LabeledRows, next_id: int, has_forgotten: bool) -> MemoryState:
+        """Fit the family to rows. Returns a state with the rows sorted by id."""
         order = np.argsort(rows.ids)
+        ids = rows.ids[order]
         classes, class_indices = np.unique(rows.labels[order], return_inverse=True)
-        self.ids = rows.ids[order]
-        self.units = rows.units[order]
-        self.classes = np.array(classes.tolist(), dtype=describe_dtype(classes))
-        keys = Keys(self.ids, rows.keys[order])
-        self.system = self.family.fit(keys, class_indices, len(classes), self.settings)
-        self.next_id = max(self.next_id, int(self.ids.max(initial=-1)) + 1)
+        system = self.family.fit(
+            Keys(ids, rows.keys[order]), class_indices, len(classes), self.settings
+        )
+        return MemoryState(
+            ids=ids,
+            units=rows.units[order],
+            classes=np.array(classes.tolist(), dtype=describe_dtype(classes)),
+            system=system,
+            next_id=max(next_id, int(ids.max(initial=-1)) + 1),
+            has_forgotten=has_forgotten,
+        )
 
     @property
-    def _memory(self) -> ExemplarMemory:
-        return cast(ExemplarMemory, self.system.memory)
+    def ids(self) -> np.ndarray:
+        return self._state.ids
 
     @property
-    def _class_indices(self) -> np.ndarray:
-        """The index (N,) of each row's class in `classes`."""
-        return self._memory.tokens.numpy()[:, 0].astype(np.int64)
+    def units(self) -> np.ndarray:
+        return self._state.units
+
+    @property
+    def classes(self) -> np.ndarray:
+        return self._state.classes
+
+    @property
+    def next_id(self) -> int:
+        return self._state.next_id
+
+    @property
+    def has_forgotten(self) -> bool:
+        return self._state.has_forgotten
+
+    @property
+    def bound(self) -> float | None:
+        """The divisor of rows that keep their length; None if rows are scaled to unit norm."""
+        return self._params.get("bound")
 
     def read_named_rows(self) -> NamedRows:
-        return NamedRows(self.ids, self.classes[self._class_indices].tolist(), self.units.tolist())
+        return self._state.named_rows
 
     def match_files(self, files: list[str]) -> RowMatches:
         """Return no matches, because rows in memory have no source files."""
         return RowMatches(ids=self.ids[:0], missing=files, patterns=[])
 
-    def _get_rows(self) -> LabeledRows:
-        """Return the rows in the form that `_fit` accepts."""
-        return LabeledRows(
-            ids=self.ids,
-            keys=self._memory.keys.numpy(),
-            labels=self.classes[self._class_indices],
-            units=self.units,
-        )
-
     @contextmanager
     def lock(self) -> Iterator[Self]:
-        """Yield these rows. Rows in memory need no lock."""
+        """Yield these rows. Their estimator lets only one thread at a time change them."""
         yield self
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
         """Add rows. `has_user_ids`, which a directory needs, has no effect here."""
-        rows = self._get_rows()
-        self._fit(
-            LabeledRows(
-                ids=np.concatenate([rows.ids, new_rows.ids]),
-                keys=np.concatenate([rows.keys, new_rows.keys]),
-                labels=np.concatenate([rows.labels, new_rows.labels]),
-                units=np.concatenate([rows.units, new_rows.units]),
-            )
-        )
+        state = self._state
+        rows = new_rows
+        if len(state.ids):
+            columns = zip(state.labeled_rows, new_rows, strict=True)
+            rows = LabeledRows(*(np.concatenate(old_and_new) for old_and_new in columns))
+        self._state = self._fit(rows, state.next_id, state.has_forgotten)
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows. Returns the output of `munkey forget --json`."""
-        output = describe_deletion(
-            self.read_named_rows(), self._memory.keys.numpy(), ids, dry_run=dry_run
-        )
+        state = self._state
+        output = describe_deletion(state.named_rows, state.keys, ids, dry_run=dry_run)
         if dry_run or not len(ids):
             return output
-        self.has_forgotten = True
-        is_remaining = ~np.isin(self.ids, ids)
-        self.ids = self.ids[is_remaining]
-        self.units = self.units[is_remaining]
-        self.system = self.family.forget(self.system, ids)
-        if len(np.unique(self._class_indices)) < len(self.classes):
-            self._fit(self._get_rows())  # removes classes without rows
+        is_remaining = ~np.isin(state.ids, ids)
+        remaining = replace(
+            state,
+            ids=state.ids[is_remaining],
+            units=state.units[is_remaining],
+            system=self.family.forget(state.system, ids),
+            has_forgotten=True,
+        )
+        if len(np.unique(remaining.class_indices)) < len(remaining.classes):
+            # A fit removes the classes without rows.
+            remaining = self._fit(remaining.labeled_rows, state.next_id, has_forgotten=True)
+        self._state = remaining
         return output
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the classes (C,) and the logits (N, C) of keys (N, d)."""
+        """Return the classes (C,) and the logits (N, C) of keys (N, d).
+
+        Raises ValueError if there is no row.
+        """
+        state = self._state
+        require_classes(state.classes)
         if self.family.asks_keys:
             retrieval = Retrieval(neighbors=None, keys=keys)
         else:
@@ -182,17 +245,16 @@ class RowsInMemory:
             (k,) = self.family.count_neighbors(self.settings).values()
             # Queries are not in the memory, so they have no ids.
             queries = Keys(np.full(len(keys), NO_NEIGHBOR), keys)
-            members = Keys(self.ids, self._memory.keys.numpy())
-            retrieval = Retrieval(find_nearest(queries, members, k))
+            retrieval = Retrieval(find_nearest(queries, Keys(state.ids, state.keys), k))
         logits = self.family.predict_logits(
-            self.system, samples=NOT_NEEDED, data=NOT_NEEDED, device="cpu", retrieval=retrieval
+            state.system, samples=NOT_NEEDED, data=NOT_NEEDED, device="cpu", retrieval=retrieval
         )
-        return self.classes, logits
+        return state.classes, logits
 
     @property
     def head(self) -> Any:
         """The family's head."""
-        return self.system.model
+        return self._state.system.model
 
     def close(self) -> None:
         """Do nothing, because no file is open."""
@@ -205,18 +267,22 @@ class RowsInMemory:
         features
             The names of the columns. None if they have no names.
         """
+        state = self._state
         rows = EstimatorRows(
             family=self.family.name,
             settings=self.settings.model_dump(),
-            ids=self.ids,
-            keys=self._memory.keys.numpy(),
-            labels=self._class_indices,
+            ids=state.ids,
+            keys=state.keys,
+            labels=state.class_indices,
             # A directory needs at least one class, so use None if there are no rows.
-            classes=self.classes.tolist() or [None],
-            units=self.units.tolist(),
-            next_id=self.next_id,
+            classes=state.classes.tolist() or [None],
+            units=state.units.tolist(),
+            next_id=state.next_id,
             estimator=EstimatorReference(
-                dtype=describe_dtype(self.classes), features=features, params=self._params
+                dtype=describe_dtype(state.classes),
+                features=features,
+                params=self._params,
+                has_forgotten=state.has_forgotten,
             ),
         )
         write_rows(folder, rows)
@@ -263,8 +329,16 @@ class RowsInDirectory:
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether any row was ever forgotten."""
-        return self.model.deletions > 0
+        """Whether any row was ever forgotten, here or before the model was saved."""
+        model = self.model
+        estimator = model.manifest.estimator
+        return model.deletions > 0 or (estimator is not None and estimator.has_forgotten)
+
+    @property
+    def bound(self) -> float | None:
+        """The divisor of rows that keep their length; None if rows are scaled to unit norm."""
+        estimator = self.model.manifest.estimator
+        return None if estimator is None else estimator.bound
 
     @property
     def assigns_ids(self) -> bool:
@@ -298,10 +372,17 @@ class RowsInDirectory:
         has_user_ids
             Whether the user passed ids. If not, the model numbers the rows.
         """
-        if new_rows.labels.dtype.kind == "U":
-            dtype = self._dtype
+        has_rows = len(self.classes) > 0
+        is_other_kind = np.dtype(self._dtype).kind != new_rows.labels.dtype.kind
+        if not has_rows and is_other_kind and self.assigns_ids:
+            raise ValueError(
+                f"the classes of an exported model keep their type, {self._dtype}: pass classes of"
+                " that type"
+            )
+        if new_rows.labels.dtype.kind == "U" or not has_rows:
+            dtype = describe_dtype(new_rows.labels)
         else:
-            # The dtype for old and new classes, such as float64 for int64 and float32.
+            # The dtype for old and new classes, such as float64 for float64 and float32.
             dtype = np.result_type(np.dtype(self._dtype), new_rows.labels.dtype).str
         self.model.add_keys(
             new_rows.keys,
@@ -316,9 +397,14 @@ class RowsInDirectory:
         return delete_rows(self.model, ids, dry_run=dry_run)
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the classes (C,) and the logits (N, C) of keys (N, d)."""
-        classes, logits = self.model.compute_logits(keys)
-        return self._to_class_array(classes), logits
+        """Return the classes (C,) and the logits (N, C) of keys (N, d).
+
+        Raises ValueError if there is no row.
+        """
+        present_classes, logits = self.model.compute_logits(keys)
+        classes = self._to_class_array(present_classes)
+        require_classes(classes)
+        return classes, logits
 
     @property
     def head(self) -> Any:

@@ -10,9 +10,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from munkey.core.free_memory import measure_free_memory
+
 UNIT = 2.0**-15
 MAX_ROWS = 2**23  # 8.4 million
 BLOCK = 4096  # rows per block; limits the memory for float64 copies
+# At most so many matrices as large as the covariance are in memory during a fit and a deletion.
+MATRICES = 7
+MIN_CHECKED_BYTES = 2**30  # less fits everywhere
 
 
 def round_keys(keys: np.ndarray) -> np.ndarray:
@@ -68,6 +73,24 @@ def _draw_projection(key_dim: int, count: int, seed: int) -> np.ndarray:
     return entries.astype(np.float64)
 
 
+def _require_memory(width: int) -> None:
+    """Raise ValueError if matrices (width, width) do not fit in the free memory.
+
+    Linux would kill the process later, when it fills them.
+    """
+    needed_bytes = MATRICES * 8 * width**2
+    if needed_bytes < MIN_CHECKED_BYTES:
+        return
+    free_bytes = measure_free_memory()
+    if free_bytes is not None and needed_bytes > free_bytes:
+        raise ValueError(
+            f"vectors of d = {width:,} numbers need about {needed_bytes / 1e9:.0f} GB for their"
+            f" covariance, but {free_bytes / 1e9:.0f} GB of memory are free: make keys shorter (a"
+            " smaller side for the encoder pixels, fewer encoders, fewer random features), or use"
+            " ncm, knn or krr, which have no covariance"
+        )
+
+
 @dataclass
 class Sums:
     """Sufficient statistics of a closed-form head: integers, stored as float64.
@@ -100,8 +123,13 @@ class Sums:
         with_outer_products: bool,
         features: RandomFeatures | None = None,
     ) -> "Sums":
-        """Return the sums of zero rows."""
+        """Return the sums of zero rows.
+
+        Raises ValueError if the matrices of outer products would not fit in the free memory.
+        """
         width = features.count if features else key_dim
+        if with_outer_products:
+            _require_memory(width)
         return cls(
             counts=np.zeros(classes),
             class_sums=np.zeros((classes, width)),

@@ -9,6 +9,7 @@ import pytest
 from munkey.data.intake.unit_names import (
     find_similar_names,
     format_large_units_warning,
+    format_similar_names_warning,
     unit_name,
     unit_names,
 )
@@ -105,3 +106,15 @@ def test_near_names_are_alike_or_one_letter_off():
         "x" * 500: [],
     }
     assert find_similar_names(cases, held) == cases
+
+
+def test_names_that_are_equal_as_numbers_are_similar():
+    """As tables lose the zeros at the start, and pandas adds some at the end."""
+    cases = {"7": ["0007"], "33.0": ["0033"], "P-12": ["p-012"], "010": ["10"], "2.5": []}
+    assert find_similar_names(cases, ["0007", "0033", "p-012", "10", "2.005", "8"]) == cases
+
+
+def test_names_that_differ_in_case_spaces_or_zeros_alone_are_described_together():
+    said = format_similar_names_warning(["cat", "Cat", "dog", "07", "7"], "classes")
+    assert said.startswith("4 classes differ only") and "'07' and '7'; 'Cat' and 'cat'" in said
+    assert format_similar_names_warning(["cat", "dog"], "classes") == ""

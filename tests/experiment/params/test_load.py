@@ -167,7 +167,11 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
             1,
             ["source.limit_per_class = 1", "forgetting 0.1", "leave a class empty"],
         ),
-        ("inference.temperature", 0.0, ["inference.temperature = 0.0", "greater than 0"]),
+        (
+            "inference.temperature",
+            0.0,
+            ["inference.temperature = 0.0", "greater than or equal to 0.000000000001"],
+        ),
         ("train.lr", float("inf"), ["train.lr = inf", "finite"]),
         ("train.betas", [0.9, 1.0], ["train.betas.1 = 1.0", "less than 1"]),
         ("train.betas", [0.9], ["train.betas = [0.9]", "at least 2"]),
@@ -184,7 +188,11 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         ("seeds", [1, 1], ["seeds = [1, 1]", "once"]),
         ("seeds", [], ["seeds = []", "at least 1"]),
         ("threads", 0, ["threads = 0", "greater than or equal to 1"]),
-        ("unlearn.cf.lr_factor", 0.0, ["unlearn.cf.lr_factor = 0.0", "greater than 0"]),
+        (
+            "unlearn.cf.lr_factor",
+            0.0,
+            ["unlearn.cf.lr_factor = 0.0", "greater than or equal to 0.000000000001"],
+        ),
         # numbers and sizes that cannot be
         ("data.pixel_mean", float("inf"), ["data.pixel_mean = inf", "finite"]),
         ("overrides.digits.train.lr", float("nan"), ["overrides.digits.train.lr = nan", "finite"]),

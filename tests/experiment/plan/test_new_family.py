@@ -60,7 +60,9 @@ def test_a_plug_ins_section_is_needed_only_where_its_family_is_used(frequency, m
 def test_its_section_is_checked(frequency: Family):
     with pytest.raises(ParamsError, match=r"- frequency: missing"):
         load(small_config())
-    with pytest.raises(ParamsError, match=r"frequency\.smoothing = 0\.0: must be greater than 0"):
+    with pytest.raises(
+        ParamsError, match=r"frequency\.smoothing = 0\.0: must be greater than or equal to 0.0"
+    ):
         planned(frequency={"smoothing": 0.0})
     with pytest.raises(
         ParamsError, match=r"frequency\.smoothness = 1\.0: unknown key; did you mean 'smoothing'"

@@ -33,6 +33,9 @@ NO_UNIT = frozenset(
 )
 # pandas converts 7 to 7.0 if another cell of the column is empty.
 WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
+# Of 0033.0: the zeros at its end, and those at its start.
+DECIMAL_ZEROS = re.compile(r"(?<=[0-9])\.0+$")
+LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
 LARGE_SHARE = 0.1  # share of all samples that makes a unit large
 MAX_COMPARED_LENGTH = 200  # characters of a name for which similar names are searched
 
@@ -91,8 +94,9 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
 def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
     """Find up to three similar stored names for each name.
 
-    Names are similar if they differ only in case, spaces or Unicode form. If no stored name does,
-    those with one letter added, dropped or replaced, or two adjacent letters swapped, are similar.
+    Names are similar if they differ only in case, spaces, Unicode form, or zeros at the start of a
+    number: 7 and 33.0 are similar to 0007 and 0033. If no stored name does, those with one letter
+    added, dropped or replaced, or two adjacent letters swapped, are similar.
     """
     names_by_fold: dict[str, list[str]] = defaultdict(list)
     for stored_name in sorted({*stored_names}):
@@ -114,8 +118,9 @@ def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dic
 
 
 def _fold(name: str) -> str:
-    """Normalize case, spaces and Unicode form of a name."""
-    return "".join(unicodedata.normalize("NFKC", name).casefold().split())
+    """Normalize case, spaces, Unicode form and numbers of a name."""
+    folded = "".join(unicodedata.normalize("NFKC", name).casefold().split())
+    return LEADING_ZEROS.sub("", DECIMAL_ZEROS.sub("", folded))
 
 
 def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
@@ -137,6 +142,25 @@ def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[s
             spellings.add(start + letter + end)  # added
             spellings.add(start + letter + end[1:])  # replaced
     return spellings
+
+
+def format_similar_names_warning(names: Iterable[str], kind: str) -> str:
+    """Format a warning about names that differ only in case, spaces, or zeros at the start of a number.
+
+    Returns an empty string if there are none. kind: the plural noun for the names.
+    """
+    names_by_fold: dict[str, list[str]] = defaultdict(list)
+    for name in sorted({*names}):
+        names_by_fold[_fold(name)].append(name)
+    groups = [group for group in names_by_fold.values() if len(group) > 1]
+    if not groups:
+        return ""
+    examples = "; ".join(" and ".join(map(repr, group[:3])) for group in groups[:3])
+    count = sum(map(len, groups))
+    return (
+        f"{count} {kind} differ only in case, spaces, or zeros at the start of a number: {examples}."
+        " Each is a separate one: correct the names if that is wrong"
+    )
 
 
 def format_large_units_warning(units: Sequence[str | None]) -> str:

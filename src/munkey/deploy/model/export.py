@@ -15,6 +15,7 @@ from munkey.core.device import to_host
 from munkey.core.files import atomic
 from munkey.core.templates import render_template
 from munkey.deploy.errors import ExportError
+from munkey.deploy.model.fitted import list_fixed_constants
 from munkey.deploy.model.images import digest_contents
 from munkey.deploy.model.manifest import (
     CARD,
@@ -35,7 +36,7 @@ from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_sys
 from munkey.deploy.store import disk
 from munkey.deploy.store.store import Store
 from munkey.encoders.parts import fingerprint_weights, make_portable
-from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
+from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
@@ -203,14 +204,6 @@ def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) 
         "constants": list_fixed_constants(manifest),
     }
     return render_template(Path(__file__).parents[1] / "card.md.j2", values)
-
-
-def list_fixed_constants(manifest: Manifest) -> list[str]:
-    """List the constants of a fitted family that deletions do not recompute; none for MUNKEY."""
-    family = FAMILIES[manifest.family]
-    if not isinstance(family, FittedFamily) or manifest.settings is None:
-        return []
-    return family.list_constants(family.validate_section(manifest.settings))
 
 
 def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:

@@ -40,6 +40,17 @@ if TYPE_CHECKING:
 UNKNOWN_LABEL = "has a row whose label is not a class"
 
 
+def list_fixed_constants(manifest: Manifest) -> list[str]:
+    """List the constants of a fitted family that deletions do not recompute; none for MUNKEY."""
+    family = FAMILIES[manifest.family]
+    if not isinstance(family, FittedFamily) or manifest.settings is None:
+        return []
+    constants = family.list_constants(family.validate_section(manifest.settings))
+    if manifest.estimator is not None and manifest.estimator.bound is not None:
+        constants.append("bound")
+    return constants
+
+
 class LiveSums:
     """Sums over the live rows of a memory, updated when rows are added or deleted.
 
@@ -231,33 +242,48 @@ class FittedModel:
             )
 
     def digests(self, *, recompute: bool = False) -> dict[str, str]:
-        """Return the SHA-256 of the current `sums` and `weights`; without sums, of the `rows`.
+        """Return the SHA-256 of the `sums` and the `rows` from which answers are computed.
 
-        The result also has the `head` of the chain and the number of `live` rows, as strings.
-        recompute: compute everything from the remaining rows, without earlier sums.
+        Only of those that the family reads. Both are exact, so they do not depend on the machine or
+        on the number of threads, as the last bits of weights do. The result also has the `head` of
+        the chain and the number of `live` rows, as strings. recompute: compute the sums from the
+        remaining rows, without earlier ones.
         """
         if recompute:
             return FittedModel(self.manifest, self.store).digests()
-        if self.sums is None:
-            position, digests = self._digest_rows()
-        else:
-            with self._solve_current_head() as (position, sums, head):
-                arrays = [sums.counts, sums.class_sums]
-                if sums.outer_products is not None:
-                    arrays.append(sums.outer_products)
-                weights = [buffer.numpy() for buffer in head.buffers()]
-                digests = {"sums": _hash_arrays(arrays), "weights": _hash_arrays(weights)}
-        return {"head": position.head.hex(), "live": str(position.live)} | digests
-
-    def _digest_rows(self) -> tuple[Position, dict[str, str]]:
-        """Return the memory's position, and the digest of its rows, sorted by id."""
+        reads_rows = self.sums is None or self.family.reads_rows(self.section)
         while True:
-            with self.store.snapshot() as (position, view):
-                rows = np.flatnonzero(view.live)
-                rows = rows[np.argsort(view.ids[rows])]
-                digest = _hash_arrays([view.keys[rows], view.labels[rows]])
-            if self.store.position == position:  # otherwise, rows were deleted during the read
-                return position, {"rows": digest}
+            digests = {}
+            if self.sums is None:
+                position = self.store.position
+            else:
+                with self.sums.update() as (position, sums):
+                    arrays = [sums.counts, sums.class_sums]
+                    if sums.outer_products is not None:
+                        arrays.append(sums.outer_products)
+                    digests["sums"] = _hash_arrays(arrays)
+            if reads_rows:
+                with self.store.snapshot() as (_, view):
+                    rows = np.flatnonzero(view.live)
+                    rows = rows[np.argsort(view.ids[rows])]
+                    digests["rows"] = _hash_arrays([view.keys[rows], view.labels[rows]])
+            if self.store.position == position:  # otherwise, rows changed during the read
+                return {"head": position.head.hex(), "live": str(position.live)} | digests
+
+    def has_altered_weights(self) -> bool:
+        """Return whether the current weights differ from those that the remaining rows give here.
+
+        Only this process can tell, because their last bits depend on its machine and its threads.
+        """
+        head = self.solve_head()
+        recomputed_head = FittedModel(self.manifest, self.store).solve_head()
+        if head is None or recomputed_head is None:
+            return False
+        buffers = zip(head.buffers(), recomputed_head.buffers(), strict=True)
+        return any(
+            buffer.numpy().tobytes() != recomputed.numpy().tobytes()
+            for buffer, recomputed in buffers
+        )
 
     @contextmanager
     def _solve_current_head(self) -> Iterator[tuple[Position, Sums, "nn.Module"]]:
@@ -405,6 +431,8 @@ class FittedModel:
             if self.store.position == position:
                 break
             # Rows were added or deleted in between, perhaps the first or last of a class. Repeat.
+        if not len(classes):
+            return classes, np.zeros((len(keys), 0), dtype=np.float32)
         # The token of a row is its class: here, the index among the classes that have rows.
         tokens = self._index_classes(classes)[retrieved_rows.labels].astype(np.float32)[..., None]
         retrieved_rows = replace(retrieved_rows, tokens=tokens)

@@ -47,6 +47,7 @@ EXPORTED_FAMILIES: tuple[str, ...] = get_args(ExportedFamily)
 MAX_BYTES = 64 * 2**20  # size of the file
 MAX_SIZE = 4096  # batch_size, k, and the side of the encoder's input
 MAX_PATCHES_PER_SIDE = 256
+ID_LIMIT = 2**62  # all ids are below
 
 Digest = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 Text = Annotated[str, Field(max_length=10_000)]
@@ -103,7 +104,7 @@ class MemoryReference(Section):
 
     store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
     rows: Annotated[int, Field(ge=0)]
-    first_new_id: Annotated[int, Field(ge=0, lt=2**62)]
+    first_new_id: Annotated[int, Field(ge=0, le=ID_LIMIT)]
 
 
 class ModelOrigin(Section):
@@ -123,12 +124,22 @@ class EstimatorReference(Section):
     """Additional entries for the model of an estimator.
 
     dtype: NumPy dtype of the classes. features: column names. params: parameters of the estimator,
-    without the settings of the family.
+    without the settings of the family. has_forgotten: whether rows were forgotten before the model
+    was saved, which the chain of deletions does not know.
     """
 
     dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
     features: list[str] | None = None
     params: dict[str, str | bool | int | float | None] = Field(default_factory=dict)
+    has_forgotten: bool = False
+
+    @model_serializer(mode="wrap")
+    def _omit_default(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `has_forgotten` if it is false, so that the digest of an older manifest stays the same."""
+        fields: dict[str, Any] = serialize(self)
+        if not self.has_forgotten:
+            fields.pop("has_forgotten", None)
+        return fields
 
     @property
     def bound(self) -> float | None:

@@ -78,7 +78,7 @@ def get_first_process() -> int:
     return os.getpid()
 
 
-def _hide_progress(batch_starts: Sequence[int]) -> Sequence[int]:
+def hide_progress(batch_starts: Sequence[int]) -> Sequence[int]:
     """Return the batches unchanged, so that an extraction prints no progress."""
     return batch_starts
 
@@ -120,13 +120,13 @@ class KeyEncoder:
         Raises ValueError if a key is unusable, such as one that is not finite.
         """
         return extract(
-            self.encode, images, self.batch_size, self.device, show_progress=_hide_progress
+            self.encode, images, self.batch_size, self.device, show_progress=hide_progress
         )
 
 
 def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -> list[float]:
     """Compute the key of the probe, for a manifest."""
-    [key] = extract(encode, PROBE, settings.batch_size, device, show_progress=_hide_progress)
+    [key] = extract(encode, PROBE, settings.batch_size, device, show_progress=hide_progress)
     return [float(number) for number in key]
 
 

@@ -63,6 +63,12 @@ class KrrFamily(ClosedFormFamily[KrrSettings]):
     def reads_rows(self, settings: KrrSettings) -> bool:
         return True
 
+    def list_constants(self, settings: KrrSettings) -> list[str]:
+        constants = super().list_constants(settings)
+        if settings.pixels:  # without pixels, there is no second kernel
+            constants += ["pixels", "sigma", "share"]
+        return constants
+
     def solve(self, sums: Sums, settings: KrrSettings, rows: FittedRows | None) -> KernelHead:
         from munkey.models.networks.kernel_ridge import fit_kernel_ridge
 

@@ -18,7 +18,7 @@ from munkey.models.family import (
     System,
     family,
 )
-from munkey.settings import Positive, Section
+from munkey.settings import Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from munkey.models.networks.closed_form import Head
 
 
-Temperature: TypeAlias = Positive | Literal["auto"]
+# The limits keep logits finite.
+Temperature: TypeAlias = Annotated[float, Field(ge=1e-6, le=1e6)] | Literal["auto"]
 # candidates for `alpha: auto`
 ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from munkey.models.families.lda import LinearFamily, Temperature
 from munkey.models.family import FittedArchitecture, family
-from munkey.settings import Positive, Section
+from munkey.settings import Section
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 # candidates for `lam: auto`
 PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
-Penalty: TypeAlias = Positive | Literal["auto"]
+# A smaller penalty could be lost in rounding, so that the system of equations has no solution.
+Penalty: TypeAlias = Annotated[float, Field(ge=1e-6, le=1e6)] | Literal["auto"]
 
 
 class RanpacSettings(Section):
