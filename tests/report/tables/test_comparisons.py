@@ -66,7 +66,8 @@ def test_a_difference_is_known_from_both_sides():
         ),
         (
             (-7.47, -12.1, -2.8, 1, 750),
-            "MUNKEY is more accurate than LDA by 7.5 points [2.8, 12.1] (one seed, so the interval covers only 750 test samples)",
+            "MUNKEY is more accurate than LDA by 7.5 points [2.8, 12.1]"
+            " (one seed, so the interval covers only 750 test samples)",
         ),
         (
             (1.17, -0.03, 2.37, 1),
