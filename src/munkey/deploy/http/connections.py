@@ -104,7 +104,7 @@ class RequestGate:
             await self.refuse(Request(scope), error)(scope, receive, send)
             return
         if scope["method"] == "HEAD":
-            scope = scope | {"method": "GET"}  # uvicorn, which has the original, sends no body
+            scope = {**scope, "method": "GET"}  # uvicorn, which has the original, sends no body
         self.in_progress += 1
         try:
             await self.app(scope, receive, send)
