@@ -239,7 +239,7 @@ def test_it_tells_its_health_and_verifies_itself(service):
         ("POST", "/forget", {"ids": [True]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", b"", ALLOWED, 422, "the body: "),
         ("POST", "/forget", b'{"ids": [10], "ids" : [11]}', ALLOWED, 422, "the body has the key 'ids' twice"),
-        ("POST", "/forget", gzip.compress(b"{}"), ALLOWED, 415, "compressed with gzip; send it uncompressed"),
+        ("POST", "/forget", gzip.compress(b"{}", mtime=0), ALLOWED, 415, "compressed with gzip; send it uncompressed"),
         ("POST", "/predict", b'{"images": [], "images": ["AAAA"]}', JSON, 422, "the key 'images' twice"),
         ("POST", "/forget", b"[" * 100_000, ALLOWED, 422, "the body: Invalid JSON"),
         ("POST", "/forget", b"\xff", ALLOWED, 422, "the body: Invalid JSON"),
