@@ -4,7 +4,20 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from munkey.core.console import escape_to_one_line
+from munkey.core.console import format_first_ten
+
+__all__ = [
+    "MEMORY_SCOPE",
+    "OTHER_VERSION",
+    "AmbiguousFileError",
+    "EmptyModelError",
+    "ExportError",
+    "PictureError",
+    "UnknownNamesError",
+    "UnreadableModelError",
+    "format_first_ten",
+    "translate_read_errors",
+]
 
 OTHER_VERSION = (
     "another version of munkey wrote it: use that version, or move it elsewhere, export again and"
@@ -12,14 +25,6 @@ OTHER_VERSION = (
 )
 
 MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of validation and test"
-
-
-def format_first_ten(values: Sequence[object]) -> str:
-    """Format the first ten values, separated by commas, and their number if there are more."""
-    text = ", ".join(escape_to_one_line(str(value)) for value in values[:10])
-    if len(values) > 10:
-        text += f", … ({len(values):,} in all)"
-    return text
 
 
 class UnreadableModelError(ValueError):

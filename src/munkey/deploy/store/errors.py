@@ -3,41 +3,26 @@
 import sqlite3
 from pathlib import Path
 
-from munkey.core.console import pluralize
-from munkey.deploy.errors import UnreadableModelError, format_first_ten
+from munkey.deploy.errors import UnreadableModelError
+from munkey.memory.errors import (
+    ACCESS_CODES,
+    BUSY_CODES,
+    ClosedMemoryError,
+    LockedMemoryError,
+    UnknownIdsError,
+)
 
-BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-ACCESS_CODES = {
-    sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
-    sqlite3.SQLITE_IOERR,
-    sqlite3.SQLITE_PERM,
-    sqlite3.SQLITE_READONLY,
-}
+__all__ = [
+    "ClosedMemoryError",
+    "LockedMemoryError",
+    "UnknownIdsError",
+    "UnreadableMemoryError",
+    "translate_sqlite_error",
+]
 
 
 class UnreadableMemoryError(UnreadableModelError):
     """The folder is not a memory that this version can read. Nothing in it was changed."""
-
-
-class LockedMemoryError(BlockingIOError):
-    """Another process has the memory open for writing, or keeps it busy."""
-
-
-class ClosedMemoryError(RuntimeError):
-    """The memory is closed, was opened by another process, or is open for reading only."""
-
-
-class UnknownIdsError(KeyError):
-    """Some ids are not in the memory. `ids` lists all of them, in ascending order."""
-
-    def __init__(self, ids: list[int]) -> None:
-        super().__init__(ids)
-        self.ids = ids
-
-    def __str__(self) -> str:
-        count = pluralize(len(self.ids), "id")
-        return f"{count} not in the memory, so nothing was deleted: {format_first_ten(self.ids)}"
 
 
 def translate_sqlite_error(

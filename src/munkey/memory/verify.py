@@ -1,0 +1,200 @@
+"""Verification of a memory in a file: its chain and all commitments, recomputed from the file."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from munkey.core.console import pluralize
+from munkey.memory.chain import (
+    compute_first_head,
+    compute_next_head,
+    compute_next_mark,
+)
+from munkey.memory.database import query_one
+from munkey.memory.rows import COMMITTED, commit_rows, compute_log_entry
+
+BLOCK = 1024  # rows that are read at a time
+
+
+@dataclass(frozen=True)
+class Report:
+    """The result of a verification.
+
+    Attributes
+    ----------
+    rows : int
+        Number of rows.
+    deletions : int
+        Number of links in the chain.
+    head : str
+        The head of the chain, in hexadecimal.
+    problems : tuple of str
+        One sentence per fault.
+    """
+
+    rows: int
+    deletions: int
+    head: str
+    problems: tuple[str, ...]
+
+    @property
+    def sound(self) -> bool:
+        return not self.problems
+
+    def __str__(self) -> str:
+        if self.problems:
+            return f"NOT VERIFIED: {'; '.join(self.problems)}"
+        return (
+            f"verified: the commitments of {pluralize(self.rows, 'row')} match, and no deleted row"
+            " was put back (a picture that was added again is another row); an unbroken chain of"
+            f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}"
+        )
+
+
+def check_memory(
+    connection: sqlite3.Connection, store: bytes, count: int, published: str | None
+) -> Report:
+    """Check a memory, in a read transaction.
+
+    store: the name of the memory. count: the number of its rows. published: a head that must be in
+    the chain.
+    """
+    problems = []
+    faults = connection.execute("PRAGMA integrity_check").fetchall()
+    if faults != [("ok",)]:
+        text = "; ".join(str(fault) for (fault,) in faults)
+        problems.append(f"SQLite finds its file damaged: {text}")
+    query = "SELECT sequence, at, entry, head FROM log ORDER BY sequence"
+    links = connection.execute(query).fetchall()
+    first_head = compute_first_head(store)
+    problems += _find_chain_faults(connection, links, first_head)
+    heads = {head.hex() for *_, head in links} | {first_head.hex()}
+    if published is not None and published not in heads:
+        problems.append(
+            f"the published head {published} is not in the chain: this is an older copy, or another"
+            " memory"
+        )
+    entries = {entry for _, _, entry, _ in links}
+    problems += _find_row_faults(connection, store, count, entries)
+    problems += _find_dropped_faults(connection)
+    head = links[-1][3] if links else first_head
+    return Report(count, len(links), head.hex(), tuple(problems))
+
+
+def _find_chain_faults(
+    connection: sqlite3.Connection, links: list[tuple[int, int, bytes, bytes]], first_head: bytes
+) -> Iterator[str]:
+    """Describe changes in the chain, or in the log of requests that it covers."""
+    hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
+    for number, digest in connection.execute("SELECT deletion, hash FROM blocked"):
+        hashes.setdefault(number, []).append(digest)
+    query = "SELECT number, first, last, at, request, mark FROM deletions ORDER BY number"
+    false_deletion = (
+        "the log of requests, or the list of blocked contents, was changed at deletion {}"
+    )
+    marks = {}
+    mark = b""
+    last_so_far = 0  # sequence number of the last link of the deletions so far
+    number = 0
+    for number, deletion in enumerate(connection.execute(query), start=1):
+        recorded_number, first, last, at, request, recorded_mark = deletion
+        mark = compute_next_mark(mark, first, last, at, request, hashes.pop(recorded_number, ()))
+        is_next = recorded_number == number and first == last_so_far + 1 and last >= last_so_far
+        if (
+            recorded_mark != mark
+            or not is_next
+            or any(at != link[1] for link in links[first - 1 : last])
+        ):
+            yield false_deletion.format(number)
+            return
+        if last >= first:  # a deletion without rows has last = first - 1
+            marks[first] = mark
+        last_so_far = last
+    # Links or blocked contents are left over, so a deletion is missing at the end.
+    if last_so_far != len(links) or hashes:
+        yield false_deletion.format(number + 1)
+    head = first_head
+    for expected_sequence, (sequence, at, entry, recorded_head) in enumerate(links, start=1):
+        head = compute_next_head(head, sequence, at, entry, marks.get(sequence, b""))
+        if sequence != expected_sequence or recorded_head != head:
+            yield f"the chain of deletions is broken at link {expected_sequence}"
+            return
+
+
+def _find_row_faults(
+    connection: sqlite3.Connection, store: bytes, count: int, entries: set[bytes]
+) -> Iterator[str]:
+    """Describe rows that do not match their commitment, or were deleted, or are not possible.
+
+    entries: those of the log of deletions.
+    """
+    query = (
+        "SELECT number, id, label, content, added, unit, file, salt, commitment, key, token"
+        " FROM rows LEFT JOIN vectors USING (number) ORDER BY number"
+    )
+    wrong_rows = []
+    returned_rows = []
+    infinite_rows = []
+    all_ids = []
+    cursor = connection.execute(query)
+    while records := cursor.fetchmany(BLOCK):
+        for (
+            number,
+            row_id,
+            label,
+            content,
+            added,
+            unit,
+            file,
+            salt,
+            commitment,
+            key,
+            token,
+        ) in records:
+            committed = np.zeros(1, COMMITTED)
+            all_ids.append(row_id)
+            try:
+                committed["id"] = row_id
+                committed["label"] = label
+                committed["added"] = added
+                committed["content"] = np.frombuffer(content, np.uint8)
+                committed["salt"] = np.frombuffer(salt, np.uint8)
+                vectors = np.frombuffer(key + token, "<f4")
+                [expected] = commit_rows(store, committed, [key], [token], [(file, unit)])
+            except (OverflowError, TypeError, ValueError):
+                wrong_rows.append(number)
+                continue
+            if expected != commitment:
+                wrong_rows.append(number)
+            if compute_log_entry(expected) in entries:
+                returned_rows.append(number)
+            if not np.isfinite(vectors).all():
+                infinite_rows.append(number)
+    if len(all_ids) != count:
+        yield f"it has {pluralize(len(all_ids), 'row')} in place of {count}"
+    if len(set(all_ids)) != len(all_ids):
+        yield "several rows have the same id"
+    [vector_count] = query_one(connection, "SELECT count(*) FROM vectors")
+    if vector_count != len(all_ids):
+        yield f"{pluralize(vector_count, 'vector')} for {pluralize(len(all_ids), 'row')}"
+    for fault, rows in (
+        ("not matching their commitment", wrong_rows),
+        ("deleted and back", returned_rows),
+        ("with numbers that are not finite", infinite_rows),
+    ):
+        if rows:
+            yield f"{pluralize(len(rows), 'row')} {fault}: {', '.join(map(str, rows[:5]))}"
+
+
+def _find_dropped_faults(connection: sqlite3.Connection) -> Iterator[str]:
+    """Describe faults in the list of dropped row numbers, which other processes follow."""
+    query = (
+        "SELECT count(*), (SELECT count(*) FROM dropped WHERE number IN (SELECT number FROM rows)),"
+        " IFNULL(min(sequence), 1), IFNULL(max(sequence), 0) FROM dropped"
+    )
+    [count, live_count, first, last] = query_one(connection, query)
+    [sequence] = query_one(connection, "SELECT IFNULL(max(sequence), 0) FROM log")
+    if live_count or count != last - first + 1 or (count and last != sequence):
+        yield "its list of dropped row numbers does not match its rows or its chain"
