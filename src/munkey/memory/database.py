@@ -6,6 +6,7 @@ corrupt a database in write-ahead mode before SQLite 3.51.3 (sqlite.org/wal.html
 """
 
 import errno
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -17,9 +18,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from munkey.memory.errors import (
+    BUSY_CODES,
     ClosedMemoryError,
     LockedMemoryError,
     UnreadableMemoryError,
@@ -27,8 +27,9 @@ from munkey.memory.errors import (
 )
 
 SIDE_FILES = ("-wal", "-shm", "-lock")  # suffixes of the files beside the database
+CLOSE_PATIENCE_S = 10.0  # seconds that a database waits for changes by others when it is closed
 POLL_S = 0.002  # seconds between two attempts to get the file lock
-SQLITE_PATIENCE_MS = 30_000  # for programs that change the database without the file lock
+SQLITE_PATIENCE_MS = 30_000  # for readers, while another process recovers a log
 # How a connection that changes the database is set up. Each setting is read back.
 WRITER_SETTINGS = {
     "journal_mode": "wal",
@@ -38,18 +39,42 @@ WRITER_SETTINGS = {
     "foreign_keys": 0,
 }
 
+# The files of a path and of its write-ahead log, by device and inode; None for a missing file.
+Identities = tuple[tuple[int, int] | None, ...]
+
 _OPEN_DATABASES: "weakref.WeakSet[Database]" = weakref.WeakSet()
+_LOCKED_FOR_FORK: "list[Database]" = []
 # Connections of the parent process in a forked child. SQLite must not use them there, and closing
 # them could release the locks of the child's own connections.
 _INHERITED: list[sqlite3.Connection] = []
 
 
-def _abandon_connections() -> None:
-    for database in list(_OPEN_DATABASES):
+def _lock_before_fork() -> None:
+    """Let no thread be inside a transaction: SQLite would believe that the child holds its locks."""
+    _LOCKED_FOR_FORK[:] = list(_OPEN_DATABASES)
+    for database in _LOCKED_FOR_FORK:
+        database.change_lock.acquire()
+        database.read_lock.acquire()
+
+
+def _unlock_after_fork() -> None:
+    for database in reversed(_LOCKED_FOR_FORK):
+        database.read_lock.release()
+        database.change_lock.release()
+    _LOCKED_FOR_FORK.clear()
+
+
+def _abandon_in_child() -> None:
+    for database in _LOCKED_FOR_FORK:
         database.abandon()
+    _unlock_after_fork()
 
 
-os.register_at_fork(after_in_child=_abandon_connections)
+os.register_at_fork(
+    before=_lock_before_fork,
+    after_in_parent=_unlock_after_fork,
+    after_in_child=_abandon_in_child,
+)
 
 
 class Database:
@@ -82,15 +107,17 @@ class Database:
         if not path.exists():
             raise UnreadableMemoryError(path, "not found")
         self._process = os.getpid()
-        self._file_lock = FileLock(f"{path}-lock", thread_local=False, poll_interval=POLL_S)
+        self._lock_descriptor: int | None = None
+        # Not paths: these are looked up several times in every change.
+        self._watched = (os.fspath(path), f"{path}-wal")
         # A thread takes the change lock before the read lock.
-        self._change_lock = threading.RLock()
+        self.change_lock = threading.RLock()
         self.read_lock = threading.RLock()
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = self._connect("ro")
         _OPEN_DATABASES.add(self)
         try:
-            self._identities: dict[Path, tuple[int, int]] | None = None
+            self._identities: Identities = ()
             with self.read() as connection:
                 # Creates the write-ahead log if there is none.
                 connection.execute("PRAGMA user_version").fetchone()
@@ -106,7 +133,10 @@ class Database:
             connection = sqlite3.connect(
                 uri, uri=True, isolation_level=None, check_same_thread=False
             )
-            connection.execute(f"PRAGMA busy_timeout={SQLITE_PATIENCE_MS}")
+            # A writer does not wait in SQLite: a checkpoint that waits for a reader would keep all
+            # others waiting.
+            patience = SQLITE_PATIENCE_MS if mode == "ro" else 0
+            connection.execute(f"PRAGMA busy_timeout={patience}")
             connection.execute("PRAGMA trusted_schema=OFF")
             connection.execute("PRAGMA cell_size_check=ON")
         except sqlite3.DatabaseError as error:
@@ -141,14 +171,16 @@ class Database:
                 f"{self.path}: closed, or opened by another process; open it again"
             )
 
-    def _identify_files(self) -> dict[Path, tuple[int, int]]:
-        """Return device and inode of the database and its write-ahead log."""
-        identities = {}
-        for file in (self.path, Path(f"{self.path}-wal")):
-            with suppress(FileNotFoundError):
-                status = file.stat()
-                identities[file] = (status.st_dev, status.st_ino)
-        return identities
+    def _identify_files(self) -> Identities:
+        identities: list[tuple[int, int] | None] = []
+        for name in self._watched:
+            try:
+                status = os.stat(name)  # noqa: PTH116  # a tenth of the time of Path.stat
+            except FileNotFoundError:
+                identities.append(None)
+            else:
+                identities.append((status.st_dev, status.st_ino))
+        return tuple(identities)
 
     @property
     def is_in_place(self) -> bool:
@@ -222,23 +254,37 @@ class Database:
         if wait is None:
             wait = self.wait
         self.require_open()
-        if not self._change_lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
+        if not self.change_lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
             raise LockedMemoryError(f"{self.path}: kept busy by another thread; try again")
         try:
             self.require_open()
-            try:
-                self._file_lock.acquire(timeout=wait)
-            except Timeout:
-                raise LockedMemoryError(
-                    f"{self.path}: kept busy by another process for more than {wait:g} s; nothing"
-                    " was changed, try again"
-                ) from None
+            self._lock_file(wait)
             try:
                 yield
             finally:
-                self._file_lock.release()
+                if self._lock_descriptor is not None:  # closed in a forked child
+                    # Explicitly: a child that is being forked may still have it open.
+                    fcntl.flock(self._lock_descriptor, fcntl.LOCK_UN)
         finally:
-            self._change_lock.release()
+            self.change_lock.release()
+
+    def _lock_file(self, wait: float) -> None:
+        """Lock the file with the suffix -lock until it is unlocked, or this process ends."""
+        if self._lock_descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._lock_descriptor = os.open(f"{self.path}-lock", flags, 0o666)
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise LockedMemoryError(
+                        f"{self.path}: kept busy by another process for more than {wait:g} s;"
+                        " nothing was changed, try again"
+                    ) from None
+                time.sleep(POLL_S)
 
     @contextmanager
     def change(self) -> Iterator[sqlite3.Connection]:
@@ -254,8 +300,11 @@ class Database:
             try:
                 writer.execute("BEGIN IMMEDIATE")
                 yield writer
+                self.require_open()  # the block may have forked, and this may be the child
                 writer.execute("COMMIT")
             except BaseException as error:
+                if not self.is_open:
+                    raise
                 with suppress(sqlite3.DatabaseError):
                     writer.execute("ROLLBACK")
                 if isinstance(error, sqlite3.DatabaseError):
@@ -271,19 +320,12 @@ class Database:
         """
         writer = self._get_writer()
         with self.translate_errors():
-            # A checkpoint that waits for a reader would keep all writers waiting.
-            writer.execute("PRAGMA busy_timeout=0")
             try:
                 [busy, *_] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
             except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF not in {
-                    sqlite3.SQLITE_BUSY,
-                    sqlite3.SQLITE_LOCKED,
-                }:
+                if error.sqlite_errorcode & 0xFF not in BUSY_CODES:
                     raise
                 return False
-            finally:
-                writer.execute(f"PRAGMA busy_timeout={SQLITE_PATIENCE_MS}")
         return not busy
 
     @property
@@ -338,12 +380,19 @@ class Database:
         """Close all connections. In a forked child, this does nothing."""
         if os.getpid() != self._process:
             return
-        with self._change_lock, self.read_lock:
+        with self.change_lock, self.read_lock:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-            # Last: a connection for changes empties and removes the log if no other is open.
-            self._close_writer()
+            if self._writer is not None:
+                # If it is the last connection, it empties and removes the log: not while others
+                # change the database. They have it open then, so it is not the last.
+                with suppress(LockedMemoryError):
+                    self._lock_file(CLOSE_PATIENCE_S)
+                self._close_writer()
+            if self._lock_descriptor is not None:
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = None
 
     def abandon(self) -> None:
         """Forget the connections in a forked child, without closing them."""
@@ -352,6 +401,9 @@ class Database:
                 _INHERITED.append(connection)
         self._reader = None
         self._writer = None
+        if self._lock_descriptor is not None:
+            os.close(self._lock_descriptor)  # or the lock would outlive the parent
+            self._lock_descriptor = None
 
 
 def _require_plain_file(path: Path) -> None:

@@ -45,12 +45,12 @@ from munkey.memory.rows import (
     compute_log_entry,
     digest_keys,
 )
-from munkey.memory.verify import Report, check_memory
+from munkey.memory.verify import Report, check_memory, find_wrong_row
 
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
 APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other SQLite files
-BLOCK = 4096  # rows that are read at a time
+BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache of the processor
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, last_number INTEGER, count INTEGER,
@@ -134,13 +134,15 @@ class Position(NamedTuple):
 class Snapshot(NamedTuple):
     """The memory at one position.
 
-    head: the head of the chain of deletions.
+    sequence: number of links in the chain of deletions. head: its head. mark: the mark of the last
+    deletion; empty before the first.
     """
 
     memory: Memory
     state: State
     sequence: int
     head: bytes
+    mark: bytes
 
     @property
     def position(self) -> Position:
@@ -242,7 +244,14 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         try:
             with self._database.read() as connection:
                 self._check_format(connection)
-                self._read_state(connection)
+                state, *_ = self._read_state(connection)
+                wrong_row = find_wrong_row(connection, state.store, state.last_number)
+            if wrong_row is not None:
+                raise UnreadableMemoryError(
+                    path,
+                    f"damaged: row {wrong_row} does not match its commitment; a part of the file, or"
+                    " its write-ahead log, was changed or is from another memory",
+                )
             if self._database.log_size:
                 # The process that wrote it was killed, or a reader was in its way.
                 with suppress(OSError):
@@ -328,7 +337,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             values = ", ".join("?" * (len(State._fields) + 1))
             connection.execute(f"INSERT INTO state VALUES ({values})", (*state, b""))
             state, _ = _insert_rows(connection, state, new_rows)
-            _write_state(connection, state)
+            _write_state(connection, state, compute_first_head(state.store), b"")
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.close()
@@ -384,8 +393,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 self._data_version = data_version
             return self._snapshot
 
-    def _read_state(self, connection: sqlite3.Connection) -> tuple[State, int, bytes]:
-        """Read the state, the sequence number of the last link, and the head.
+    def _read_state(self, connection: sqlite3.Connection) -> tuple[State, int, bytes, bytes]:
+        """Read the state, and the sequence number, head, and mark at the end of the chain.
 
         Raises UnreadableMemoryError if the state, or the end of the chain, was changed.
         """
@@ -403,7 +412,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 "damaged: its state, or the last link of its chain of deletions, was changed after"
                 " it was written",
             )
-        return state, sequence, head
+        return state, sequence, head, mark
 
     @contextmanager
     def _translate_invalid_values(self) -> Iterator[None]:
@@ -419,7 +428,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
 
     def _read_snapshot(self, connection: sqlite3.Connection) -> Snapshot:
         """Read the memory, in a read transaction: only what has changed since the last snapshot."""
-        state, sequence, head = self._read_state(connection)
+        state, sequence, head, mark = self._read_state(connection)
         memory = self._read_changes(connection, state, sequence)
         if memory is None:
             with self._translate_invalid_values():
@@ -429,7 +438,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             raise UnreadableMemoryError(
                 self.path, f"damaged: it has {len(memory)} rows in place of {state.count}"
             )
-        return Snapshot(memory, state, sequence, head)
+        return Snapshot(memory, state, sequence, head, mark)
 
     def _read_changes(
         self, connection: sqlite3.Connection, state: State, sequence: int
@@ -472,7 +481,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         """
         digests = check_contents(contents)
         with self._database.read() as connection:
-            state, _, _ = self._read_state(connection)
+            state, *_ = self._read_state(connection)
             return _are_blocked(connection, state, digests)
 
     @property
@@ -484,13 +493,13 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
     def log(self) -> list[Receipt]:
         """Return the receipts of all deletions, in order."""
         with self._database.read() as connection:
-            state, _, _ = self._read_state(connection)
+            state, *_ = self._read_state(connection)
             return _list_receipts(connection, state.store)
 
     def find_receipt(self, request: str) -> Receipt | None:
         """Return the receipt of an earlier request, marked as `repeated`; None if there is none."""
         with self._database.read() as connection:
-            state, _, _ = self._read_state(connection)
+            state, *_ = self._read_state(connection)
             return _find_receipt(connection, state.store, request)
 
     # Changing
@@ -511,11 +520,11 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._database.change() as connection:
                 change = Change(connection, self.snapshot())
                 yield change
-            with self._database.read_lock:
-                # What a snapshot would read next. `_data_version` is left as it is, so that the
-                # next call looks again.
-                self._snapshot = change.snapshot
             self._database.empty_log()
+            with self._database.read_lock:
+                # What a snapshot would read next, since nothing else has changed the memory.
+                self._snapshot = change.snapshot
+                self._data_version = self._database.read_data_version()
 
     def add(  # noqa: PLR0913  # the parts of a row
         self,
@@ -626,15 +635,15 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         """
         with self._database.lock_changes(wait):
             with self._database.read() as connection:
-                _, sequence, _ = self._read_state(connection)
+                _, sequence, *_ = self._read_state(connection)
             self._database.vacuum()
             self._database.wait_until_log_is_empty(self._database.wait if wait is None else wait)
             with self._database.change() as connection:
-                state, _, _ = self._read_state(connection)
+                state, _, head, mark = self._read_state(connection)
                 # The row numbers of the deletions since the purge before this one stay, so that
                 # other processes can follow the deletions that this purge completes.
                 connection.execute("DELETE FROM dropped WHERE sequence <= ?", (state.purged,))
-                _write_state(connection, state._replace(purged=sequence))
+                _write_state(connection, state._replace(purged=sequence), head, mark)
             self._database.empty_log()
         return sequence
 
@@ -642,7 +651,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
     def is_purge_due(self) -> bool:
         """Whether rows were deleted since the last purge."""
         with self._database.read() as connection:
-            state, sequence, _ = self._read_state(connection)
+            state, sequence, *_ = self._read_state(connection)
         return state.purged < sequence
 
     def copy(self, path: str | Path) -> None:
@@ -665,7 +674,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         published: a head that must be in the chain.
         """
         with self._database.read_for_long() as connection:
-            state, _, _ = self._read_state(connection)
+            state, *_ = self._read_state(connection)
             with self._translate_invalid_values():
                 return check_memory(connection, state.store, state.count, published)
 
@@ -728,8 +737,12 @@ class Change:
                     " nothing was added"
                 )
         state, columns = _insert_rows(self._connection, state, rows)
-        _write_state(self._connection, state)
-        self.snapshot = self.snapshot._replace(state=state, memory=memory.add(columns))
+        self._write(self.snapshot._replace(state=state, memory=memory.add(columns)))
+
+    def _write(self, snapshot: Snapshot) -> None:
+        """Write the state of the memory as it is now."""
+        _write_state(self._connection, snapshot.state, snapshot.head, snapshot.mark)
+        self.snapshot = snapshot
 
     def delete(
         self, rows: np.ndarray, *, request: str | None = None, block_return: bool = False
@@ -760,24 +773,20 @@ class Change:
             contents = np.unique(memory.columns.contents[rows], axis=0)
             is_blocked = _are_blocked(self._connection, state, contents)
             hashes = _hash_contents(state, contents[~is_blocked])
-        [deletion, last_mark] = query_one(
-            self._connection, f"SELECT IFNULL(max(number), 0) + 1, {LAST_MARK} FROM deletions"
-        )
         mark = compute_next_mark(
-            last_mark, first=first, last=last, at=at, request=request, blocked=hashes
+            self.snapshot.mark, first=first, last=last, at=at, request=request, blocked=hashes
         )
         numbers = memory.columns.numbers[rows].tolist()
         head = self._remove_rows(numbers, at, mark)
         if numbers or request is not None:  # a request without rows is also recorded
-            self._connection.execute(
-                "INSERT INTO deletions VALUES (?, ?, ?, ?, ?, ?)",
-                (deletion, first, last, at, request, mark),
+            cursor = self._connection.execute(
+                "INSERT INTO deletions VALUES (NULL, ?, ?, ?, ?, ?)",
+                (first, last, at, request, mark),
             )
-        self._connection.executemany(
-            "INSERT INTO blocked VALUES (?, ?)", ((digest, deletion) for digest in hashes)
-        )
-        state = state._replace(count=state.count - len(rows))
-        _write_state(self._connection, state)
+            blocked = ((digest, cursor.lastrowid) for digest in hashes)
+            self._connection.executemany("INSERT INTO blocked VALUES (?, ?)", blocked)
+        else:
+            mark = self.snapshot.mark
         receipt = Receipt(
             store=state.store.hex(),
             sequences=range(first, last + 1),
@@ -786,7 +795,8 @@ class Change:
             when=to_datetime(at),
             request=request,
         )
-        self.snapshot = Snapshot(memory.drop(rows), state, last, head)
+        state = state._replace(count=state.count - len(rows))
+        self._write(Snapshot(memory.drop(rows), state, last, head, mark))
         return receipt
 
     def _remove_rows(self, numbers: list[int], at: int, mark: bytes) -> bytes:
@@ -818,8 +828,7 @@ class Change:
     def rename_classes(self, classes: Sequence[Class]) -> None:
         """Replace the names of the classes. The labels of the rows stay the same."""
         state = self.snapshot.state._replace(classes=format_classes(classes))
-        _write_state(self._connection, state)
-        self.snapshot = self.snapshot._replace(state=state)
+        self._write(self.snapshot._replace(state=state))
 
 
 def format_classes(classes: Sequence[Class]) -> str:
@@ -854,10 +863,9 @@ def _create_file(path: Path) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def _write_state(connection: sqlite3.Connection, state: State) -> None:
-    """Write the state with its seal, which covers the head of the chain and the last mark."""
-    [head, mark] = query_one(connection, f"SELECT {LAST_HEAD}, {LAST_MARK}")
-    seal = state.compute_seal(head or compute_first_head(state.store), mark)
+def _write_state(connection: sqlite3.Connection, state: State, head: bytes, mark: bytes) -> None:
+    """Write the state with its seal. head, mark: at the end of the chain."""
+    seal = state.compute_seal(head, mark)
     assignments = ", ".join(f"{name} = ?" for name in State._fields)
     cursor = connection.execute(f"UPDATE state SET {assignments}, seal = ?", (*state, seal))
     if cursor.rowcount != 1:
@@ -946,6 +954,7 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
     numbers, ids, labels, contents, units, files = columns
     count = len(numbers)
     order = np.argsort(ids, kind="stable")
+    is_sorted = np.array_equal(order, np.arange(count))
     places = np.empty(count, np.int64)  # of the rows, which are in the order of their numbers
     places[order] = np.arange(count)
     room = make_room(count, state.key_width, state.token_width)
@@ -964,8 +973,9 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         stop = start + len(block_numbers)
         if not np.array_equal(np.array(block_numbers, np.int64), numbers[start:stop]):
             raise ValueError("rows and vectors have different numbers")
-        room.keys[places[start:stop]] = _join_blobs(keys, np.dtype("<f4"), state.key_width)
-        room.tokens[places[start:stop]] = _join_blobs(tokens, np.dtype("<f4"), state.token_width)
+        block_places = slice(start, stop) if is_sorted else places[start:stop]
+        room.keys[block_places] = _join_blobs(keys, np.dtype("<f4"), state.key_width)
+        room.tokens[block_places] = _join_blobs(tokens, np.dtype("<f4"), state.token_width)
         start = stop
     if start != count:
         raise ValueError(f"{count} rows have {start} vectors")

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+Buffer = bytes | np.ndarray
+
 DIGEST = 16  # bytes in the digest of a content; identical contents have equal digests
 # The file that a row came from, and the unit that it belongs to, such as a person.
 Source = tuple[str | None, str | None]
@@ -119,8 +121,8 @@ COMMITTED = np.dtype(
 def commit_rows(
     store: bytes,
     committed: np.ndarray,
-    keys: np.ndarray,
-    tokens: np.ndarray,
+    keys: Iterable[Buffer],
+    tokens: Iterable[Buffer],
     sources: Sequence[Source],
 ) -> list[bytes]:
     """Compute the commitment of each row, 32 bytes.

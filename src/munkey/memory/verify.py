@@ -1,8 +1,9 @@
 """Verification of a memory in a file: its chain and all commitments, recomputed from the file."""
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,29 @@ from munkey.memory.chain import (
 from munkey.memory.database import query_one
 from munkey.memory.rows import COMMITTED, commit_rows, compute_log_entry
 
-BLOCK = 1024  # rows that are read at a time
+BLOCK = 256  # rows that are read at a time
+SAMPLE = 16  # rows that are checked when a memory is opened
+# Whole rows; values of `vectors` are None if it lacks a row.
+ROWS = (
+    "SELECT number, id, label, content, added, unit, file, salt, commitment, key, token"
+    " FROM rows LEFT JOIN vectors USING (number)"
+)
+
+
+class Record(NamedTuple):
+    """A row as the file holds it. If the file is damaged, values may have any type."""
+
+    number: int
+    id: int
+    label: int
+    content: bytes
+    added: int
+    unit: str | None
+    file: str | None
+    salt: bytes
+    commitment: bytes
+    key: bytes
+    token: bytes
 
 
 @dataclass(frozen=True)
@@ -130,48 +153,21 @@ def _find_row_faults(
 
     entries: those of the log of deletions.
     """
-    query = (
-        "SELECT number, id, label, content, added, unit, file, salt, commitment, key, token"
-        " FROM rows LEFT JOIN vectors USING (number) ORDER BY number"
-    )
     wrong_rows = []
     returned_rows = []
     infinite_rows = []
     all_ids = []
-    cursor = connection.execute(query)
-    while records := cursor.fetchmany(BLOCK):
-        for (
-            number,
-            row_id,
-            label,
-            content,
-            added,
-            unit,
-            file,
-            salt,
-            commitment,
-            key,
-            token,
-        ) in records:
-            committed = np.zeros(1, COMMITTED)
-            all_ids.append(row_id)
-            try:
-                committed["id"] = row_id
-                committed["label"] = label
-                committed["added"] = added
-                committed["content"] = np.frombuffer(content, np.uint8)
-                committed["salt"] = np.frombuffer(salt, np.uint8)
-                vectors = np.frombuffer(key + token, "<f4")
-                [expected] = commit_rows(store, committed, [key], [token], [(file, unit)])
-            except (OverflowError, TypeError, ValueError):
-                wrong_rows.append(number)
-                continue
-            if expected != commitment:
-                wrong_rows.append(number)
-            if compute_log_entry(expected) in entries:
-                returned_rows.append(number)
-            if not np.isfinite(vectors).all():
-                infinite_rows.append(number)
+    cursor = connection.execute(f"{ROWS} ORDER BY number")
+    while block := cursor.fetchmany(BLOCK):
+        records = [Record(*values) for values in block]
+        for record, commitment in zip(records, recompute_commitments(store, records), strict=True):
+            all_ids.append(record.id)
+            if commitment is None or commitment != record.commitment:
+                wrong_rows.append(record.number)
+            elif compute_log_entry(commitment) in entries:
+                returned_rows.append(record.number)
+            elif not np.isfinite(np.frombuffer(record.key + record.token, "<f4")).all():
+                infinite_rows.append(record.number)
     if len(all_ids) != count:
         yield f"it has {pluralize(len(all_ids), 'row')} in place of {count}"
     if len(set(all_ids)) != len(all_ids):
@@ -186,6 +182,43 @@ def _find_row_faults(
     ):
         if rows:
             yield f"{pluralize(len(rows), 'row')} {fault}: {', '.join(map(str, rows[:5]))}"
+
+
+def recompute_commitments(store: bytes, records: Sequence[Record]) -> list[bytes | None]:
+    """Compute the commitment of each row; None for one that has values of a wrong type."""
+    if not records:
+        return []
+    committed = np.zeros(len(records), COMMITTED)
+    try:
+        committed["id"] = [record.id for record in records]
+        committed["label"] = [record.label for record in records]
+        committed["added"] = [record.added for record in records]
+        for name in ("content", "salt"):
+            digests = b"".join(getattr(record, name) for record in records)
+            committed[name] = np.frombuffer(digests, np.uint8).reshape(len(records), -1)
+        keys = [record.key for record in records]
+        tokens = [record.token for record in records]
+        sources = [(record.file, record.unit) for record in records]
+        return list(commit_rows(store, committed, keys, tokens, sources))
+    except (OverflowError, TypeError, ValueError):
+        if len(records) == 1:
+            return [None]
+        return [recompute_commitments(store, [record])[0] for record in records]
+
+
+def find_wrong_row(connection: sqlite3.Connection, store: bytes, last_number: int) -> int | None:
+    """Return the number of a row that does not match its commitment, among SAMPLE rows.
+
+    A log or a page of another memory, for example, has other rows. last_number: the largest row
+    number so far.
+    """
+    for start in np.linspace(1, max(last_number, 1), SAMPLE, dtype=np.int64).tolist():
+        block = connection.execute(f"{ROWS} WHERE number >= ? ORDER BY number LIMIT 1", (start,))
+        for values in block:
+            record = Record(*values)
+            if recompute_commitments(store, [record]) != [record.commitment]:
+                return record.number
+    return None
 
 
 def _find_dropped_faults(connection: sqlite3.Connection) -> Iterator[str]:
