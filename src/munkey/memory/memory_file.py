@@ -53,7 +53,7 @@ APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other S
 BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache of the processor
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
-CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, last_number INTEGER, count INTEGER,
+CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, last_number INTEGER, row_count INTEGER,
                     next_id INTEGER, purged INTEGER, classes TEXT, secret BLOB, seal BLOB);
 CREATE TABLE rows (number INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER, label INTEGER, content BLOB, added INTEGER,
                    unit TEXT, file TEXT, salt BLOB, commitment BLOB);
@@ -79,7 +79,7 @@ class State(NamedTuple):
     """The state of a memory.
 
     store: the name of the memory, 16 random bytes. key_width, token_width: width of a key and of a
-    token. last_number: the largest row number so far. count: number of rows. next_id: larger than
+    token. last_number: the largest row number so far. row_count: number of rows. next_id: larger than
     every id so far. purged: no file holds bytes of rows that were deleted up to this sequence
     number. classes: the names of the classes, a list in JSON. secret: the key for hashes of blocked
     contents, 32 random bytes.
@@ -89,7 +89,7 @@ class State(NamedTuple):
     key_width: int
     token_width: int
     last_number: int
-    count: int
+    row_count: int
     next_id: int
     purged: int
     classes: str
@@ -98,7 +98,9 @@ class State(NamedTuple):
     def is_plausible(self) -> bool:
         """Return whether all values are in range. A damaged file may contain any values."""
         has_widths = 0 < self.key_width <= MAX_WIDTH and 0 < self.token_width <= MAX_WIDTH
-        has_counts = 0 <= self.count <= self.last_number and self.next_id >= 0 and self.purged >= 0
+        has_counts = (
+            0 <= self.row_count <= self.last_number and self.next_id >= 0 and self.purged >= 0
+        )
         has_names = len(self.store) == 16 and len(self.secret) == 32
         return has_widths and has_counts and has_names
 
@@ -112,7 +114,7 @@ class State(NamedTuple):
             self.key_width,
             self.token_width,
             self.last_number,
-            self.count,
+            self.row_count,
             self.next_id,
             self.purged,
         )
@@ -320,7 +322,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             key_width=new_rows.keys.shape[1],
             token_width=new_rows.tokens.shape[1],
             last_number=0,
-            count=0,
+            row_count=0,
             next_id=next_id,
             purged=0,
             classes=format_classes(classes),
@@ -434,9 +436,9 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._translate_invalid_values():
                 room, count = _read_rows(connection, state)
                 memory = Memory.adopt(room, count, state.last_number + 1)
-        if len(memory) != state.count:
+        if len(memory) != state.row_count:
             raise UnreadableMemoryError(
-                self.path, f"damaged: it has {len(memory)} rows in place of {state.count}"
+                self.path, f"damaged: it has {len(memory)} rows in place of {state.row_count}"
             )
         return Snapshot(memory, state, sequence, head, mark)
 
@@ -676,7 +678,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         with self._database.read_for_long() as connection:
             state, *_ = self._read_state(connection)
             with self._translate_invalid_values():
-                return check_memory(connection, state.store, state.count, published)
+                return check_memory(connection, state.store, state.row_count, published)
 
     def close(self) -> None:
         """Close the memory. Later calls, and calls in a forked child, do nothing."""
@@ -795,7 +797,7 @@ class Change:
             when=to_datetime(at),
             request=request,
         )
-        state = state._replace(count=state.count - len(rows))
+        state = state._replace(row_count=state.row_count - len(rows))
         self._write(Snapshot(memory.drop(rows), state, last, head, mark))
         return receipt
 
@@ -905,7 +907,7 @@ def _insert_rows(
     connection.executemany("INSERT INTO vectors VALUES (?, ?, ?)", vectors)
     state = state._replace(
         last_number=state.last_number + count,
-        count=state.count + count,
+        row_count=state.row_count + count,
         next_id=max(state.next_id, int(rows.ids.max(initial=-1)) + 1),
     )
     columns = make_columns(
@@ -933,64 +935,58 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
     Returns columns from `make_room`, and the number of rows in them. Raises various errors if the
     tables hold invalid values.
     """
+    [count] = query_one(connection, "SELECT count(*) FROM rows WHERE number > ?", after)
+    room = make_room(count, state.key_width, state.token_width)
+    known_units: dict[str | None, str | None] = {}  # to store equal strings only once
+    stop = 0
     query = (
         "SELECT number, id, label, content, unit, file FROM rows WHERE number > ? ORDER BY number"
     )
-    parts: list[tuple[np.ndarray, ...]] = [tuple(np.zeros(0, np.int64) for _ in range(6))]
-    known_units: dict[str | None, str | None] = {}  # to store equal strings only once
-    for block in _fetch_blocks(connection.execute(query, (after,))):
-        numbers, ids, labels, contents, units, files = block
-        _require_texts(units + files)
-        part = (
-            np.array(numbers, np.int64),
-            np.array(ids, np.int64),
-            np.array(labels, np.int64),
-            _join_blobs(contents, np.dtype(np.uint8), DIGEST),
-            _to_objects([known_units.setdefault(unit, unit) for unit in units]),
-            _to_objects(files),
-        )
-        parts.append(part)
-    columns = [np.concatenate(arrays) for arrays in zip(*parts[len(parts) > 1 :], strict=True)]
-    numbers, ids, labels, contents, units, files = columns
-    count = len(numbers)
-    order = np.argsort(ids, kind="stable")
-    is_sorted = np.array_equal(order, np.arange(count))
-    places = np.empty(count, np.int64)  # of the rows, which are in the order of their numbers
-    places[order] = np.arange(count)
-    room = make_room(count, state.key_width, state.token_width)
-    for column, values in (
-        (room.numbers, numbers),
-        (room.ids, ids),
-        (room.labels, labels),
-        (room.contents, contents.reshape(count, DIGEST)),
-        (room.units, units),
-        (room.files, files),
-    ):
-        column[places] = values
-    start = 0
-    query = "SELECT number, key, token FROM vectors WHERE number > ? ORDER BY number"
-    for block_numbers, keys, tokens in _fetch_blocks(connection.execute(query, (after,))):
-        stop = start + len(block_numbers)
-        if not np.array_equal(np.array(block_numbers, np.int64), numbers[start:stop]):
-            raise ValueError("rows and vectors have different numbers")
-        block_places = slice(start, stop) if is_sorted else places[start:stop]
-        room.keys[block_places] = _join_blobs(keys, np.dtype("<f4"), state.key_width)
-        room.tokens[block_places] = _join_blobs(tokens, np.dtype("<f4"), state.token_width)
+    for numbers, ids, labels, contents, units, files in _fetch_blocks(connection, query, after):
         start = stop
-    if start != count:
-        raise ValueError(f"{count} rows have {start} vectors")
+        stop += len(numbers)
+        _require_texts(units + files)
+        room.numbers[start:stop] = numbers
+        room.ids[start:stop] = ids
+        room.labels[start:stop] = labels
+        room.contents[start:stop] = _join_blobs(contents, "u1", DIGEST)
+        room.units[start:stop] = [known_units.setdefault(unit, unit) for unit in units]
+        room.files[start:stop] = files
+    all_numbers = room.numbers[:count].copy()
+    order = np.argsort(room.ids[:count], kind="stable")
+    is_sorted = np.array_equal(order, np.arange(count))
+    places = np.empty(count, np.int64)  # of the rows, which were in the order of their numbers
+    places[order] = np.arange(count)
+    if not is_sorted:
+        for column in (room.numbers, room.ids, room.labels, room.contents, room.units, room.files):
+            column[:count] = column[:count][order]
+    stop = 0
+    query = "SELECT number, key, token FROM vectors WHERE number > ? ORDER BY number"
+    for numbers, keys, tokens in _fetch_blocks(connection, query, after):
+        start = stop
+        stop += len(numbers)
+        if not np.array_equal(np.array(numbers, np.int64), all_numbers[start:stop]):
+            raise ValueError("rows and vectors have different numbers")
+        block = slice(start, stop) if is_sorted else places[start:stop]
+        room.keys[block] = _join_blobs(keys, "<f4", state.key_width)
+        room.tokens[block] = _join_blobs(tokens, "<f4", state.token_width)
+    if stop != count:
+        raise ValueError(f"{count} rows have {stop} vectors")
     return room, count
 
 
-def _fetch_blocks(cursor: sqlite3.Cursor) -> Iterator[list[tuple[Any, ...]]]:
+def _fetch_blocks(
+    connection: sqlite3.Connection, query: str, *values: int
+) -> Iterator[tuple[tuple[Any, ...], ...]]:
     """Yield the columns of the records, BLOCK of them at a time."""
+    cursor = connection.execute(query, values)
     while records := cursor.fetchmany(BLOCK):
-        yield list(zip(*records, strict=True))
+        yield tuple(zip(*records, strict=True))
 
 
-def _join_blobs(blobs: Sequence[bytes], dtype: np.dtype[Any], width: int) -> np.ndarray:
+def _join_blobs(blobs: Sequence[bytes], dtype: str, width: int) -> np.ndarray:
     """Return blobs as an array (N, width). Raises ValueError for a blob of another size."""
-    if set(map(len, blobs)) != {width * dtype.itemsize}:
+    if set(map(len, blobs)) != {width * np.dtype(dtype).itemsize}:
         raise ValueError("a value has another width")
     return np.frombuffer(b"".join(blobs), dtype).reshape(len(blobs), width)
 

@@ -8,8 +8,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-Buffer = bytes | np.ndarray
-
 DIGEST = 16  # bytes in the digest of a content; identical contents have equal digests
 # The file that a row came from, and the unit that it belongs to, such as a person.
 Source = tuple[str | None, str | None]
@@ -121,8 +119,8 @@ COMMITTED = np.dtype(
 def commit_rows(
     store: bytes,
     committed: np.ndarray,
-    keys: Iterable[Buffer],
-    tokens: Iterable[Buffer],
+    keys: np.ndarray | Sequence[bytes],
+    tokens: np.ndarray | Sequence[bytes],
     sources: Sequence[Source],
 ) -> list[bytes]:
     """Compute the commitment of each row, 32 bytes.
