@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from munkey.memory.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
-from munkey.memory.memory_file import APPLICATION_ID, MemoryFile, check_rows
+from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows
 from tests.memory.inputs import add, content, create, raw
 
 
@@ -83,7 +83,7 @@ def test_several_changes_of_one_block_are_made_together_or_not_at_all(path):
                 next_id = change.snapshot.state.next_id
                 change.add(check_rows([next_id], keys[:1], tokens[:1]))
                 change.delete(change.snapshot.memory.find_rows(ids[4:5]))
-                change.rename_classes(["a", None, 3])
+                change.replace_classes(Classes(("a", "b", 3)).forget_empty(np.array([0, 2])))
                 if fail:
                     raise RuntimeError("stop")
 
@@ -94,7 +94,8 @@ def test_several_changes_of_one_block_are_made_together_or_not_at_all(path):
         change_all(fail=False)
         with MemoryFile.open(path) as other:
             assert content(other) == content(file) and len(content(file)) == 8
-            assert other.snapshot().classes == ("a", None, 3)
+            assert other.snapshot().classes == (("a", None, 3), None)
+            assert other.snapshot().classes.add(["b", 3, "b"], "<U").names == ("a", None, 3, "b")
             assert len(other.log()) == 2 and other.verify().sound
 
 
@@ -180,7 +181,7 @@ def spoil(path: Path, statement: str) -> None:
         "CREATE TABLE t (x)",
         "DROP TABLE dropped",
         "UPDATE state SET purged = 7",
-        "UPDATE state SET classes = '[1]'",
+        "UPDATE state SET classes = '[[], null]X'",
         "DELETE FROM log WHERE sequence = 2",
         "DELETE FROM deletions",
         "UPDATE state SET store = 'text'",
@@ -243,6 +244,7 @@ def test_verify_names_what_was_changed(path, statement, named, monkeypatch):
     with MemoryFile.open(path) as file:
         report = file.verify()
         assert not report.sound and named in str(report)
+        assert bool(file.find_chain_faults()) == ("changed" in named or "broken" in named)
 
 
 def test_a_deleted_row_that_was_put_back_unchanged_is_found(path):

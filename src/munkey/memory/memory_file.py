@@ -45,7 +45,7 @@ from munkey.memory.rows import (
     compute_log_entry,
     digest_keys,
 )
-from munkey.memory.verify import Report, check_memory, find_wrong_row
+from munkey.memory.verify import Report, check_memory, find_chain_faults, find_wrong_row, read_links
 
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
@@ -75,13 +75,41 @@ OTHER_VERSION = (
 Class = str | bool | int | float | None  # the name of a class; None once it is forgotten
 
 
+class Classes(NamedTuple):
+    """The classes that labels refer to.
+
+    names: by label; None for a class whose name was forgotten. dtype: the NumPy dtype of all names,
+    for estimators.
+    """
+
+    names: tuple[Class, ...] = ()
+    dtype: str | None = None
+
+    def add(self, names: Iterable[Class], dtype: str | None = None) -> "Classes":
+        """Return classes with these names as well, at the end, except those that are there."""
+        new_names = [name for name in dict.fromkeys(names) if name not in self.names]
+        return Classes((*self.names, *new_names), dtype or self.dtype)
+
+    def forget_empty(self, labels: np.ndarray) -> "Classes":
+        """Return classes without the names of those that have none of these labels.
+
+        A class may be named after a person.
+        """
+        held = set(labels.tolist())
+        names = [name if label in held else None for label, name in enumerate(self.names)]
+        return self._replace(names=tuple(names))
+
+
+NO_CLASSES = Classes()
+
+
 class State(NamedTuple):
     """The state of a memory.
 
     store: the name of the memory, 16 random bytes. key_width, token_width: width of a key and of a
     token. last_number: the largest row number so far. row_count: number of rows. next_id: larger than
     every id so far. purged: no file holds bytes of rows that were deleted up to this sequence
-    number. classes: the names of the classes, a list in JSON. secret: the key for hashes of blocked
+    number. classes: `Classes` in JSON. secret: the key for hashes of blocked
     contents, 32 random bytes.
     """
 
@@ -151,9 +179,9 @@ class Snapshot(NamedTuple):
         return Position(self.sequence, self.state.last_number, self.state.classes)
 
     @property
-    def classes(self) -> tuple[Class, ...]:
-        """The names of the classes, by index."""
-        return tuple(json.loads(self.state.classes))
+    def classes(self) -> Classes:
+        names, dtype = json.loads(self.state.classes)
+        return Classes(tuple(names), dtype)
 
 
 class NewRows(NamedTuple):
@@ -274,7 +302,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         units: Sequence[str | None] | None = None,
         contents: ArrayLike | None = None,
         *,
-        classes: Sequence[Class] = (),
+        classes: Classes = NO_CLASSES,
         next_id: int = 0,
         wait: float = WAIT_S,
     ) -> "MemoryFile":
@@ -295,8 +323,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with the row.
         contents : array-like of uint8, shape (N, 16), optional
             Digests that are equal for identical contents. By default, digests of the keys.
-        classes : sequence of str, bool, int, float, or None
-            Names of the classes.
+        classes : Classes
+            The classes that the labels refer to.
         next_id : int
             The smallest id to give to later rows. By default, the largest of `ids`, plus 1.
         wait : float
@@ -325,7 +353,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             row_count=0,
             next_id=next_id,
             purged=0,
-            classes=format_classes(classes),
+            classes=json.dumps(classes),
             secret=secrets.token_bytes(32),
         )
         with _create_file(path) as temporary:
@@ -680,6 +708,13 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._translate_invalid_values():
                 return check_memory(connection, state.store, state.row_count, published)
 
+    def find_chain_faults(self) -> list[str]:
+        """Describe changes in the chain of deletions, or in the log of requests that it covers."""
+        with self._database.read_for_long() as connection:
+            state, *_ = self._read_state(connection)
+            with self._translate_invalid_values():
+                return list(find_chain_faults(connection, read_links(connection), state.store))
+
     def close(self) -> None:
         """Close the memory. Later calls, and calls in a forked child, do nothing."""
         self._database.close()
@@ -827,15 +862,10 @@ class Change:
                 )
         return head
 
-    def rename_classes(self, classes: Sequence[Class]) -> None:
-        """Replace the names of the classes. The labels of the rows stay the same."""
-        state = self.snapshot.state._replace(classes=format_classes(classes))
+    def replace_classes(self, classes: Classes) -> None:
+        """Replace the classes. The labels of the rows stay the same."""
+        state = self.snapshot.state._replace(classes=json.dumps(classes))
         self._write(self.snapshot._replace(state=state))
-
-
-def format_classes(classes: Sequence[Class]) -> str:
-    """Return the names of the classes as a list in JSON."""
-    return json.dumps(list(classes))
 
 
 @contextmanager

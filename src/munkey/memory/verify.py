@@ -23,6 +23,7 @@ ROWS = (
     "SELECT number, id, label, content, added, unit, file, salt, commitment, key, token"
     " FROM rows LEFT JOIN vectors USING (number)"
 )
+Link = tuple[int, int, bytes, bytes]  # sequence number, time, entry, and head
 
 
 class Record(NamedTuple):
@@ -89,10 +90,9 @@ def check_memory(
     if faults != [("ok",)]:
         text = "; ".join(str(fault) for (fault,) in faults)
         problems.append(f"SQLite finds its file damaged: {text}")
-    query = "SELECT sequence, at, entry, head FROM log ORDER BY sequence"
-    links = connection.execute(query).fetchall()
+    links = read_links(connection)
     first_head = compute_first_head(store)
-    problems += _find_chain_faults(connection, links, first_head)
+    problems += find_chain_faults(connection, links, store)
     heads = {head.hex() for *_, head in links} | {first_head.hex()}
     if published is not None and published not in heads:
         problems.append(
@@ -106,8 +106,14 @@ def check_memory(
     return Report(count, len(links), head.hex(), tuple(problems))
 
 
-def _find_chain_faults(
-    connection: sqlite3.Connection, links: list[tuple[int, int, bytes, bytes]], first_head: bytes
+def read_links(connection: sqlite3.Connection) -> list[Link]:
+    """Read the links of the chain, in order."""
+    query = "SELECT sequence, at, entry, head FROM log ORDER BY sequence"
+    return connection.execute(query).fetchall()
+
+
+def find_chain_faults(
+    connection: sqlite3.Connection, links: list[Link], store: bytes
 ) -> Iterator[str]:
     """Describe changes in the chain, or in the log of requests that it covers."""
     hashes: dict[int, list[bytes]] = {}  # of blocked contents, by deletion
@@ -138,7 +144,7 @@ def _find_chain_faults(
     # Links or blocked contents are left over, so a deletion is missing at the end.
     if last_so_far != len(links) or hashes:
         yield false_deletion.format(number + 1)
-    head = first_head
+    head = compute_first_head(store)
     for expected_sequence, (sequence, at, entry, recorded_head) in enumerate(links, start=1):
         head = compute_next_head(head, sequence, at, entry, marks.get(sequence, b""))
         if sequence != expected_sequence or recorded_head != head:
