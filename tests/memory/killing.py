@@ -124,19 +124,23 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
             os._exit(1)
     os.close(writing)
     with MemoryFile.open(path) as reader:
-        first = content(reader)
         os.write(going, b"!")
-        deadline = time.monotonic() + random.uniform(0, 0.06)
-        while not by_itself and time.monotonic() < deadline:
-            seen = content(reader)  # refreshed by its difference, again and again
-        if not by_itself:
+        # A limit that no write reaches kills nobody, so the parent does it in the end.
+        deadline = time.monotonic() + (0.5 if by_itself else random.uniform(0, 0.06))
+        status = None
+        while status is None and time.monotonic() < deadline:
+            content(reader)  # refreshed by its difference, again and again
+            if by_itself:
+                time.sleep(0.002)
+            ended, wait_status = os.waitpid(child, os.WNOHANG)
+            status = wait_status if ended else None
+        if status is None:
             os.kill(child, signal.SIGKILL)
+            status = os.waitpid(child, 0)[1]
         with os.fdopen(reading, "rb") as pipe:
             lines = pipe.read().splitlines()
-        status = os.waitpid(child, 0)[1]
         assert os.WTERMSIG(status) in {signal.SIGKILL, signal.SIGXFSZ}, "the child failed by itself"
         seen = state(reader)
-        assert first or seen is not None
     for descriptor in (waiting, going):
         os.close(descriptor)
     return [json.loads(line) for line in lines], seen
