@@ -1,7 +1,10 @@
 """A memory in a file: what it holds, what it records, and what it refuses."""
 
 import os
+import resource
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -344,3 +347,56 @@ def test_a_file_that_is_replaced_while_it_is_open_is_noticed(path, suffix):
         for use in (file.snapshot, lambda: file.delete(raw(5)[0][:1])):
             with pytest.raises(OSError, match="was replaced or removed"):
                 use()
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """Let every write beyond a size fail, as on a full disk."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):
+    ids = raw(60)[0]
+    outcomes = set()
+    with create(path, 60) as file:
+        for number, size in enumerate(range(0, 60_000, 1_500)):
+            before = content(file)
+            gone = ids[number : number + 1]
+            acknowledged = True
+            with full_disk(size):
+                try:
+                    file.delete(gone)
+                except OSError:
+                    acknowledged = False
+            after = content(file)
+            assert after in (before, {i: row for i, row in before.items() if i != gone[0]})
+            assert not acknowledged or after != before
+            outcomes.add((acknowledged, after == before))
+            with MemoryFile.open(path) as other:
+                assert content(other) == after and other.verify().sound
+        assert {(False, True), (True, False)} <= outcomes
+        with full_disk(40_000), pytest.raises(OSError, match=str(path)):
+            file.purge()
+        assert file.is_purge_due and file.verify().sound
+        file.purge()
+        assert not file.is_purge_due and file.verify().sound
+
+
+def test_a_memory_without_rows_takes_rows_and_loses_them(path):
+    ids, keys, tokens = raw(3)
+    with MemoryFile.create(path, ids[:0], keys[:0], tokens[:0], next_id=7) as file:
+        assert len(file.snapshot().memory) == 0 and file.snapshot().state.next_id == 7
+        assert not file.delete([]).sequences and not file.log()
+        file.delete([], request="nothing")
+        assert [receipt.request for receipt in file.log()] == ["nothing"]
+        file.add([9, 8, 7], keys, tokens)
+        file.delete([7, 8, 9])
+        file.purge()
+        with MemoryFile.open(path) as other:
+            assert len(other.snapshot().memory) == 0 and other.verify().sound
+            assert other.snapshot().state.next_id == 10

@@ -550,7 +550,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._database.change() as connection:
                 change = Change(connection, self.snapshot())
                 yield change
-            self._database.empty_log()
+            with suppress(OSError):  # the changes are on disk; the log is emptied later then
+                self._database.empty_log()
             with self._database.read_lock:
                 # What a snapshot would read next, since nothing else has changed the memory.
                 self._snapshot = change.snapshot
@@ -674,7 +675,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 # other processes can follow the deletions that this purge completes.
                 connection.execute("DELETE FROM dropped WHERE sequence <= ?", (state.purged,))
                 _write_state(connection, state._replace(purged=sequence), head, mark)
-            self._database.empty_log()
+            with suppress(OSError):
+                self._database.empty_log()
         return sequence
 
     @property
