@@ -87,11 +87,14 @@ def make_sums() -> Sums:
     return Sums.empty(40, 9, with_outer_products=True)
 
 
-def test_sums_are_exact_while_threads_and_processes_add_delete_and_purge(path):
+def follow_changes(path: Path, steps: int) -> None:
+    """Check sums against sums over all rows, while three workers change the memory."""
     create(path, 40).close()
     context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=change_at_random, args=(path, seed, 40)) for seed in (1, 2)]
-    workers.append(threading.Thread(target=change_at_random, args=(path, 3, 40)))
+    workers = [
+        context.Process(target=change_at_random, args=(path, seed, steps)) for seed in (1, 2)
+    ]
+    workers.append(threading.Thread(target=change_at_random, args=(path, 3, steps)))
     live_sums = LiveSums(make_sums())
     followed = 0
     with MemoryFile.open(path) as file:
@@ -112,7 +115,17 @@ def test_sums_are_exact_while_threads_and_processes_add_delete_and_purge(path):
         assert file.verify().sound
         requests = [receipt.request for receipt in file.log()]
         assert len(set(requests)) == len(requests)
+        print(f"{3 * steps} changes, {len(requests)} deletions, followed {followed} times")
     assert followed > 20
+
+
+def test_sums_are_exact_while_threads_and_processes_add_delete_and_purge(path):
+    follow_changes(path, 40)
+
+
+@pytest.mark.soak
+def test_sums_are_exact_for_long(path):
+    follow_changes(path, 3400)
 
 
 def test_a_busy_memory_says_so_after_the_time_out_and_nothing_is_changed(path):
