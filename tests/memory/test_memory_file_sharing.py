@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from munkey.memory.errors import ClosedMemoryError, LockedMemoryError
-from munkey.memory.live_sums import LiveSums
+from munkey.memory.following_sums import FollowingSums
 from munkey.memory.memory_file import MemoryFile, check_rows
 from munkey.memory.sums import Sums
 from tests.memory.inputs import content, create, numbers, raw
@@ -95,14 +95,14 @@ def follow_changes(path: Path, steps: int) -> None:
         context.Process(target=change_at_random, args=(path, seed, steps)) for seed in (1, 2)
     ]
     workers.append(threading.Thread(target=change_at_random, args=(path, 3, steps)))
-    live_sums = LiveSums(make_sums())
+    following = FollowingSums(make_sums())
     followed = 0
     with MemoryFile.open(path) as file:
         for worker in workers:
             worker.start()
         while any(worker.is_alive() for worker in workers):
             memory = file.snapshot().memory
-            with live_sums.follow(memory) as sums:
+            with following.follow(memory) as sums:
                 expected = make_sums()
                 rows = memory.live_rows
                 expected.add(memory.keys[rows], memory.labels[rows])
@@ -142,7 +142,7 @@ def test_a_busy_memory_says_so_after_the_time_out_and_nothing_is_changed(path):
         file.delete(raw(5)[0][:1])
         other = sqlite3.connect(path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")  # any program, without the lock
-        with pytest.raises(LockedMemoryError, match="nothing was changed"):
+        with pytest.raises(LockedMemoryError, match="try again"):
             file.delete(raw(5)[0][1:2])
         other.execute("ROLLBACK")
         other.close()

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from munkey.core.console import format_first_ten
+from munkey.memory.errors import UnreadableModelError
 
 __all__ = [
     "MEMORY_SCOPE",
@@ -25,16 +26,6 @@ OTHER_VERSION = (
 )
 
 MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of validation and test"
-
-
-class UnreadableModelError(ValueError):
-    """The directory is not a model that this version can read. Nothing in it was changed."""
-
-    def __init__(
-        self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
-    ) -> None:
-        """Format the message. path: the faulty file or folder. why: its fault."""
-        super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
 
 
 class PictureError(ValueError):

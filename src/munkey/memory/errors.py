@@ -15,14 +15,18 @@ ACCESS_CODES = {
 }
 
 
-class UnreadableMemoryError(ValueError):
-    """The file is not a memory that this version can read. Nothing in it was changed."""
+class UnreadableModelError(ValueError):
+    """The directory is not a model that this version can read. Nothing in it was changed."""
 
     def __init__(
         self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
     ) -> None:
-        """Format the message. path: the faulty file. why: its fault."""
+        """Format the message. path: the faulty file or folder. why: its fault."""
         super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
+
+
+class UnreadableMemoryError(UnreadableModelError):
+    """The file or folder is not a memory that this version can read. Nothing in it was changed."""
 
 
 class LockedMemoryError(BlockingIOError):
@@ -56,9 +60,7 @@ def translate_sqlite_error(
     # The low byte is the primary error code; the other bits of an extended code add details.
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY_CODES:
-        return LockedMemoryError(
-            f"{path}: kept busy by another process; nothing was changed, try again"
-        )
+        return LockedMemoryError(f"{path}: kept busy by another process; try again")
     if code in ACCESS_CODES:
         return OSError(
             f"{path}: {error}; even a reader needs write access to the folder, and space on the disk"

@@ -83,11 +83,11 @@ def make_columns(  # noqa: PLR0913  # the columns of a row
 
 
 def make_room(count: int, key_width: int, token_width: int) -> Columns:
-    """Return uninitialized columns for `count` rows and some more.
+    """Return uninitialized columns for `count` rows and a quarter more.
 
     The operating system provides the spare memory only when rows are written there.
     """
-    size = count + count // 8 + 64
+    size = count + count // 4 + 64
     return Columns(
         ids=np.empty(size, np.int64),
         keys=np.empty((size, key_width), np.float32),

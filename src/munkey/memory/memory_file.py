@@ -45,7 +45,13 @@ from munkey.memory.rows import (
     compute_log_entry,
     digest_keys,
 )
-from munkey.memory.verify import Report, check_memory, find_chain_faults, find_wrong_row, read_links
+from munkey.memory.verify import (
+    MemoryReport,
+    check_memory,
+    find_chain_faults,
+    find_wrong_row,
+    read_links,
+)
 
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
@@ -150,7 +156,7 @@ class State(NamedTuple):
         return hashlib.sha256(head + mark + state_as_bytes).digest()
 
 
-class Position(NamedTuple):
+class MemoryPosition(NamedTuple):
     """A value that changes whenever rows are added or deleted, or a class is named.
 
     sequence: number of deleted rows. last_number: the largest row number so far.
@@ -175,8 +181,8 @@ class Snapshot(NamedTuple):
     mark: bytes
 
     @property
-    def position(self) -> Position:
-        return Position(self.sequence, self.state.last_number, self.state.classes)
+    def position(self) -> MemoryPosition:
+        return MemoryPosition(self.sequence, self.state.last_number, self.state.classes)
 
     @property
     def classes(self) -> Classes:
@@ -700,7 +706,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             copied.execute("PRAGMA journal_mode=WAL")
             copied.close()
 
-    def verify(self, published: str | None = None) -> Report:
+    def verify(self, published: str | None = None) -> MemoryReport:
         """Recompute the chain and every commitment from the file, and report all faults.
 
         published: a head that must be in the chain.

@@ -43,7 +43,7 @@ class Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Report:
+class MemoryReport:
     """The result of a verification.
 
     Attributes
@@ -79,7 +79,7 @@ class Report:
 
 def check_memory(
     connection: sqlite3.Connection, store: bytes, count: int, published: str | None
-) -> Report:
+) -> MemoryReport:
     """Check a memory, in a read transaction.
 
     store: the name of the memory. count: the number of its rows. published: a head that must be in
@@ -103,7 +103,7 @@ def check_memory(
     problems += _find_row_faults(connection, store, count, entries)
     problems += _find_dropped_faults(connection)
     head = links[-1][3] if links else first_head
-    return Report(count, len(links), head.hex(), tuple(problems))
+    return MemoryReport(count, len(links), head.hex(), tuple(problems))
 
 
 def read_links(connection: sqlite3.Connection) -> list[Link]:

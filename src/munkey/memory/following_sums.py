@@ -11,7 +11,7 @@ from munkey.memory.memory import Memory
 from munkey.memory.sums import BLOCK, Sums
 
 
-class LiveSums:
+class FollowingSums:
     """Sums over the live rows of a memory.
 
     They keep the memory that they were last computed for. Rows that a later memory lacks are
