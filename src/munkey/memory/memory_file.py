@@ -561,7 +561,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._database.read_lock:
                 # What a snapshot would read next, since nothing else has changed the memory.
                 self._snapshot = change.snapshot
-                self._data_version = self._database.read_data_version()
+                self._data_version = self._database.read_unchecked_data_version()
 
     def add(  # noqa: PLR0913  # the parts of a row
         self,
@@ -828,8 +828,9 @@ class Change:
                 "INSERT INTO deletions VALUES (NULL, ?, ?, ?, ?, ?)",
                 (first, last, at, request, mark),
             )
-            blocked = ((digest, cursor.lastrowid) for digest in hashes)
-            self._connection.executemany("INSERT INTO blocked VALUES (?, ?)", blocked)
+            if hashes:
+                blocked = [(digest, cursor.lastrowid) for digest in hashes]
+                self._connection.executemany("INSERT INTO blocked VALUES (?, ?)", blocked)
         else:
             mark = self.snapshot.mark
         receipt = Receipt(
