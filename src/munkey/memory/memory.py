@@ -267,9 +267,10 @@ class Memory:
         # Compare the first 8 bytes as integers first: a millisecond for N = 10^6 and M = 1.
         halves = self.columns.contents.view("<u8")[:, 0]
         candidates = np.flatnonzero(np.isin(halves, copy_first_halves(contents)) & self.live)
-        wanted = {content.tobytes() for content in contents}
-        found = [content.tobytes() in wanted for content in self.columns.contents[candidates]]
-        return candidates[np.array(found, dtype=bool)]
+        contents_to_find = {content.tobytes() for content in contents}
+        candidate_contents = self.columns.contents[candidates]
+        is_same = [content.tobytes() in contents_to_find for content in candidate_contents]
+        return candidates[np.array(is_same, dtype=bool)]
 
     def find_copies(self, rows: np.ndarray) -> np.ndarray:
         """Return other live rows that have the content of any of these rows, ascending."""
@@ -289,8 +290,8 @@ class Memory:
             [text] = texts
             is_found = column == text
         elif texts:
-            wanted = set(texts)
-            is_found = np.fromiter((value in wanted for value in column), bool, len(column))
+            texts_to_find = set(texts)
+            is_found = np.fromiter((text in texts_to_find for text in column), bool, len(column))
         return np.flatnonzero(is_found & self.live)
 
     # Changing rows

@@ -101,8 +101,9 @@ class Classes(NamedTuple):
 
         A class may be named after a person.
         """
-        held = set(labels.tolist())
-        names = [name if label in held else None for label, name in enumerate(self.names)]
+        names = list(self.names)
+        for label in set(range(len(names))) - set(labels.tolist()):
+            names[label] = None
         return self._replace(names=tuple(names))
 
 
