@@ -192,7 +192,7 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
     path = folder / "memory.db"
     with create(path, 60) as file:
         model = state(file)
-    for _ in range(kills):
+    for number in range(1, kills + 1):
         allowed = [model]
         said, seen = watch_until_killed(path, random)
         for one in said:
@@ -206,6 +206,8 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
         hits[steps[-1] if steps else "start"] += 1
         model = check(path, allowed)
         assert model == seen, "the reader that was open saw another memory"
+        if number % 50 == 0:
+            print(number, dict(hits), file=sys.stderr, flush=True)
     return dict(sorted(hits.items()))
 
 
