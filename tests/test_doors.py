@@ -44,6 +44,7 @@ BESIDE_REQUEST = {
     "src/munkey/deploy/model/sources.py": "which samples a file name or a unit means",
     "src/munkey/deploy/store/recovery.py": "the folder of a generation",
     "src/munkey/deploy/store/rows.py": "commitments of rows, and the lookup of an id",
+    "src/munkey/memory/rows.py": "checks of ids, and digests",
 }
 # What the workflow does with the value, by the words for it.
 OF_WORKFLOW = ("configfile: ", "load(config)", "train_settings(", "dispatch.run(")

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.memory import neighbors
-from munkey.memory.neighbors import SearchedRows, bound_length, find_nearest_rows
+from munkey.memory.memory import bound_length
+from munkey.memory.neighbors import SearchedRows, find_nearest_rows
 from tests.conftest import unit_rows
 
 

@@ -5,7 +5,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -31,6 +31,14 @@ def escape_unprintable(text: str) -> str:
 def escape_to_one_line(text: str) -> str:
     """Escape line breaks and tabs as well, for a name within a line."""
     return escape_unprintable(text).replace("\n", "\\n").replace("\t", "\\t")
+
+
+def format_first_ten(values: Sequence[object]) -> str:
+    """Format the first ten values, separated by commas, and their number if there are more."""
+    text = ", ".join(escape_to_one_line(str(value)) for value in values[:10])
+    if len(values) > 10:
+        text += f", … ({len(values):,} in all)"
+    return text
 
 
 def warn(message: str) -> None:

@@ -4,7 +4,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from munkey.core.console import escape_to_one_line
+from munkey.core.console import format_first_ten
+from munkey.memory.errors import UnreadableModelError
+
+__all__ = [
+    "MEMORY_SCOPE",
+    "OTHER_VERSION",
+    "AmbiguousFileError",
+    "EmptyModelError",
+    "ExportError",
+    "PictureError",
+    "UnknownNamesError",
+    "UnreadableModelError",
+    "format_first_ten",
+    "translate_read_errors",
+]
 
 OTHER_VERSION = (
     "another version of munkey wrote it: use that version, or move it elsewhere, export again and"
@@ -12,24 +26,6 @@ OTHER_VERSION = (
 )
 
 MEMORY_SCOPE = "which holds nothing that was forgotten, and no pictures of validation and test"
-
-
-def format_first_ten(values: Sequence[object]) -> str:
-    """Format the first ten values, separated by commas, and their number if there are more."""
-    text = ", ".join(escape_to_one_line(str(value)) for value in values[:10])
-    if len(values) > 10:
-        text += f", … ({len(values):,} in all)"
-    return text
-
-
-class UnreadableModelError(ValueError):
-    """The directory is not a model that this version can read. Nothing in it was changed."""
-
-    def __init__(
-        self, path: Path, why: str, what_to_do: str = "put an undamaged copy there"
-    ) -> None:
-        """Format the message. path: the faulty file or folder. why: its fault."""
-        super().__init__(f"{path}: {why}. Nothing was changed; {what_to_do}")
 
 
 class PictureError(ValueError):

@@ -16,6 +16,7 @@ import numpy as np
 from munkey.core.files import DamagedFileError, read_npz, write_npz
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.encoders.keys import Keys
+from munkey.memory.memory import bound_length
 
 QUERY_BLOCK = 256  # queries per block; limits the memory for candidates
 SMALL_QUERY_BLOCK = 16  # queries per comparison with all rows; limits the memory for products
@@ -288,16 +289,6 @@ class _Search:
         # Higham's bound (see the module's docstring)
         margins = key_dim * 2.0**-23 * largest_products + UNDERFLOW_ERROR
         return np.where(largest_products < np.finfo(np.float32).max / 2, margins, np.inf)
-
-
-def bound_length(keys: np.ndarray) -> float:
-    """Return an upper bound on the Euclidean norms of keys (N, d)."""
-    if not len(keys):
-        return 0.0
-    with np.errstate(over="ignore"):
-        squares = np.einsum("nd,nd->n", keys, keys)
-    # The margin of 1% covers float32 rounding, and 1e-17 covers squares that underflow to zero.
-    return 1.01 * float(np.sqrt(squares.max())) + 1e-17
 
 
 def drop_self(neighbors: Neighbors, member_ids: np.ndarray, count: int) -> Neighbors:

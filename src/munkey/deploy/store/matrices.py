@@ -15,7 +15,7 @@ import numpy as np
 from munkey.deploy.store import disk
 from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.rows import RECORD, Rows, copy_first_halves
-from munkey.memory.neighbors import bound_length
+from munkey.memory.memory import bound_length
 
 BLOCK = 1024  # maximum number of rows to copy or overwrite at a time
 NAMES = ("keys", "tokens", "records", "live")

@@ -1,0 +1,433 @@
+"""A SQLite database that threads and processes share: connections, locks, transactions.
+
+Readers and writers use separate connections, because `PRAGMA data_version` does not show what its
+own connection commits. Every change runs under a file lock: concurrent commits and checkpoints can
+corrupt a database in write-ahead mode before SQLite 3.51.3 (sqlite.org/wal.html#walresetbug).
+"""
+
+import errno
+import fcntl
+import os
+import shutil
+import sqlite3
+import threading
+import time
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from munkey.memory.errors import (
+    BUSY_CODES,
+    ClosedMemoryError,
+    LockedMemoryError,
+    UnreadableMemoryError,
+    translate_sqlite_error,
+)
+
+SIDE_FILES = ("-wal", "-shm", "-lock")  # suffixes of the files beside the database
+CLOSE_PATIENCE_S = 10.0  # seconds that a database waits for changes by others when it is closed
+POLL_S = 0.002  # seconds between two attempts to get the file lock
+SQLITE_PATIENCE_MS = 30_000  # for readers, while another process recovers a log
+# How a connection that changes the database is set up. Each setting is read back.
+WRITER_SETTINGS = {
+    "journal_mode": "wal",
+    "synchronous": 2,  # FULL: a commit is on disk when it returns
+    "secure_delete": 1,
+    "wal_autocheckpoint": 0,  # a checkpoint runs under the file lock, after the commit
+    "cache_size": -16_384,  # KiB, for the inner pages of 1,000,000 rows
+}
+
+# The files of a path and of its write-ahead log, by device and inode; None for a missing file.
+Identities = tuple[tuple[int, int] | None, ...]
+
+_OPEN_DATABASES: "weakref.WeakSet[Database]" = weakref.WeakSet()
+_LOCKED_FOR_FORK: "list[Database]" = []
+# Connections of the parent process in a forked child. SQLite must not use them there, and closing
+# them could release the locks of the child's own connections.
+_INHERITED: list[sqlite3.Connection] = []
+
+
+def _lock_before_fork() -> None:
+    """Let no thread be inside a transaction: SQLite would believe that the child holds its locks."""
+    _LOCKED_FOR_FORK[:] = list(_OPEN_DATABASES)
+    for database in _LOCKED_FOR_FORK:
+        database.change_lock.acquire()
+        database.read_lock.acquire()
+
+
+def _unlock_after_fork() -> None:
+    for database in reversed(_LOCKED_FOR_FORK):
+        database.read_lock.release()
+        database.change_lock.release()
+    _LOCKED_FOR_FORK.clear()
+
+
+def _abandon_in_child() -> None:
+    for database in _LOCKED_FOR_FORK:
+        database.abandon()
+    _unlock_after_fork()
+
+
+os.register_at_fork(
+    before=_lock_before_fork,
+    after_in_parent=_unlock_after_fork,
+    after_in_child=_abandon_in_child,
+)
+
+
+class Database:
+    """A SQLite file, open for reading; the connection for changes is opened by the first change.
+
+    Parameters
+    ----------
+    path
+        The file. It must exist.
+    wait
+        Seconds that a change waits for others.
+
+    Raises
+    ------
+    UnreadableMemoryError
+        If the file is not a SQLite database, or is damaged.
+    LockedMemoryError
+        If other processes keep it busy for longer than `wait`.
+    OSError
+        If it cannot be accessed.
+    ClosedMemoryError
+        If it is closed, or was opened by another process.
+    """
+
+    def __init__(self, path: Path, wait: float) -> None:
+        self.path = path
+        self.wait = wait
+        for file in (path, *(Path(f"{path}{suffix}") for suffix in SIDE_FILES)):
+            _require_plain_file(file)
+        if not path.exists():
+            raise UnreadableMemoryError(path, "not found")
+        self._process = os.getpid()
+        self._lock_descriptor: int | None = None
+        # Not paths: these are looked up several times in every change.
+        self._watched = (os.fspath(path), f"{path}-wal")
+        # A thread takes the change lock before the read lock.
+        self.change_lock = threading.RLock()
+        self.read_lock = threading.RLock()
+        self._writer: sqlite3.Connection | None = None
+        self._reader: sqlite3.Connection | None = self._connect("ro")
+        _OPEN_DATABASES.add(self)
+        try:
+            self._identities: Identities = ()
+            with self.read() as connection:
+                # Creates the write-ahead log if there is none.
+                connection.execute("PRAGMA user_version").fetchone()
+            self._identities = self._identify_files()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, mode: str) -> sqlite3.Connection:
+        uri = f"{self.path.absolute().as_uri()}?mode={mode}"
+        connection = None
+        try:
+            connection = sqlite3.connect(
+                uri, uri=True, isolation_level=None, check_same_thread=False
+            )
+            # A writer does not wait in SQLite: a checkpoint that waits for a reader would keep all
+            # others waiting.
+            patience = SQLITE_PATIENCE_MS if mode == "ro" else 0
+            connection.execute(f"PRAGMA busy_timeout={patience}")
+            connection.execute("PRAGMA trusted_schema=OFF")
+            connection.execute("PRAGMA cell_size_check=ON")
+        except sqlite3.DatabaseError as error:
+            if connection is not None:
+                connection.close()
+            raise translate_sqlite_error(self.path, error) from error
+        return connection
+
+    def _get_writer(self) -> sqlite3.Connection:
+        """Return the connection for changes. The caller must hold the file lock."""
+        if self._writer is None:
+            writer = self._connect("rw")
+            try:
+                with self.translate_errors():
+                    _apply_settings(self.path, writer)
+            except BaseException:
+                writer.close()
+                raise
+            self._writer = writer
+        return self._writer
+
+    # Whether it is still the same database
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the database is open in this process."""
+        return self._reader is not None and os.getpid() == self._process
+
+    def require_open(self) -> None:
+        if not self.is_open:
+            raise ClosedMemoryError(
+                f"{self.path}: closed, or opened by another process; open it again"
+            )
+
+    def _identify_files(self) -> Identities:
+        identities: list[tuple[int, int] | None] = []
+        for name in self._watched:
+            try:
+                status = os.stat(name)  # noqa: PTH116  # a tenth of the time of Path.stat
+            except FileNotFoundError:
+                identities.append(None)
+            else:
+                identities.append((status.st_dev, status.st_ino))
+        return tuple(identities)
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the open files are still those that have the names."""
+        return self.is_open and self._identify_files() == self._identities
+
+    def _require_in_place(self) -> None:
+        # Without its name, no other process would find what is committed to the file.
+        if self._identify_files() != self._identities:
+            raise OSError(
+                f"{self.path}: it or its write-ahead log was replaced or removed while it was open;"
+                " open it again"
+            )
+
+    # Reading
+
+    @contextmanager
+    def translate_errors(self) -> Iterator[None]:
+        """Raise the errors of `translate_sqlite_error` for those of SQLite."""
+        try:
+            yield
+        # Python raises UnicodeDecodeError for text that is not UTF-8.
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
+            raise translate_sqlite_error(self.path, error) from error
+
+    def read_data_version(self) -> int:
+        """Return a number that changes after every commit. The caller must hold the read lock.
+
+        Raises OSError if the files are no longer those that have the names.
+        """
+        self._require_in_place()
+        return self.read_unchecked_data_version()
+
+    def read_unchecked_data_version(self) -> int:
+        """Return the number right after a change, which has checked the files."""
+        self.require_open()
+        assert self._reader is not None
+        with self.translate_errors():
+            [version] = self._reader.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
+    @contextmanager
+    def read(self) -> Iterator[sqlite3.Connection]:
+        """Run the block in one read transaction, so that all its queries see the same state."""
+        # Checked before the lock is taken, too: in a forked child, a thread that no longer exists
+        # may hold the lock forever.
+        self.require_open()
+        with self.read_lock, self.translate_errors():
+            self.require_open()
+            assert self._reader is not None
+            self._reader.execute("BEGIN")
+            try:
+                yield self._reader
+            finally:
+                with suppress(sqlite3.DatabaseError):  # the block's own error says more
+                    self._reader.execute("ROLLBACK")
+
+    @contextmanager
+    def read_for_long(self) -> Iterator[sqlite3.Connection]:
+        """Run the block in a read transaction of its own, while other threads read."""
+        self.require_open()
+        connection = self._connect("ro")
+        try:
+            with self.translate_errors():
+                connection.execute("BEGIN")
+                yield connection
+        finally:
+            connection.close()
+
+    # Changing
+
+    @contextmanager
+    def lock_changes(self, wait: float | None = None) -> Iterator[None]:
+        """Keep all other threads and processes from changing the database during the block.
+
+        Raises LockedMemoryError if another one keeps this lock for more than `wait` seconds.
+        """
+        if wait is None:
+            wait = self.wait
+        self.require_open()
+        if not self.change_lock.acquire(timeout=min(wait, threading.TIMEOUT_MAX)):
+            raise LockedMemoryError(f"{self.path}: kept busy by another thread; try again")
+        try:
+            self.require_open()
+            self._lock_file(wait)
+            try:
+                yield
+            finally:
+                if self._lock_descriptor is not None:  # closed in a forked child
+                    # Explicitly: a child that is being forked may still have it open.
+                    fcntl.flock(self._lock_descriptor, fcntl.LOCK_UN)
+        finally:
+            self.change_lock.release()
+
+    def _lock_file(self, wait: float) -> None:
+        """Lock the file with the suffix -lock until it is unlocked, or this process ends."""
+        if self._lock_descriptor is None:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            self._lock_descriptor = os.open(f"{self.path}-lock", flags, 0o666)
+        deadline = time.monotonic() + wait
+        while True:
+            try:
+                fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if time.monotonic() >= deadline:
+                    raise LockedMemoryError(
+                        f"{self.path}: kept busy by another process for more than {wait:g} s;"
+                        " nothing was changed, try again"
+                    ) from None
+                time.sleep(POLL_S)
+
+    @contextmanager
+    def change(self) -> Iterator[sqlite3.Connection]:
+        """Commit the changes of the block to the disk, or roll them back if it fails.
+
+        The caller must hold the lock of `lock_changes`. Raises OSError if the file cannot be
+        written. Then, the changes are either complete or have not happened, as the file says when
+        it is read again.
+        """
+        writer = self._get_writer()
+        with self.translate_errors():
+            try:
+                writer.execute("BEGIN IMMEDIATE")
+                yield writer
+                self.require_open()  # the block may have forked, and this may be the child
+                writer.execute("COMMIT")
+            except BaseException as error:
+                if not self.is_open:
+                    raise
+                with suppress(sqlite3.DatabaseError):
+                    writer.execute("ROLLBACK")
+                if isinstance(error, sqlite3.DatabaseError):
+                    self._close_writer()
+                raise
+        self._require_in_place()
+
+    def empty_log(self) -> bool:
+        """Move the write-ahead log into the database file, and truncate it.
+
+        Returns False, and leaves it for later, if a reader needs it just now. The caller must hold
+        the lock of `lock_changes`.
+        """
+        writer = self._get_writer()
+        with self.translate_errors():
+            try:
+                [busy, *_] = writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF not in BUSY_CODES:
+                    raise
+                return False
+        return not busy
+
+    @property
+    def log_size(self) -> int:
+        """Bytes in the write-ahead log."""
+        try:
+            return Path(f"{self.path}-wal").stat().st_size
+        except FileNotFoundError:
+            return 0
+
+    def vacuum(self) -> None:
+        """Rewrite the file, because `secure_delete` leaves copies of some deleted cells.
+
+        The caller must hold the lock of `lock_changes`. Raises OSError if the disk has too little
+        space.
+        """
+        needed = 2 * self.path.stat().st_size  # a temporary copy, and the write-ahead log
+        free = shutil.disk_usage(self.path.parent).free
+        if free < needed:
+            raise OSError(
+                errno.ENOSPC,
+                f"a purge needs {needed / 1e6:,.0f} MB of free space, but there are"
+                f" {free / 1e6:,.0f} MB; nothing was changed, purge again",
+                str(self.path),
+            )
+        writer = self._get_writer()
+        with self.translate_errors():
+            writer.execute("VACUUM")
+        self._require_in_place()
+
+    def wait_until_log_is_empty(self, wait: float) -> None:
+        """Empty the log as soon as no reader needs it. The caller must hold `lock_changes`.
+
+        Raises LockedMemoryError if a reader needs it for more than `wait` seconds.
+        """
+        deadline = time.monotonic() + wait
+        while not self.empty_log():
+            if time.monotonic() > deadline:
+                raise LockedMemoryError(
+                    f"{self.path}: a reader keeps the write-ahead log; nothing is lost, purge again"
+                )
+            time.sleep(POLL_S)
+
+    # Closing
+
+    def _close_writer(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def close(self) -> None:
+        """Close all connections. In a forked child, this does nothing."""
+        if os.getpid() != self._process:
+            return
+        with self.change_lock, self.read_lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+            if self._writer is not None:
+                # If it is the last connection, it empties and removes the log: not while others
+                # change the database. They have it open then, so it is not the last.
+                with suppress(LockedMemoryError):
+                    self._lock_file(CLOSE_PATIENCE_S)
+                self._close_writer()
+            if self._lock_descriptor is not None:
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = None
+
+    def abandon(self) -> None:
+        """Forget the connections in a forked child, without closing them."""
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                _INHERITED.append(connection)
+        self._reader = None
+        self._writer = None
+        if self._lock_descriptor is not None:
+            os.close(self._lock_descriptor)  # or the lock would outlive the parent
+            self._lock_descriptor = None
+
+
+def _require_plain_file(path: Path) -> None:
+    """Raise UnreadableMemoryError if a path exists, but is not a regular file."""
+    if path.is_symlink() or (path.exists() and not path.is_file()):
+        raise UnreadableMemoryError(path, "not a regular file, but one of the memory's files")
+
+
+def _apply_settings(path: Path, connection: sqlite3.Connection) -> None:
+    """Apply WRITER_SETTINGS. Raises OSError if one of them has no effect."""
+    for name, value in WRITER_SETTINGS.items():
+        connection.execute(f"PRAGMA {name}={value}")
+        [actual] = connection.execute(f"PRAGMA {name}").fetchone()
+        if actual != value:
+            raise OSError(f"{path}: SQLite cannot set {name} to {value} here, but to {actual}")
+
+
+def query_one(connection: sqlite3.Connection, statement: str, *values: Any) -> tuple[Any, ...]:
+    """Run a statement that has exactly one row, and return it."""
+    [row] = connection.execute(statement, values).fetchall()
+    return tuple(row)

@@ -1,0 +1,402 @@
+"""A memory in a file: what it holds, what it records, and what it refuses."""
+
+import os
+import resource
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.memory.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
+from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows
+from tests.memory.inputs import add, content, create, raw
+
+
+@pytest.fixture
+def path(folder):
+    folder.mkdir()
+    return folder / "memory.db"
+
+
+def test_a_memory_holds_what_was_put_into_it(path):
+    ids, keys, tokens = raw(30)
+    order = np.argsort(ids)
+    with create(path, 30) as file:
+        memory = file.snapshot().memory
+        assert np.array_equal(memory.ids, ids[order]) and np.array_equal(memory.keys, keys[order])
+        assert np.array_equal(memory.tokens, tokens[order])
+        assert memory.labels.tolist() == order.tolist()
+        model = content(file)
+    assert not Path(f"{path}-wal").exists() or not Path(f"{path}-wal").stat().st_size
+    with MemoryFile.open(path) as file:
+        assert content(file) == model and file.snapshot().state.next_id == ids.max() + 1
+
+
+def test_a_deletion_is_acknowledged_with_its_links_and_seen_by_all(path):
+    ids = raw(30)[0]
+    with create(path, 30) as file, MemoryFile.open(path) as other:
+        held = other.snapshot()
+        first = file.delete(ids[[3, 1]], request="a", block_return=True)
+        second = other.delete([ids[7]])
+        assert first.sequences == range(1, 3) and second.sequences == range(3, 4)
+        assert first.after == second.before and file.head == other.head == second.after
+        gone = ids[[1, 3, 7]]
+        for one in (file, other):
+            assert (one.snapshot().memory.find_rows(gone) < 0).all()
+        assert (held.memory.find_rows(gone) >= 0).all()  # a snapshot does not change
+        assert [receipt.request for receipt in file.log()] == ["a", None]
+        again = other.delete(ids[[1, 3]], request="a")
+        assert again.repeated and again.sequences == first.sequences
+        assert file.blocked_count == 2
+        assert file.verify(published=first.before).sound and other.verify(second.after).sound
+
+
+def test_all_or_none(path):
+    ids = raw(10)[0]
+    with create(path, 10) as file:
+        before = content(file)
+        with pytest.raises(UnknownIdsError) as caught:
+            file.delete([5, ids[0], 7])
+        assert caught.value.ids == [5, 7]
+        file.delete(ids[:1], request="1")
+        with pytest.raises(ValueError, match="'1' was carried out"):
+            file.delete(ids[1:2], request="1")
+        with pytest.raises(ValueError, match="already in the memory"):
+            file.add(*(part[[0, 1]] for part in raw(10)))
+        file.delete(ids[2:3], block_return=True)
+        with pytest.raises(ValueError, match="blocked since then"):
+            file.add(*(part[2:3] for part in raw(10)))
+        assert set(before) - set(content(file)) == {ids[0], ids[2]} and file.verify().sound
+        file.add(*(part[2:3] for part in raw(10)), allow_blocked=True)
+        assert file.verify().sound
+
+
+def test_several_changes_of_one_block_are_made_together_or_not_at_all(path):
+    ids, keys, tokens = raw(10)
+    with create(path, 10) as file:
+        before = content(file)
+        position = file.snapshot().position
+
+        def change_all(fail: bool) -> None:
+            with file.change() as change:
+                change.delete(change.snapshot.memory.find_rows(ids[:2]), request="x")
+                next_id = change.snapshot.state.next_id
+                change.add(check_rows([next_id], keys[:1], tokens[:1]))
+                change.delete(change.snapshot.memory.find_rows(ids[4:5]))
+                change.replace_classes(Classes(("a", "b", 3)).forget_empty(np.array([0, 2])))
+                if fail:
+                    raise RuntimeError("stop")
+
+        with pytest.raises(RuntimeError, match="stop"):
+            change_all(fail=True)
+        assert content(file) == before and file.snapshot().position == position
+        assert not file.log()
+        change_all(fail=False)
+        with MemoryFile.open(path) as other:
+            assert content(other) == content(file) and len(content(file)) == 8
+            assert other.snapshot().classes == (("a", None, 3), None)
+            assert other.snapshot().classes.add(["b", 3, "b"], "<U").names == ("a", None, 3, "b")
+            assert len(other.log()) == 2 and other.verify().sound
+
+
+def test_a_snapshot_follows_changes_without_reading_all_rows(path):
+    ids = raw(40)[0]
+    with create(path, 40) as file, MemoryFile.open(path) as other:
+        first = other.snapshot().memory
+        file.delete(ids[:2])
+        new_ids = ids.max() + np.arange(1, 4)  # above all others, so they need no copy
+        file.add(new_ids, *raw(3, 5)[1:])
+        file.delete(new_ids[:1])  # added and deleted between two snapshots
+        second = other.snapshot().memory
+        assert second._shared is first._shared and content(other) == content(file)
+        file.purge()
+        assert other.snapshot().memory is second  # nothing has changed
+        file.delete(ids[2:3])
+        file.purge()  # the first purge keeps the numbers of the deletions before it
+        assert other.snapshot().memory._shared is first._shared
+        for number in (3, 4):
+            file.delete(ids[number : number + 1])
+            file.purge()
+        assert content(other) == content(file)  # too old to be followed: read again
+        assert other.snapshot().memory._shared is not first._shared
+
+
+def test_row_numbers_are_not_used_again_even_after_a_purge(path):
+    ids = raw(10)[0]
+    with create(path, 10) as file:
+        last = file.snapshot().state.last_number
+        file.delete(ids)
+        file.purge()
+        with MemoryFile.open(path) as other:
+            add(other, 2, 9)
+            memory = other.snapshot().memory
+            assert sorted(memory.columns.numbers[memory.live]) == [last + 1, last + 2]
+
+
+def test_a_copy_has_the_name_and_the_chain_and_none_of_the_deleted(path):
+    ids = raw(20)[0]
+    with create(path, 20) as file:
+        receipt = file.delete(ids[:5])
+        file.copy(path.parent / "there" / "copy.db")
+        with pytest.raises(FileExistsError):
+            file.copy(path.parent / "there" / "copy.db")
+        file.delete(ids[5:6])
+        with MemoryFile.open(path.parent / "there" / "copy.db") as copy:
+            assert copy.head == receipt.after and len(content(copy)) == 15
+            report = copy.verify(published=file.head)
+            assert "older copy" in str(report) and copy.verify(receipt.after).sound
+    stored = (path.parent / "there" / "copy.db").read_bytes()
+    assert not any(int(one).to_bytes(8, "big") in stored for one in ids[:5])
+
+
+def test_nothing_is_left_of_a_memory_that_could_not_be_created(path):
+    ids, keys, tokens = raw(3)
+    with pytest.raises(ValueError, match="more than once"):
+        MemoryFile.create(path, [1, 1, 2], keys, tokens)
+    with pytest.raises(ValueError, match="finite"):
+        MemoryFile.create(path, ids, keys * np.nan, tokens)
+    assert not list(path.parent.iterdir())
+    path.write_text("mine")
+    with pytest.raises(FileExistsError):
+        MemoryFile.create(path, ids, keys, tokens)
+    assert [one.name for one in path.parent.iterdir()] == ["memory.db"]
+    assert path.read_text() == "mine"
+
+
+# What is refused
+
+
+def spoil(path: Path, statement: str) -> None:
+    connection = sqlite3.connect(path)
+    connection.executescript(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "PRAGMA application_id=1",
+        "PRAGMA user_version=4",
+        "CREATE TRIGGER t AFTER DELETE ON rows BEGIN INSERT INTO rows SELECT * FROM rows; END",
+        "CREATE TABLE t (x)",
+        "DROP TABLE dropped",
+        "UPDATE state SET purged = 7",
+        "UPDATE state SET classes = '[[], null]X'",
+        "DELETE FROM log WHERE sequence = 2",
+        "DELETE FROM deletions",
+        "UPDATE state SET store = 'text'",
+        "DELETE FROM state",
+        "INSERT INTO state SELECT * FROM state",
+        "UPDATE rows SET label = 99",
+        "UPDATE vectors SET key = zeroblob(36)",
+        "UPDATE rows SET unit = x'ff'",
+    ],
+)
+def test_a_file_that_was_changed_is_refused(path, statement):
+    with create(path, 20) as file:
+        file.delete(raw(20)[0][:1])
+        file.delete(raw(20)[0][1:2])
+    spoil(path, statement)
+    with pytest.raises(UnreadableMemoryError, match=r"Nothing was changed; \w+"):
+        MemoryFile.open(path)
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("DELETE FROM rows WHERE number = 9", "different numbers"),
+        ("DELETE FROM vectors WHERE number = 9", "different numbers"),
+        ("UPDATE vectors SET key = x'00' WHERE number = 9", "another width"),
+        ("UPDATE rows SET id = 'x' WHERE number = 9", "invalid literal"),
+        ("UPDATE rows SET file = x'ff' WHERE number = 9", "not a text"),
+        ("UPDATE rows SET content = x'ff' WHERE number = 9", "another width"),
+        ("UPDATE rows SET id = (SELECT id FROM rows WHERE number = 8) WHERE number = 9", "once"),
+    ],
+)
+def test_rows_that_cannot_be_read_are_refused(path, statement, named, monkeypatch):
+    create(path, 20).close()
+    spoil(path, statement)
+    # They are found before a sample of the rows is checked, too.
+    monkeypatch.setattr("munkey.memory.memory_file.find_wrong_row", lambda *_: None)
+    with MemoryFile.open(path) as file, pytest.raises(UnreadableMemoryError, match=named):
+        file.snapshot()
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("UPDATE rows SET label = 7 WHERE number = 9", "1 row not matching their commitment: 9"),
+        ("UPDATE log SET entry = zeroblob(32) WHERE sequence = 1", "broken at link 1"),
+        ("UPDATE log SET at = at + 1 WHERE sequence = 1", "changed at deletion 1"),
+        ("UPDATE deletions SET request = 'y' WHERE number = 1", "changed at deletion 1"),
+        ("INSERT INTO blocked VALUES (x'00', 1)", "changed at deletion 1"),
+        ("INSERT INTO dropped VALUES (3, 9)", "dropped row numbers"),
+        ("UPDATE vectors SET number = 99 WHERE number = 9", "not matching"),
+    ],
+)
+def test_verify_names_what_was_changed(path, statement, named, monkeypatch):
+    with create(path, 20) as file:
+        file.delete(raw(20)[0][:1], request="x")
+        file.delete(raw(20)[0][1:2])
+        assert file.verify().sound
+    spoil(path, statement)
+    monkeypatch.setattr("munkey.memory.memory_file.find_wrong_row", lambda *_: None)
+    with MemoryFile.open(path) as file:
+        report = file.verify()
+        assert not report.sound and named in str(report)
+        assert bool(file.find_chain_faults()) == ("changed" in named or "broken" in named)
+
+
+def test_a_deleted_row_that_was_put_back_unchanged_is_found(path):
+    with create(path, 20) as file:
+        row = file.snapshot().memory.columns.numbers[0]
+        connection = sqlite3.connect(path)
+        record = connection.execute("SELECT * FROM rows WHERE number = ?", (int(row),)).fetchone()
+        vector = connection.execute(
+            "SELECT * FROM vectors WHERE number = ?", (int(row),)
+        ).fetchone()
+        file.delete(file.snapshot().memory.ids[:1])
+        connection.execute(f"INSERT INTO rows VALUES ({', '.join('?' * 9)})", record)
+        connection.execute("INSERT INTO vectors VALUES (?, ?, ?)", vector)
+        connection.commit()
+        connection.close()
+        assert "1 row deleted and back" in str(file.verify())
+
+
+def test_what_is_not_a_memory_is_refused_and_stays(path, tmp_path):
+    for content_of_file in (b"", b"x" * 5000, b"SQLite format 3\0" + bytes(100)):
+        path.write_bytes(content_of_file)
+        with pytest.raises((UnreadableMemoryError, OSError)):
+            MemoryFile.open(path)
+        assert path.read_bytes() == content_of_file
+    path.unlink()
+    with pytest.raises(UnreadableMemoryError, match="not found"):
+        MemoryFile.open(path)
+    assert not list(path.parent.iterdir())
+    spoil(
+        path, f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=4; CREATE TABLE t (x)"
+    )
+    with pytest.raises(UnreadableMemoryError, match=r"of format 4.*export"):
+        MemoryFile.open(path)
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-lock"])
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_links_pipes_and_folders_are_refused_at_once(path, suffix, kind):
+    create(path, 5).close()
+    target = Path(f"{path}{suffix}")
+    other = path.parent / "other"
+    if target.exists():
+        target.rename(other)
+    if kind == "link":
+        other.touch()
+        target.symlink_to(other)
+    elif kind == "pipe":
+        os.mkfifo(target)
+    else:
+        target.mkdir()
+    with pytest.raises(UnreadableMemoryError, match="not a regular file"):
+        MemoryFile.open(path)
+
+
+def test_bits_that_flip_anywhere_are_refused_or_found_and_never_crash(path):
+    with create(path, 40) as file:
+        model = content(file)
+    undamaged = path.read_bytes()
+    random = np.random.default_rng(0)
+    unnoticed = 0
+    for _ in range(300):
+        damaged = bytearray(undamaged)
+        for _ in range(int(random.integers(1, 4))):
+            damaged[int(random.integers(len(damaged)))] ^= 1 << int(random.integers(8))
+        for suffix in ("-wal", "-shm"):
+            Path(f"{path}{suffix}").unlink(missing_ok=True)
+        path.write_bytes(damaged)
+        try:
+            with MemoryFile.open(path) as file:
+                rows = content(file)
+                if file.verify().sound:
+                    unnoticed += 1  # in bytes that are not used
+                    assert rows == model
+        except (UnreadableMemoryError, OSError):
+            continue
+    assert 0 < unnoticed < 250
+
+
+def test_a_closed_memory_says_so(path):
+    file = create(path, 5)
+    file.close()
+    file.close()
+    for use in (file.snapshot, file.log, file.purge, file.verify, lambda: file.delete([1])):
+        with pytest.raises(ClosedMemoryError):
+            use()
+
+
+@pytest.mark.parametrize("suffix", ["", "-wal"])
+def test_a_file_that_is_replaced_while_it_is_open_is_noticed(path, suffix):
+    with create(path, 5) as file:
+        file.snapshot()
+        one = Path(f"{path}{suffix}")
+        content_of_file = one.read_bytes()
+        one.unlink()
+        one.write_bytes(content_of_file)
+        assert not file.is_in_place
+        for use in (file.snapshot, lambda: file.delete(raw(5)[0][:1])):
+            with pytest.raises(OSError, match="was replaced or removed"):
+                use()
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """Let every write beyond a size fail, as on a full disk."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+
+
+def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):
+    ids = raw(60)[0]
+    outcomes = set()
+    with create(path, 60) as file:
+        for number, size in enumerate(range(0, 60_000, 1_500)):
+            before = content(file)
+            gone = ids[number : number + 1]
+            acknowledged = True
+            with full_disk(size):
+                try:
+                    file.delete(gone)
+                except OSError:
+                    acknowledged = False
+            after = content(file)
+            assert after in (before, {i: row for i, row in before.items() if i != gone[0]})
+            assert not acknowledged or after != before
+            outcomes.add((acknowledged, after == before))
+            with MemoryFile.open(path) as other:
+                assert content(other) == after and other.verify().sound
+        assert {(False, True), (True, False)} <= outcomes
+        with full_disk(40_000), pytest.raises(OSError, match=str(path)):
+            file.purge()
+        assert file.is_purge_due and file.verify().sound
+        file.purge()
+        assert not file.is_purge_due and file.verify().sound
+
+
+def test_a_memory_without_rows_takes_rows_and_loses_them(path):
+    ids, keys, tokens = raw(3)
+    with MemoryFile.create(path, ids[:0], keys[:0], tokens[:0], next_id=7) as file:
+        assert len(file.snapshot().memory) == 0 and file.snapshot().state.next_id == 7
+        assert not file.delete([]).sequences and not file.log()
+        file.delete([], request="nothing")
+        assert [receipt.request for receipt in file.log()] == ["nothing"]
+        file.add([9, 8, 7], keys, tokens)
+        file.delete([7, 8, 9])
+        file.purge()
+        with MemoryFile.open(path) as other:
+            assert len(other.snapshot().memory) == 0 and other.verify().sound
+            assert other.snapshot().state.next_id == 10

@@ -1,0 +1,165 @@
+"""After a purge, nothing of a deleted row is in any file."""
+
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.memory import database
+from munkey.memory.memory_file import MemoryFile
+from munkey.memory.rows import compute_log_entry
+from tests.memory.inputs import create, raw
+
+WIDTH = 300  # of keys: 1,200 bytes, so that pages of the table are split and joined
+TRACE = 12  # bytes at the ends of a value by which it is recognized
+
+
+def traces_of(path: Path, ids: list[int]) -> dict[str, list[bytes]]:
+    """The bytes by which rows are recognized, as the database holds them now."""
+    connection = sqlite3.connect(path)
+    query = (
+        "SELECT key, token, salt, content, commitment, unit, file FROM rows JOIN vectors"
+        " USING (number) WHERE id = ?"
+    )
+    names = ("key", "token", "salt", "content", "commitment", "unit", "file")
+    traces: dict[str, list[bytes]] = {name: [] for name in ("id", *names)}
+    for row_id in ids:
+        [record] = connection.execute(query, (row_id,)).fetchall()
+        traces["id"].append(row_id.to_bytes(8, "big"))  # SQLite's order of bytes
+        for name, value in zip(names, record, strict=True):
+            stored = value.encode() if isinstance(value, str) else value
+            traces[name] += [stored[:TRACE], stored[-TRACE:]]
+    connection.close()
+    return traces
+
+
+def found(folder: Path, traces: dict[str, list[bytes]]) -> dict[str, int]:
+    """How many of the traces are in any file of the folder."""
+    stored = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+    counts = {}
+    for name, values in traces.items():
+        counts[name] = sum(any(value in file for file in stored) for value in values)
+    return counts
+
+
+def draw(random: np.random.Generator, count: int) -> dict[str, object]:
+    """Rows with ids that no bytes resemble, and with texts of many lengths."""
+    ids = (1 << 61) + random.integers(1 << 56, 1 << 60, count)
+    keys = random.normal(size=(count, WIDTH)).astype(np.float32)
+    tokens = random.normal(size=(count, 20)).astype(np.float32)
+
+    def text() -> str:
+        return bytes(random.integers(97, 123, random.integers(12, 600)).tolist()).decode()
+
+    return {
+        "ids": ids,
+        "keys": keys,
+        "tokens": tokens,
+        "files": [text() for _ in range(count)],
+        "units": [text() for _ in range(count)],
+    }
+
+
+def use_and_purge(folder: Path, seed: int, rounds: int) -> tuple[int, dict[str, int]]:
+    """Add and delete at random, then purge. Returns the number of deleted rows, and what is left."""
+    folder.mkdir(parents=True)
+    random = np.random.default_rng(seed)
+    path = folder / "memory.db"
+    rows = draw(random, 150)
+    deleted: dict[str, list[bytes]] = {}
+    count = 0
+    with MemoryFile.create(path, **rows) as file:
+        for number in range(1, rounds + 1):
+            file.add(**draw(random, int(random.integers(1, 60))))
+            memory = file.snapshot().memory
+            held = memory.ids[memory.live]
+            gone = random.choice(held, min(len(held) - 1, int(random.integers(1, 60))), False)
+            traces = traces_of(path, gone.tolist())
+            if number == 1:  # the search finds what is there
+                assert all(found(folder, traces).values())
+            for name, values in traces.items():
+                deleted.setdefault(name, []).extend(values)
+            file.delete(gone)
+            count += len(gone)
+        file.purge()
+        assert Path(f"{path}-wal").stat().st_size == 0
+        left = found(folder, deleted)
+        assert file.verify().sound
+    assert found(folder, deleted) == left
+    return count, left
+
+
+def test_nothing_is_left_of_deleted_rows_after_a_purge(folder):
+    count, left = use_and_purge(folder, seed=0, rounds=15)
+    assert count > 200 and not any(left.values())
+
+
+@pytest.mark.soak
+def test_nothing_is_left_of_many_rows(folder):
+    total = 0
+    for seed in range(100, 115):
+        count, left = use_and_purge(folder / str(seed), seed, rounds=40)
+        total += count
+        assert not any(left.values()), (seed, left)
+    print(f"{total} deleted rows, nothing left")
+
+
+@pytest.mark.soak
+def test_the_search_finds_what_is_left_without_vacuum(folder, monkeypatch):
+    monkeypatch.setattr(database.Database, "vacuum", lambda _: None)
+    left_in_all = 0
+    for seed in range(100, 115):
+        _, left = use_and_purge(folder / str(seed), seed, rounds=40)
+        left_in_all += sum(left.values())
+    print(f"{left_in_all} traces left without VACUUM")
+    assert left_in_all
+
+
+def test_a_deletion_empties_the_log_and_leaves_only_hashes_of_commitments(folder):
+    folder.mkdir()
+    path = folder / "memory.db"
+    with create(path, 20) as file:
+        ids = raw(20)[0][:3].tolist()
+        entries = [compute_log_entry(one) for one in traces_of_commitments(path, ids)]
+        file.delete(ids)
+        assert Path(f"{path}-wal").stat().st_size == 0
+        assert found(folder, {"log": entries}) == {"log": 3}
+
+
+def traces_of_commitments(path: Path, ids: list[int]) -> list[bytes]:
+    connection = sqlite3.connect(path)
+    query = "SELECT commitment FROM rows WHERE id = ?"
+    commitments = [connection.execute(query, (row_id,)).fetchone()[0] for row_id in ids]
+    connection.close()
+    return commitments
+
+
+def test_a_reader_in_the_way_keeps_the_log_and_it_is_emptied_later(folder):
+    folder.mkdir()
+    path = folder / "memory.db"
+    with create(path, 20) as file:
+        ids = raw(20)[0]
+        reader = sqlite3.connect(path, isolation_level=None)
+        reader.execute("BEGIN")
+        reader.execute("SELECT * FROM state").fetchall()
+        file.delete(ids[:1])  # acknowledged all the same
+        assert Path(f"{path}-wal").stat().st_size and not file.empty_log()
+        with pytest.raises(BlockingIOError, match="purge again"):
+            file.purge(wait=0.05)
+        assert file.is_purge_due
+        reader.execute("COMMIT")
+        assert file.empty_log() and not Path(f"{path}-wal").stat().st_size
+        file.purge()
+        assert not file.is_purge_due and file.verify().sound
+        reader.close()
+
+
+def test_a_purge_without_space_on_the_disk_changes_nothing(folder, monkeypatch):
+    folder.mkdir()
+    with create(folder / "memory.db", 20) as file:
+        file.delete(raw(20)[0][:1])
+        monkeypatch.setattr(database.shutil, "disk_usage", lambda _: type("", (), {"free": 10}))
+        with pytest.raises(OSError, match="a purge needs"):
+            file.purge()
+        assert file.is_purge_due
