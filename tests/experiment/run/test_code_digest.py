@@ -136,6 +136,7 @@ MAY_BE_IMPORTED = {
     ("munkey.core.console", "progress"): "prints, and yields the items unchanged",
     ("munkey.core.console", "pluralize"): "words of errors and warnings, in WRITE_MESSAGES",
     ("munkey.core.console", "escape_to_one_line"): "words of errors, in WRITE_MESSAGES",
+    ("munkey.core.console", "format_first_ten"): "words of errors, in WRITE_MESSAGES",
     ("munkey.core.paths", "Layout"): "where files are; Snakemake compares paths itself",
     ("munkey.core.paths", "fill"): "where files are; Snakemake compares paths itself",
     ("munkey.core.plugins", "find_plugin_packages"): "where code is, to see whether it was changed",
@@ -146,6 +147,7 @@ MAY_BE_IMPORTED = {
 }
 # Modules that use excused functions for words, but only in errors, warnings and printed lines.
 WRITE_MESSAGES = {
+    "munkey.data.decoding.picture_files",
     "munkey.data.forget_draws",
     "munkey.data.intake.csv_tables",
     "munkey.data.pictures",
@@ -160,6 +162,9 @@ WRITE_MESSAGES = {
     "munkey.deploy.store.verify",
     "munkey.encoders.keys",
     "munkey.experiment.tracking.mlflow_log",
+    "munkey.memory.errors",
+    "munkey.memory.memory_file",
+    "munkey.memory.verify",
 }
 
 
