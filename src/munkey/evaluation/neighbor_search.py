@@ -29,7 +29,7 @@ NO_PIXELS = DataSettings(image_size=1, pixel_mean=0.0, pixel_std=1.0)
 MAX_LEFT_OUT = 4096  # rows to predict; more would hardly change the result
 
 
-class Candidate(NamedTuple):
+class ScoredSettings(NamedTuple):
     """Settings and their scores on left-out training samples, averaged over systems.
 
     Attributes
@@ -52,7 +52,7 @@ class LeftOut(NamedTuple):
     neighbors: Neighbors
 
 
-def search_fitted(folder: Path, keyfile: Path, family: FittedFamily) -> list[Candidate]:
+def search_fitted(folder: Path, keyfile: Path, family: FittedFamily) -> list[ScoredSettings]:
     """Score all settings in `family.search_settings`, smallest loss first.
 
     Parameters
@@ -75,7 +75,7 @@ def search_fitted(folder: Path, keyfile: Path, family: FittedFamily) -> list[Can
     return sorted(candidates, key=lambda candidate: candidate.loss)
 
 
-def search_inference(folder: Path, keyfile: Path, files: Sequence[Path]) -> list[Candidate]:
+def search_inference(folder: Path, keyfile: Path, files: Sequence[Path]) -> list[ScoredSettings]:
     """Score all settings of `inference` for trained systems, smallest loss first.
 
     Raises ValueError for a system with an added head, which is fitted to all rows.
@@ -133,7 +133,7 @@ def _score(
     retrieval: Retrieval,
     settings: Mapping[str, object],
     data: DataSettings,
-) -> Candidate:
+) -> ScoredSettings:
     """Score settings on left-out training samples, as an average over systems."""
     samples = image_set(dataset, left_out.ids)
     losses = []
@@ -145,10 +145,10 @@ def _score(
         true_logits = logits[np.arange(len(logits)), samples.labels]
         losses.append(np.mean(np.logaddexp.reduce(logits, axis=1) - true_logits))
         accuracies.append(compute_accuracy(logits, samples.labels))
-    return Candidate(settings, float(np.mean(losses)), float(np.mean(accuracies)))
+    return ScoredSettings(settings, float(np.mean(losses)), float(np.mean(accuracies)))
 
 
-def describe_candidates(candidates: Sequence[Candidate], count: int) -> list[str]:
+def describe_candidates(candidates: Sequence[ScoredSettings], count: int) -> list[str]:
     """Return one line for each of the first `count` candidates."""
     descriptions = []
     for candidate in candidates[:count]:
