@@ -27,7 +27,7 @@ if set("{}") & set(str(Path.cwd())):
 try:
     getpass.getuser()
 except (KeyError, OSError):
-    os.environ["USER"] = str(os.getuid())
+    os.environ.update(USER=str(os.getuid()))
 # Where a key stands twice, Snakemake would silently take the last one: files are checked before it reads them.
 try:
     contents = {}
