@@ -504,7 +504,8 @@ def test_the_page_in_the_docs_draws_and_scrolls_nowhere_sideways(browser: Any, w
             region = table.locator("xpath=..")
             assert region.evaluate("each => each.scrollWidth - each.clientWidth") <= 0
         words = tab.locator(".looks-at").all_inner_texts()
-        assert words == [view.looks_at for view in VIEWS]  # made by this code
+        # Made by this code, but before changed predictions had a view of their own.
+        assert words == [view.looks_at for view in VIEWS if view.name != "changes"]
 
 
 def test_firefox_draws_both_methods_and_the_map(made_page: Path, tmp_path: Path) -> None:

@@ -204,12 +204,12 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         (
             "train.lr",
             2**64,
-            ["train.lr = 18446744073709551616", "must be between -9223372036854775807 and"],
+            ["train.lr = 18446744073709551616", "must be less than or equal to 1000000000000"],
         ),
         (
             "ablations",
             {"train.lr": [2**63]},
-            ["ablations.train.lr.0 = 9223372036854775808", "must be between"],
+            ["train.lr = 9223372036854775808", "must be less than or equal to 1000000000000"],
         ),
         (
             "search_grid",
