@@ -1,6 +1,9 @@
 """Exact families in use: they answer as the pipeline does, and after any deletion as if the rows had never been."""
 
+import tracemalloc
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -313,6 +316,45 @@ def test_a_manifest_without_what_its_family_needs_is_refused(change, said, famil
     read_manifest(model).model_copy(update=change).write(model)
     with pytest.raises(UnreadableModelError, match=said):
         Predictor.load(model)
+
+
+def test_a_deletion_does_not_copy_the_contents_of_all_rows(tmp_path):
+    """A content has 16 bytes. A deletion may compare all ids, which takes 8 bytes a row."""
+    rows = unit_rows(200_000, 8)
+    ForgettingNCM(temperature=0.1).fit(rows, np.arange(len(rows)) % 10).save(tmp_path / "model")
+    with Predictor.load(tmp_path / "model", writer=True, device="cpu") as model:
+        model.predict(rows[:1])
+        tracemalloc.start()
+        try:
+            model.forget([0])  # also imports modules
+            tracemalloc.reset_peak()
+            before, _ = tracemalloc.get_traced_memory()
+            model.forget([1])
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+    assert peak - before < 14 * len(rows)
+
+
+def test_labels_are_read_until_each_class_has_occurred(monkeypatch):
+    monkeypatch.setattr(samples, "BLOCK_ROWS", 4)
+    labels = np.array([0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0, 1])
+    read_blocks = []
+
+    class Labels:
+        def __getitem__(self, block):
+            read_blocks.append(block.start)
+            return labels[block]
+
+    view = SimpleNamespace(live=np.ones(len(labels), dtype=bool), labels=Labels())
+    store = SimpleNamespace(reading=lambda: nullcontext(view))
+    rows = SimpleNamespace(_store=store)
+    count, present = samples.Samples.count_samples_and_labels(rows, np.array([1, 0]))
+    assert count == len(labels) and present.tolist() == [1, 0]
+    assert read_blocks == [0]
+    read_blocks.clear()
+    assert samples.Samples.count_samples_and_labels(rows, np.array([2]))[1].tolist() == [2]
+    assert read_blocks == [0, 4]
 
 
 def test_a_class_whose_last_rows_go_is_named_however_far_back_they_stand(tmp_path, monkeypatch):
