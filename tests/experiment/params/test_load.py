@@ -202,14 +202,14 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
             ["ablations: train.lr/nan: train.lr = nan", "finite"],
         ),
         (
-            "train.lr",
+            "data.pixel_mean",
             2**64,
-            ["train.lr = 18446744073709551616", "must be less than or equal to 1000000000000"],
+            ["data.pixel_mean = 18446744073709551616", "must be between -9223372036854775807 and"],
         ),
         (
             "ablations",
-            {"train.lr": [2**63]},
-            ["train.lr = 9223372036854775808", "must be less than or equal to 1000000000000"],
+            {"data.pixel_mean": [2**63]},
+            ["ablations.data.pixel_mean.0 = 9223372036854775808", "must be between"],
         ),
         (
             "search_grid",
