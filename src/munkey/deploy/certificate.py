@@ -24,10 +24,10 @@ from munkey.core.files import UnwritableFileError, atomic
 from munkey.core.templates import render_template
 from munkey.deploy.model.manifest import compute_digest
 from munkey.deploy.store import disk
-from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import MEMORY_FORMAT
 from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
+from munkey.memory.chain import Receipt
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
 # The limits of every certificate: what it does not claim.

@@ -17,9 +17,9 @@ from munkey.deploy.errors import UnknownNamesError, format_first_ten
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
 from munkey.deploy.model.sources import is_pattern
-from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.store import Store
+from munkey.memory.chain import Receipt
 
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel

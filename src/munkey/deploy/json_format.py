@@ -7,8 +7,8 @@ from typing import Any
 from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.sources import AddedSamples, MemoryRow
-from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.verify import Report
+from munkey.memory.chain import Receipt
 
 Json = dict[str, Any]
 

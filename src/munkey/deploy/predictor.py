@@ -40,10 +40,10 @@ from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.samples import DEFAULT_SIMILARITY
 from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection
-from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
 from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.verify import Report
+from munkey.memory.chain import Receipt
 from munkey.settings import OnBad
 
 Device = Literal["auto", "cpu", "cuda"]

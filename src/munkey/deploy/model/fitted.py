@@ -17,9 +17,9 @@ import numpy as np
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.manifest import Manifest
-from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.ledger import Position
 from munkey.deploy.store.store import Store
+from munkey.memory.chain import Receipt
 from munkey.memory.sums import BLOCK, MAX_ROWS, Sums
 from munkey.models.family import (
     FAMILIES,

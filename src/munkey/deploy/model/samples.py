@@ -17,10 +17,10 @@ from munkey.deploy.model.sources import (
     require_list,
     suggest_near_names,
 )
-from munkey.deploy.store.chain import to_datetime
 from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.rows import check_ids
 from munkey.deploy.store.store import Store
+from munkey.memory.chain import to_datetime
 
 # By default, samples are look-alikes if the cosine of their keys is at least this large.
 DEFAULT_SIMILARITY = 0.95

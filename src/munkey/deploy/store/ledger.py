@@ -13,7 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from munkey.deploy.errors import OTHER_VERSION
-from munkey.deploy.store.chain import (
+from munkey.deploy.store.errors import UnreadableMemoryError, translate_sqlite_error
+from munkey.deploy.store.rows import NO_SOURCE, Source, compute_log_entry
+from munkey.memory.chain import (
     ChainLink,
     Receipt,
     compute_first_head,
@@ -22,8 +24,6 @@ from munkey.deploy.store.chain import (
     to_bytes,
     to_datetime,
 )
-from munkey.deploy.store.errors import UnreadableMemoryError, translate_sqlite_error
-from munkey.deploy.store.rows import NO_SOURCE, Source, compute_log_entry
 
 MEMORY_FORMAT = 4  # version of the format of the whole folder
 MAX_WIDTH = 1 << 20  # maximum width of a key or token

@@ -16,7 +16,6 @@ from numpy.typing import ArrayLike
 
 from munkey.core.console import pluralize
 from munkey.deploy.store import disk
-from munkey.deploy.store.chain import Receipt
 from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.ledger import Ledger, LedgerState, Position
 from munkey.deploy.store.matrices import (
@@ -52,6 +51,7 @@ from munkey.deploy.store.verify import (
     find_nonzero_rows,
     split_blocks,
 )
+from munkey.memory.chain import Receipt
 
 # A deletion of at most this many rows overwrites them before it returns. The rows of a larger
 # deletion are overwritten by `settle`.

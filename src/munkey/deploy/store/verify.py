@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import pluralize
-from munkey.deploy.store.chain import ChainLink, compute_first_head, compute_next_head
 from munkey.deploy.store.ledger import Ledger
 from munkey.deploy.store.matrices import BLOCK, MemoryView
 from munkey.deploy.store.rows import Rows, compute_commitments, compute_log_entry
+from munkey.memory.chain import ChainLink, compute_first_head, compute_next_head
 
 
 @dataclass(frozen=True)
