@@ -59,7 +59,7 @@ def accuracies(run: Run, seed: str) -> Accuracies:
     percentages: Accuracies = {}
     with tempfile.TemporaryDirectory() as folder:
         directory = export(run.at("models", seed, run.rate, "retrain-m"), Path(folder) / "model")
-        with Predictor.load(directory, writer=True, device="cpu") as model:
+        with Predictor.load(directory, device="cpu") as model:
             for name, part in rows.items():
                 percentages[f"{name}, without"] = _percent(model, dataset, part)
             model.add(dataset.images[rows["held out"]], dataset.labels[rows["held out"]])

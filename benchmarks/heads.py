@@ -120,7 +120,7 @@ def times(rows: int, deletions: int) -> list[list[object]]:
         answered = []
         with tempfile.TemporaryDirectory() as folder:
             head.fit(keys, labels, save_to=Path(folder, "model"))
-            with Predictor.load(Path(folder, "model"), writer=True, device="cpu") as model:
+            with Predictor.load(Path(folder, "model"), device="cpu") as model:
                 # The first prediction also solves the head, so it is not timed.
                 model.predict(keys[:1])
                 for row in range(deletions):
@@ -151,7 +151,7 @@ def many_rows(rows: int, width: int, deletions: int) -> list[list[object]]:
         with tempfile.TemporaryDirectory() as folder:
             directory = Path(folder, "model")
             head.fit(*_block(generator, min(BLOCK, rows), width), save_to=directory)
-            with Predictor.load(directory, writer=True, device="cpu") as model:
+            with Predictor.load(directory, device="cpu") as model:
                 while len(model.ids) < rows:
                     model.add(*_block(generator, min(BLOCK, rows - len(model.ids)), width))
                 queries, _ = _block(generator, 1, width)

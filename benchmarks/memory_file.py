@@ -131,7 +131,7 @@ class Engines:
         print(f"{self.name}: file {self.path.stat().st_size / 1e6:,.0f} MB")
         self.ids = np.random.default_rng(0).permutation(count).tolist()
         self.file = MemoryFile.open(self.path)
-        self.store = Store.open(folder / "store", writer=True)
+        self.store = Store.open(folder / "store")
 
     def report(self, what: str, times: Times) -> None:
         self.results += reported(f"{self.name}: {what}", times.wall)

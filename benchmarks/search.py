@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.measuring import Result, seconds_of, summary
 from munkey.deploy.model.retrieval import find_nearest
-from munkey.deploy.store.store import Store
+from munkey.memory.memory_file import MemoryFile
 
 SIZES = 10_000, 100_000, 1_000_000  # rows
 WIDTH = 768  # numbers in a key
@@ -59,18 +59,17 @@ def search(device: str, rounds: int) -> list[Result]:
     for rows in SIZES:
         with (
             tempfile.TemporaryDirectory() as folder,
-            create_memory(Path(folder) / "memory", rows) as store,
+            create_memory(Path(folder) / "memory", rows) as file,
         ):
-            results += time_queries(store, f"in {rows:,} x {WIDTH}", rounds)
-            store.delete(np.arange(0, rows, 10))
-            store.settle()
-            results += time_queries(store, f"in {rows:,} x {WIDTH}, a tenth deleted", rounds)
+            results += time_queries(file, f"in {rows:,} x {WIDTH}", rounds)
+            file.delete(np.arange(0, rows, 10))
+            results += time_queries(file, f"in {rows:,} x {WIDTH}, a tenth deleted", rounds)
             if rows == SIZES[-1]:
-                results += resident(store.folder, rows)
+                results += resident(file.path, rows)
     return results
 
 
-def time_queries(store: Store, where: str, rounds: int) -> list[Result]:
+def time_queries(file: MemoryFile, where: str, rounds: int) -> list[Result]:
     """Measure milliseconds per query, alternately in batches and for single queries.
 
     Parameters
@@ -79,8 +78,8 @@ def time_queries(store: Store, where: str, rounds: int) -> list[Result]:
         A phrase that describes the memory, for the names of the results.
     """
     queries = keys(BATCH, SIZES[-1] + 2)
-    batch = partial(find_nearest, store.view, queries, DEPTH)
-    single = partial(find_nearest, store.view, queries[:1], DEPTH)
+    batch = partial(find_nearest, file.snapshot().memory, queries, DEPTH)
+    single = partial(find_nearest, file.snapshot().memory, queries[:1], DEPTH)
     seconds = seconds_of({"batch": batch, "single": single}, rounds, "cpu")
     return [
         summary(
@@ -101,8 +100,8 @@ def resident(folder: Path, rows: int) -> list[Result]:
 
 def serve(folder: Path) -> None:
     """Print this process's anonymous memory in MB after a search."""
-    with Store.open(folder) as reader:
-        find_nearest(reader.view, keys(BATCH, SIZES[-1] + 2), DEPTH)
+    with MemoryFile.open(folder) as reader:
+        find_nearest(reader.snapshot().memory, keys(BATCH, SIZES[-1] + 2), DEPTH)
         status = Path("/proc/self/status").read_text()
     for line in status.splitlines():
         if line.startswith("RssAnon"):

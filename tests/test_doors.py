@@ -147,7 +147,7 @@ def test_the_walk_of_a_request_names_every_file_that_it_passes(tmp_path: Path) -
             file = str(Path(frame.f_code.co_filename).relative_to(ROOT))
             functions.add((file, frame.f_code.co_name))
 
-    with Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as model:
+    with Predictor.load(model_in(tmp_path / "model"), device="cpu") as model:
         model.forget([IDS[0]])  # what is opened at the first request is no part of the walk
         sys.setprofile(note)
         try:

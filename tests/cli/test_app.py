@@ -463,7 +463,7 @@ def test_a_cell_that_a_person_wrote_means_what_it_says(name):
 
 def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, tmp_path):
     units = ["=HYPERLINK(1)", "a\nb", "\x1b[31m", "'quoted", "\\", "+1", "Anna, K."]
-    with Predictor.load(model, writer=True, device="cpu") as predictor:
+    with Predictor.load(model, device="cpu") as predictor:
         pictures = np.random.default_rng(0).integers(
             0, 256, (len(units), 10, 10, 3), dtype=np.uint8
         )

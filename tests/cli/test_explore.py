@@ -21,7 +21,7 @@ def test_it_shows_what_the_model_holds_and_not_what_it_forgot(
 ) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)  # it would compile for ten seconds
     page = tmp_path / "page.html"
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         gone = int(predictor.ids[0])
         predictor.forget([gone])
         held = len(predictor.ids)

@@ -109,7 +109,7 @@ def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(
     munkey, model, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         row = predictor._store.view.take_rows(np.array([0]))
         predictor._store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
     ended = munkey("forget", model, "--files", "pets/10.png", "--ids", "11", "--ignore-missing")
@@ -219,7 +219,7 @@ def test_a_long_refusal_names_ten_and_counts_the_rest(munkey, model, tmp_path):
 
 def with_twins(model):
     """Add two samples of class cat and unit Anna: 200 is identical to 10, and 201 to 12."""
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         store = predictor._store
         rows = store.require_rows([10, 12])
         keys, tokens, records = (
@@ -254,7 +254,7 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
 
 def with_look_alikes(model):
     """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         store = predictor._store
         own = store.view.take_rows(store.require_rows([10]))
         key, away = own.keys[0], np.roll(own.keys[0], 1)
@@ -407,7 +407,7 @@ def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, 
         True,
     ]
     table.write_text("request,unit\n1,Anna\n2,Bob\n")  # corrected, and under the same number
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
         predictor._store.add([300], rows.keys, rows.tokens, [0], None, ["Bob"])
     ended = munkey(*words)
@@ -417,7 +417,7 @@ def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, 
 def test_a_memory_that_recorded_a_request_without_samples_says_that_it_found_nothing(
     munkey, model, tmp_path
 ):
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         when = predictor._store.delete([], request="2").when.isoformat()
     for words in (["--dry-run"], []):
         ended = munkey("forget", model, "--unit", "Bobb", "--request", "2", *words)
@@ -713,7 +713,7 @@ def test_a_list_with_a_header_alone_names_nothing(option, said, munkey, model, t
 
 def test_a_mistyped_name_is_named_also_where_its_request_was_carried_out(munkey, model, tmp_path):
     """The failure: at the second run, only "carried out" was left of a request with one good name."""
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["Cy", "Ida"])
     (tmp_path / "requests.csv").write_text("request,unit\n13,Cy\n13,Idda\n")
@@ -740,7 +740,7 @@ def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, mo
 
 def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
     """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
     (tmp_path / "requests.csv").write_bytes(
@@ -758,7 +758,7 @@ def test_requests_in_another_encoding_are_refused_with_what_to_do(munkey, model,
 
 
 def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
         predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
     listed = munkey("list", model, "--ids", "200")
@@ -790,7 +790,7 @@ def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatc
 
 
 def test_a_second_writer_waits_for_the_first(munkey, model):
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         ending = threading.Timer(0.2, predictor.close)
         ending.start()
         assert munkey("forget", model, "--ids", "10", "--wait", "20").code == 0
@@ -798,14 +798,14 @@ def test_a_second_writer_waits_for_the_first(munkey, model):
 
 
 def test_a_model_that_another_process_writes_is_locked(munkey, model):
-    with Predictor.load(model, writer=True):
+    with Predictor.load(model):
         ended = munkey("forget", model, "--ids", "10")
         assert ended.code == 3 and "a memory has one writer at a time" in ended.err
         assert munkey("forget", model, "--ids", "10", "--dry-run").code == 0
 
 
 def with_units(model, units):
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows(IDS[: len(units)]))
         ids = list(range(200, 200 + len(units)))
         predictor._store.add(ids, rows.keys, rows.tokens, [0] * len(units), None, units)
@@ -894,7 +894,7 @@ def test_the_samples_without_a_unit_can_be_listed(munkey, model):
 
 def with_files(model, files, first=200):
     """Add a sample from each file, with ids from `first` on."""
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10] * len(files)))
         ids = range(first, first + len(files))
         labels = [0] * len(files)
@@ -963,7 +963,7 @@ def test_a_spreadsheet_is_told_to_be_saved_as_csv(munkey, model, tmp_path):
 
 
 def test_files_are_found_as_people_type_them(munkey, model):
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
         predictor._store.add([200], rows.keys, rows.tokens, [0], ["pets/Zoe\u0308/1.png"], None)
     for typed in (

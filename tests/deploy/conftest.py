@@ -44,7 +44,7 @@ def directory(exported: Path, tmp_path: Path) -> Path:
 @pytest.fixture
 def predictor(directory: Path) -> Iterator[Predictor]:
     """Open for writing."""
-    with Predictor.load(directory, writer=True, device="cpu") as opened:
+    with Predictor.load(directory, device="cpu") as opened:
         yield opened
 
 

@@ -134,11 +134,11 @@ def test_what_is_no_certificate_is_refused(content, tmp_path):
 def test_a_restored_backup_or_another_memory_does_not_bear_it_out(store, tmp_path):
     store.close()
     shutil.copytree(tmp_path / "memory", tmp_path / "backup")
-    with Store.open(tmp_path / "memory", writer=True) as current:
+    with Store.open(tmp_path / "memory") as current:
         made = deleted(current, IDS[:2])
         current.compact()
         assert certificate.find_faults(made, current) == []
-    with Store.open(tmp_path / "backup", writer=True) as backup:
+    with Store.open(tmp_path / "backup") as backup:
         (fault,) = certificate.find_faults(made, backup)
         assert (
             "ends with deleted sample 2, but the chain of this memory has only 0: this is an older copy"

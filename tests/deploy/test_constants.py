@@ -33,7 +33,7 @@ Y = np.arange(60) % 3
 def test_a_certificate_names_the_constants_that_no_deletion_changes(model, constants, tmp_path):
     model.fit(X, Y, save_to=tmp_path / "model")
     assert list_fixed_constants(read_manifest(tmp_path / "model")) == constants
-    with Predictor.load(tmp_path / "model", writer=True, device="cpu") as used:
+    with Predictor.load(tmp_path / "model", device="cpu") as used:
         used.forget([3])
         not_claimed = used.certificate().not_claimed
         assert used.constants == constants

@@ -49,13 +49,13 @@ def test_digests_of_rows_that_the_memory_never_held_are_no_digests_of_another_da
 
 def test_digests_from_before_rows_came_or_went_are_not_compared(folder):
     _, path, _ = certified(folder)
-    with Predictor.load(folder, writer=True) as model:
+    with Predictor.load(folder) as model:
         model.add(ROWS[:3], [0, 1, 2])
     for gone in (7, 8):
         code, said = checked(folder, path)
         assert not code and "exact" in json.loads(said)["unconfirmed"]
         assert "they are not of the rows that the memory holds now" in said and WORDS not in said
-        with Predictor.load(folder, writer=True) as model:
+        with Predictor.load(folder) as model:
             model.forget([gone])
 
 
@@ -64,7 +64,7 @@ WORDS = "equals, bit for bit, what the remaining rows give"
 
 def certified(folder, tamper=None):
     """The certificate of a deletion by a process that had answered before; tamper: with its model."""
-    with Predictor.load(folder, writer=True) as model:
+    with Predictor.load(folder) as model:
         model.predict(ROWS)
         delivered = []
         order = CertificateOrder({None: bytes(16)}, lambda _, made: delivered.append(made))
@@ -95,7 +95,7 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
     }
     code, said = checked(folder, path)
     assert sound and not code and "exact" not in json.loads(said)["unconfirmed"] and WORDS in said
-    with Predictor.load(folder, writer=True) as model:
+    with Predictor.load(folder) as model:
         model.forget([6])
     code, said = checked(folder, path)
     # its rows are not all there any more
@@ -130,7 +130,7 @@ def test_a_row_that_is_kept_in_the_sums_is_found(kind, tmp_path):
 @with_sums
 def test_an_altered_weight_is_found_by_the_process_that_has_it(kind, tmp_path):
     kind().fit(ROWS, LABELS).save(tmp_path / "model")
-    with Predictor.load(tmp_path / "model", writer=True) as model:
+    with Predictor.load(tmp_path / "model") as model:
         model.predict(ROWS)
         assert model.verify().sound
         biases_or_dual = list(model._model.fitted_model._solved_head.head.buffers())[1]
@@ -147,7 +147,7 @@ def test_a_certificate_holds_with_any_number_of_threads(kind, tmp_path):
     usual_count = torch.get_num_threads()
     weights = set()
     try:
-        with Predictor.load(tmp_path / "model", writer=True) as model:
+        with Predictor.load(tmp_path / "model") as model:
             model.forget([4, 5])
             issued = model.certificate()
         for count in (1, 2, 3):
@@ -173,7 +173,7 @@ def test_weights_in_an_earlier_certificate_are_not_compared(folder):
 
 
 def test_an_emptied_model_refuses_to_answer_until_samples_come(folder):
-    with Predictor.load(folder, writer=True) as model, Predictor.load(folder) as reader:
+    with Predictor.load(folder) as model, Predictor.load(folder) as reader:
         model.predict(ROWS)
         model.forget(model.ids)
         for one in (model, reader):

@@ -232,8 +232,8 @@ def test_weights_that_do_not_fit_are_refused(change, directory):
 def test_a_memory_that_is_refused_is_not_kept_open(changes, directory):
     manifest(directory, **changes)
     with pytest.raises(UnreadableModelError):
-        Predictor.load(directory, writer=True)
-    Store.open(directory / "memory", writer=True).close()
+        Predictor.load(directory)
+    Store.open(directory / "memory").close()
 
 
 def test_a_label_that_is_no_class_is_found(predictor, images):

@@ -89,7 +89,7 @@ def test_the_library_predicts_explains_forgets_and_verifies(packages, tmp_path):
     code = f"""
 from munkey import Predictor
 from munkey.deploy.model import explain
-with Predictor.load({str(model)!r}, writer=True, device="cpu") as model:
+with Predictor.load({str(model)!r}, device="cpu") as model:
     answer = model.predict({str(picture)!r})
     assert explain.table(answer) and explain.page(answer)
     near = answer.neighbors.ids[0]

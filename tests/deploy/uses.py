@@ -114,7 +114,7 @@ def work_elsewhere(pipe) -> None:
             method, keywords = arguments
             answer = getattr(estimator, method)(**keywords)
         else:
-            with Predictor.load(directory, writer=True, device="cpu") as writer:
+            with Predictor.load(directory, device="cpu") as writer:
                 writer.predict(queries)
                 answer = getattr(writer, name)(**arguments)
                 writer.predict(queries)
@@ -294,7 +294,7 @@ class Uses:
         return [sample for sample in self.new_samples() if str(sample.label) in known]
 
     def open_writer(self) -> None:
-        self.writer = Predictor.load(self.directory, writer=True, device="cpu")
+        self.writer = Predictor.load(self.directory, device="cpu")
 
     def serve(self) -> None:
         self.open_writer()

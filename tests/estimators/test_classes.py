@@ -114,7 +114,7 @@ def test_another_kind_is_refused_while_there_are_rows(labels, more, said, place,
 def test_an_emptied_model_takes_classes_of_another_type(kind, place, first, later, tmp_path):
     model = fitted(kind, place, tmp_path, first * 10)
     if place == "emptied by a predictor":
-        with munkey.Predictor.load(tmp_path / "model", writer=True) as predictor:
+        with munkey.Predictor.load(tmp_path / "model") as predictor:
             predictor.forget(predictor.ids)
     else:
         model.forget(ids=model.ids_)

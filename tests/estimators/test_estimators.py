@@ -26,9 +26,9 @@ import munkey
 from munkey import Predictor
 from munkey.cli.app import app
 from munkey.deploy.errors import PictureError, UnreadableModelError
-from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.deploy.store.store import Store
 from munkey.encoders.keys import normalize_rows
+from munkey.memory.errors import ClosedMemoryError
 from tests.estimators.inputs import KINDS
 
 each = pytest.mark.parametrize("kind", KINDS)
@@ -239,7 +239,7 @@ def test_a_memory_that_is_not_that_of_its_model_is_refused(tmp_path):
         fitted_on(kind, np.arange(N)).save(tmp_path / name)
     shutil.rmtree(tmp_path / "model" / "memory")
     shutil.copytree(tmp_path / "other" / "memory", tmp_path / "model" / "memory")
-    with Store.open(tmp_path / "labels" / "memory", writer=True) as store:
+    with Store.open(tmp_path / "labels" / "memory") as store:
         store.add([N], store.view.keys[:1], store.view.tokens[:1], [4])
     for name, said in (
         ("model", "is the memory of another model"),
@@ -296,7 +296,7 @@ def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
     ):
         model.forget(units="anna k.")
     model.save(tmp_path / "model")
-    with munkey.Predictor.load(tmp_path / "model", writer=True) as predictor:
+    with munkey.Predictor.load(tmp_path / "model") as predictor:
         rows = predictor._store.view.take_rows(predictor._store.require_rows([0, 1]))
         predictor._store.add(
             [100, 101], rows.keys, rows.tokens, [0, 0], None, ["Zoe\u0308 ", "8.0"]
@@ -349,7 +349,7 @@ def test_the_commands_and_predictor_take_what_an_estimator_saved_and_it_takes_wh
     assert bits(loaded) == bits(fitted_on(kind, left, y=np.array(PEOPLE)))
     assert run(folder, "inspect")["provenance"] == "an estimator"
     assert run(folder, "verify")["sound"] and len(run(folder, "list")["samples"]) == len(left)
-    with Predictor.load(folder, writer=True) as deployed:
+    with Predictor.load(folder) as deployed:
         assert deployed.add(X[:1], ["person 5"]).ids.tolist() == [N]
     # who was not there when it was loaded
     assert loaded.add(X[1:2], ["someone else"]).tolist() == [N + 1]
@@ -369,7 +369,7 @@ def run(folder, command, *more):
 def test_the_name_of_an_empty_class_goes_with_a_purge_and_a_compaction(clean, tmp_path):
     munkey.ForgettingNCM().fit(X, np.array(PEOPLE)).save(tmp_path / "model")
     manifest = tmp_path / "model/manifest.json"
-    with Predictor.load(tmp_path / "model", writer=True) as model:
+    with Predictor.load(tmp_path / "model") as model:
         model.forget([row for row in range(N) if PEOPLE[row] == "person 3"])
         assert "person 3" in manifest.read_text()
         getattr(model, clean)()
@@ -384,7 +384,7 @@ def test_of_a_class_that_is_gone_not_even_the_length_of_its_name_stays(kind, tmp
     for folder in ("here", "there"):
         kind().fit(rows, names, units=names.tolist()).save(tmp_path / folder)
     kind.load(tmp_path / "here").forget(units=["a person with a long name"])
-    with Predictor.load(tmp_path / "there", writer=True) as model:
+    with Predictor.load(tmp_path / "there") as model:
         model.forget(model.select(units=["a person with a long name"]).ids)
         model.purge()
     for folder in ("here", "there"):
@@ -399,7 +399,7 @@ def test_of_a_class_that_is_gone_not_even_the_length_of_its_name_stays(kind, tmp
 def test_a_class_that_a_purge_took_cannot_be_used_and_a_reader_purges_nothing(tmp_path):
     munkey.ForgettingNCM().fit(X, Y).save(tmp_path / "model")
     manifest = tmp_path / "model/manifest.json"
-    with Predictor.load(tmp_path / "model", writer=True) as model:
+    with Predictor.load(tmp_path / "model") as model:
         model.forget(np.flatnonzero(Y == 2))
         before = manifest.read_bytes()
         with Predictor.load(tmp_path / "model") as reader, pytest.raises(ClosedMemoryError):

@@ -21,8 +21,8 @@ from munkey import (
     UsedIdError,
 )
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators import handle
+from munkey.memory.errors import LockedMemoryError
 from tests.estimators.inputs import KINDS
 
 GENERATOR = np.random.default_rng(0)
@@ -53,12 +53,12 @@ def test_rows_that_came_and_rows_that_went_with_the_same_head_and_number_are_see
     away.
     """
     kind().fit(X, Y, units=UNITS).save(folder)
-    with Predictor.load(folder, writer=True) as other:
+    with Predictor.load(folder) as other:
         other.forget([0, 4, 8])
     model = kind.load(folder)
     head = model._rows.model.head
     rows = model._rows.model._store.state.rows
-    with Predictor.load(folder, writer=True) as other:
+    with Predictor.load(folder) as other:
         other.add(X[:3], Y[:3].tolist(), units=["patient 1"] * 3)
         other.compact()
         assert (other.head, other._store.state.rows) == (head, rows)
@@ -74,7 +74,7 @@ def test_what_is_saved_again_is_what_is_there_now_and_the_log_goes_with_it(kind,
     model = kind().fit(X, Y, units=UNITS)
     model.save(folder)
     model.predict(QUERIES)
-    with Predictor.load(folder, writer=True) as other:
+    with Predictor.load(folder) as other:
         other.forget(other.select(units=["patient 2"]).ids, request="2026-7")
     model.save(tmp_path / "copy")
     assert (
@@ -104,7 +104,7 @@ def test_a_directory_that_is_taken_is_refused_before_anything_is_written_or_wait
         assert sorted(path.name for path in tmp_path.iterdir()) in (["taken"], ["model", "taken"])
         if not folder.exists():
             model.save(folder)
-            writer = Predictor.load(folder, writer=True)
+            writer = Predictor.load(folder)
     with pytest.raises(FileExistsError):
         model.save(folder)
     writer.close()
@@ -118,7 +118,7 @@ def test_while_another_process_writes_its_directory_answers_go_on_and_changes_wa
     model.save(folder)
     monkeypatch.setattr(handle, "LOCK_TIMEOUT_S", 0.02)
     before = model.predict_proba(QUERIES)
-    with Predictor.load(folder, writer=True):
+    with Predictor.load(folder):
         for change in (
             lambda: model.forget([1]),
             lambda: model.add(X[:1], Y[:1]),
@@ -129,7 +129,7 @@ def test_while_another_process_writes_its_directory_answers_go_on_and_changes_wa
         assert not (tmp_path / "b").exists()
         assert model.predict_proba(QUERIES).tobytes() == before.tobytes()
     assert model.forget([1]).tolist() == [1]
-    with Predictor.load(folder, writer=True) as other:  # it was given back
+    with Predictor.load(folder) as other:  # it was given back
         other.forget([2])
     assert model.ids_.tolist() == [0, *range(3, 40)]
 
@@ -197,7 +197,7 @@ def test_ids_of_ones_own_leave_none_to_be_used_twice(folder):
         with pytest.raises(UsedIdError):
             one.add(X[:1], Y[:1], ids=[60])  # nobody knows any more whether it was in use
         assert one.add(X[:1], Y[:1]).tolist() == [103]
-    with Predictor.load(folder, writer=True) as other:
+    with Predictor.load(folder) as other:
         assert other.add(X[:1], Y[:1].tolist()).ids.tolist() == [104]
     assert ForgettingNCM.load(folder).add(X[:1], Y[:1]).tolist() == [105]
 
@@ -208,12 +208,10 @@ def test_a_directory_that_was_replaced_under_it_is_opened_anew(folder, tmp_path)
     model.save(folder)
     before = model.predict_proba(QUERIES)
     shutil.copytree(folder, tmp_path / "backup")
-    with Predictor.load(folder, writer=True) as other:
+    with Predictor.load(folder) as other:
         other.forget([1, 2, 3])
     assert model.predict_proba(QUERIES).tobytes() != before.tobytes()
-    code = (
-        "import sys; from munkey import Predictor; Predictor.load(sys.argv[1], writer=True).close()"
-    )
+    code = "import sys; from munkey import Predictor; Predictor.load(sys.argv[1]).close()"
     # the last one, as SQLite thinks
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True)
     assert len(model.ids_) == 37
@@ -242,7 +240,7 @@ def change(folder, started, stop) -> None:
     model = ForgettingNCM.load(folder)
     while not stop.is_set():
         model.forget(model.add(keys, [3, 7, 7], units=["somebody"] * 3))
-        with Predictor.load(folder, writer=True, wait=60) as other:
+        with Predictor.load(folder, wait=60) as other:
             other.compact()
         started.set()
         time.sleep(0.01)

@@ -30,7 +30,7 @@ def test_it_answers_as_the_run_did_before_and_after_deletion(
     before = read_npz(results / "logits/digits/seed0/full/original-m.npz")["logits"]
     after = read_npz(results / "logits/digits/seed0/rate0.1/munkey.npz")["logits"]
     directory = shutil.copytree(results / "exports/digits/seed0", tmp_path / "model")
-    with Predictor.load(directory, writer=True, device="cpu") as model:
+    with Predictor.load(directory, device="cpu") as model:
         assert np.array_equal(model.predict(dataset.images[test]).logits, before[test])
         model.forget(forget_sets.read(results / "forget/digits/seed0/rate0.1.csv"))
         assert np.array_equal(model.predict(dataset.images[test]).logits, after[test])
@@ -53,7 +53,7 @@ def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left
     assert exports.planned("--", "exports") == {}
     project = exports.copy(tmp_path / "project")
     directory = project.path / "results/default/exports/digits/seed0"
-    with Predictor.load(directory, writer=True) as model:
+    with Predictor.load(directory) as model:
         model.forget(model.ids[:1])
         left, head = model.ids, model.head
     project.params({"inference": {"k": 2}})

@@ -85,7 +85,7 @@ def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
         "stages:\n  grid:\n    cmd: 'true'\n    outs:\n      - results:\n          persist: true\n"
     )
     run(project, "dvc commit -q --force; git add .; git commit -qm first; dvc push -q")
-    with Store.open(project / "results/memory", writer=True) as store:
+    with Store.open(project / "results/memory") as store:
         store.delete(IDS[[3]])
         store.purge()
     assert places(tmp_path, GONE) == {"project/.dvc/cache", "remote/files/md5"}
@@ -147,7 +147,7 @@ def test_the_commands_for_mlflow_leave_no_earlier_version_and_what_others_may_re
         tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/")
     )
     run_id, model = logged.split()[-2:]
-    with Store.open(tmp_path / "memory", writer=True) as store:
+    with Store.open(tmp_path / "memory") as store:
         store.delete(IDS[[3]])
         store.purge()
     assert places(tmp_path, GONE) == {

@@ -73,7 +73,6 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         check.inspect,
         check.verify,
         check.purge,
-        check.compact,
         check.certificate,
     ),
     EXPERIMENT: (

@@ -44,9 +44,10 @@ Wait = Annotated[
     typer.Option(
         metavar="SECONDS",
         min=0,
-        help="How long to wait while another process is using the model.",
+        help="How long to wait while another process is changing the model.",
     ),
 ]
+DEFAULT_WAIT_S = 60.0
 Names = list[str]
 Classes = Annotated[
     Names | None, typer.Option("--class", metavar="NAME", help="A class. May be repeated.")
@@ -86,20 +87,18 @@ COLUMNS = {
 
 
 def open_model(
-    directory: Path, *, writer: bool = False, wait: float = 0
+    directory: Path, *, wait: float = DEFAULT_WAIT_S
 ) -> "AbstractContextManager[Predictor]":
     """Open a model.
 
     Parameters
     ----------
-    writer
-        Whether to open the model for changes, which locks it.
     wait
-        How many seconds to wait while another process is using the model.
+        How many seconds a change waits while another process is changing the model.
     """
     from munkey.deploy.predictor import Predictor
 
-    return Predictor.load(directory, writer=writer, wait=wait)
+    return Predictor.load(directory, wait=wait)
 
 
 def join_files(

@@ -1,4 +1,4 @@
-"""Commands that check and maintain a model: list, log, inspect, verify, purge, compact, certificate."""
+"""Commands that check and maintain a model: list, log, inspect, verify, purge, certificate."""
 
 import csv
 import io
@@ -120,7 +120,7 @@ def inspect(directory: arguments.Directory, as_json: arguments.AsJson = False) -
         facts: dict[str, object] = {
             "directory": str(directory),
             "bytes": summary["bytes"],
-            "classes": manifest.names,
+            "classes": predictor.classes.texts,
             "encoder": "none: rows are embeddings",
             "architecture": manifest.architecture or manifest.family,
             "inference": manifest.settings,
@@ -178,7 +178,9 @@ def verify(
 
 
 def purge(
-    directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
+    directory: arguments.Directory,
+    wait: arguments.Wait = arguments.DEFAULT_WAIT_S,
+    as_json: arguments.AsJson = False,
 ) -> None:
     """Erase all remaining traces of forgotten samples from the model's files.
 
@@ -188,7 +190,7 @@ def purge(
     Exits with 1 if the directory contains files that do not belong to the model. The command does
     not change them, and they may contain forgotten samples.
     """
-    with arguments.open_model(directory, writer=True, wait=wait) as predictor:
+    with arguments.open_model(directory, wait=wait) as predictor:
         with show_spinner("purging"):
             foreign_files = predictor.purge()
         _require_no_foreign_files(directory, foreign_files)
@@ -204,23 +206,6 @@ def _require_no_foreign_files(directory: Path, foreign_files: Sequence[str]) -> 
             f" and were not checked: {', '.join(foreign_files)}. They may contain forgotten samples."
             " Move them elsewhere, and purge again"
         )
-
-
-def compact(
-    directory: arguments.Directory, wait: arguments.Wait = 0, as_json: arguments.AsJson = False
-) -> None:
-    """Purge the model, and free the disk space that forgotten samples used.
-
-    \b
-    munkey compact model
-    """
-    with arguments.open_model(directory, writer=True, wait=wait) as predictor:
-        with show_spinner("compacting"):
-            foreign_files = predictor.compact()
-        summary = predictor.summary()
-        _require_no_foreign_files(directory, foreign_files)
-    text = f"compacted: {pluralize(summary['samples'], 'sample')}, {summary['bytes']:,} bytes"
-    print_result(text, summary, as_json)
 
 
 def certificate(

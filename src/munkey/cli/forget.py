@@ -91,7 +91,14 @@ def forget(
         Path | None,
         typer.Option(metavar="FILE", help="Write the certificate's salt to this file."),
     ] = None,
-    wait: arguments.Wait = 0,
+    no_purge: Annotated[
+        bool,
+        typer.Option(
+            "--no-purge",
+            help="Do not remove the samples' bytes from the files now: `munkey purge` does it later.",
+        ),
+    ] = False,
+    wait: arguments.Wait = arguments.DEFAULT_WAIT_S,
     as_json: arguments.AsJson = False,
 ) -> None:
     """Forget all samples that you name, or none if any name is unknown.
@@ -103,7 +110,8 @@ def forget(
     munkey forget model --glob 'cats/*.png' --dry-run
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
-    When the command returns, the deletion is on disk and no prediction uses these samples. It
+    When the command returns, the deletion is on disk, no prediction uses these samples, and none of
+    their bytes is left in the directory. It works beside a running server. It
     prints the head of the chain of deletions. Store the head outside the model:
     `munkey verify DIR --published HEAD` then detects a restored backup.
     """
@@ -136,7 +144,7 @@ def forget(
     # `delete` appends the outcome of each deletion that is on disk, in case a later one fails.
     finished_outcomes: list[dict[str, Any]] = []
     try:
-        with arguments.open_model(directory, writer=not dry_run, wait=wait) as predictor:
+        with arguments.open_model(directory, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
             # Repeated requests get no new files, but their certificates are looked up by name.
             all_certificate_files = _fill_file_names(certificate, plan.deletions)
@@ -151,7 +159,12 @@ def forget(
             else:
                 order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
                 with show_spinner("forgetting"):
-                    outcomes = predictor.delete(plan, certificates=order, results=finished_outcomes)
+                    outcomes = predictor.delete(
+                        plan,
+                        purge=not no_purge,
+                        certificates=order,
+                        results=finished_outcomes,
+                    )
             for outcome in outcomes:
                 outcome.update(plan.deletions[outcome["request"]].look_alikes)
                 if certificate:
@@ -359,7 +372,7 @@ def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str
             continue
         if not outcome["purged"] and not outcome["repeated"]:
             return [
-                "names of source files and units remain in the directory until you run"
+                "bytes of these samples remain in the directory until you run"
                 f" `munkey purge {directory}`"
             ]
     return []

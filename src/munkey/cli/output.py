@@ -84,7 +84,7 @@ def format_table(rows: Sequence[Sequence[object]]) -> str:
 def get_exit_code(error: BaseException) -> int | None:
     """Return the exit code of an error that the user can fix, or None for any other error."""
     from munkey.deploy.errors import UnknownNamesError
-    from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+    from munkey.memory.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 
     bad_input_errors = (
         ValueError,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from munkey.cli.arguments import (
+    DEFAULT_WAIT_S,
     AsJson,
     Directory,
     OnBadPictures,
@@ -143,7 +144,7 @@ def add(
             "--allow-blocked", help="Also add pictures that were forgotten with --block-return."
         ),
     ] = False,
-    wait: Wait = 0,
+    wait: Wait = DEFAULT_WAIT_S,
     as_json: AsJson = False,
 ) -> None:
     """Add pictures of one class to the memory without training, and list exact copies in the memory.
@@ -156,7 +157,7 @@ def add(
     from munkey.deploy.errors import format_first_ten
     from munkey.deploy.model.images import iterate_pictures
 
-    with open_model(directory, writer=True, wait=wait) as predictor:
+    with open_model(directory, wait=wait) as predictor:
         files = list(iterate_pictures(pictures))
         with show_spinner("adding"):
             addition = predictor.add(

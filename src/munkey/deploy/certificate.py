@@ -21,13 +21,14 @@ from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from munkey.core.console import pluralize
 from munkey.core.files import UnwritableFileError, atomic
+from munkey.core.folders import sync_folder
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
 from munkey.deploy.model.manifest import compute_digest
-from munkey.deploy.store import disk
-from munkey.deploy.store.ledger import MEMORY_FORMAT
-from munkey.deploy.store.rows import check_ids
-from munkey.deploy.store.store import Store
 from munkey.memory.chain import Receipt
+from munkey.memory.memory import Memory
+from munkey.memory.memory_file import MEMORY_FORMAT, MemoryFile, Snapshot
+from munkey.memory.rows import check_ids
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
 # The limits of every certificate: what it does not claim.
@@ -67,8 +68,7 @@ LISTED_IDS_LIMIT = (
 UNCHAINED = {
     "written": "when it was written",
     "versions": "the versions of the programs",
-    "rows_zeroed": "whether the rows were overwritten with zeros",
-    "purged": "whether the memory was purged",
+    "purged_at": "when the memory was purged",
     "identical": "how many exact copies stayed",
     "ids": "that the ids in it are those of the deletion",
     "ids_sha256": "that the ids behind its salted hash are those of the deletion",
@@ -108,12 +108,9 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         Heads of the chain before and after the deletion, in hexadecimal.
     live : int or None
         Number of samples in the memory after the deletion, if known.
-    rows_zeroed : bool
-        Whether keys, tokens, ids, and labels were overwritten with zeros, and the zeros were known
-        to be on disk.
-    purged : bool
-        Whether the memory was purged: none of its files contained a byte of the samples, or of the
-        names of their source files and units.
+    purged_at : str or None
+        When the memory was purged since: from then on, none of its files contained a byte of the
+        samples, or of the names of their source files and units. None if a purge was still due.
     identical : int or None
         Number of exact copies that stayed in the memory, if known.
     exact : dict of str to str or None
@@ -129,7 +126,7 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     """
 
     kind: Literal["munkey deletion certificate"] = "munkey deletion certificate"
-    format: Literal[5] = 5
+    format: Literal[6] = 6
     memory: str
     request: str | None = None
     rows: PositiveInt
@@ -141,8 +138,7 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     before: str
     head: str
     live: NonNegativeInt | None = None
-    rows_zeroed: bool
-    purged: bool
+    purged_at: str | None = None
     identical: NonNegativeInt | None = None
     exact: dict[str, str] | None = None
     versions: dict[str, str]
@@ -166,18 +162,17 @@ def hash_ids(ids: Iterable[int], salt: bytes) -> str:
 
 
 def certify(
-    store: Store,
     receipt: Receipt,
     *,
     live: int | None = None,
-    purged: bool = False,
+    purged_at: str | None = None,
     exact: dict[str, str] | None = None,
     constants: Sequence[str] = (),
 ) -> Certificate:
     """Certify a deletion.
 
-    live: number of rows after the deletion, if known. purged: whether the memory was purged since.
-    The chain records neither. exact: from `Predictor.digests`. constants: from
+    live: number of rows after the deletion, if known. purged_at: when the memory was purged since;
+    None if it was not. The chain records neither. exact: from `Predictor.digests`. constants: from
     `Predictor.constants`. Raises CertificateError if nothing was deleted.
     """
     if not receipt.sequences:
@@ -195,8 +190,7 @@ def certify(
         before=receipt.before,
         head=receipt.after,
         live=live,
-        rows_zeroed=store.are_zero(receipt.sequences),
-        purged=purged,
+        purged_at=purged_at,
         identical=identical,
         versions={
             "munkey": importlib.metadata.version("munkey"),
@@ -218,13 +212,16 @@ def _list_limits(exact: dict[str, str] | None, constants: Sequence[str]) -> list
     return [CONSTANTS_LIMIT.format(" and ".join(constants)), ENCODER_LIMIT]
 
 
-def find_receipt(store: Store, sequence: int | None = None, request: str | None = None) -> Receipt:
+def find_receipt(
+    log: Sequence[Receipt], sequence: int | None = None, request: str | None = None
+) -> Receipt:
     """Find the receipt of an earlier deletion; by default, of the last one.
 
-    sequence: the sequence number of any of its rows, ignored if `request` is given. request: its
-    request number. Raises CertificateError if no deletion matches.
+    log: the receipts of all deletions. sequence: the sequence number of any of its rows, ignored if
+    `request` is given. request: its request number. Raises CertificateError if no deletion matches.
     """
-    receipts = [receipt for receipt in store.log() if receipt.sequences]
+    receipts = [receipt for receipt in log if receipt.sequences]
+    deleted_count = sum(len(receipt.sequences) for receipt in receipts)
     if request is not None:
         receipts = [receipt for receipt in receipts if receipt.request == request]
         reason = f", and none has the request {request!r}"
@@ -234,7 +231,7 @@ def find_receipt(store: Store, sequence: int | None = None, request: str | None 
     else:
         reason = ""
     if not receipts:
-        count = pluralize(store.deletions, "deleted sample")
+        count = pluralize(deleted_count, "deleted sample")
         raise UnknownDeletionError(f"the chain has {count}{reason}")
     return receipts[-1]
 
@@ -285,7 +282,7 @@ def _compare_digests(
 
 def find_faults(
     certificate: Certificate,
-    store: Store,
+    file: MemoryFile,
     ids: Iterable[int] | None = None,
     salt: bytes = b"",
     exact: dict[str, str] | None = None,
@@ -295,7 +292,8 @@ def find_faults(
     exact: the digests of a fit to the remaining rows, from `Predictor.digests(recompute=True)`.
     """
     faults: list[str] = []
-    memory_name = store.state.store.hex()
+    snapshot = file.snapshot()
+    memory_name = snapshot.state.store.hex()
     id_list = None
     if ids is not None:
         id_list = list(ids)
@@ -321,11 +319,11 @@ def find_faults(
         if listed_count != certificate.rows:
             count = pluralize(certificate.rows, "row")
             faults.append(f"it is for {count}, but lists {pluralize(listed_count, 'id')}")
-    faults += store.find_chain_faults()
+    faults += file.find_chain_faults()
     if id_list is not None:
-        faults += _find_id_faults(certificate, store, id_list)
+        faults += _find_id_faults(certificate, snapshot.memory, id_list)
     last_sequence = certificate.sequences[-1]
-    deleted_count = store.deletions
+    deleted_count = snapshot.sequence
     if last_sequence > deleted_count:
         faults.append(
             f"the certificate ends with deleted sample {last_sequence}, but the chain of this memory"
@@ -333,8 +331,9 @@ def find_faults(
             " deleted samples may be back"
         )
         return faults
-    faults += _compare_with_receipt(certificate, find_receipt(store, last_sequence))
-    faults += _find_digest_faults(certificate, store)
+    log = file.log()
+    faults += _compare_with_receipt(certificate, find_receipt(log, last_sequence))
+    faults += _find_digest_faults(certificate, snapshot, log)
     return faults
 
 
@@ -362,7 +361,7 @@ def _compare_with_receipt(certificate: Certificate, receipt: Receipt) -> list[st
     ]
 
 
-def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> list[str]:
+def _find_id_faults(certificate: Certificate, memory: Memory, ids: list[int]) -> list[str]:
     """Describe why these ids cannot be those of the deletion: their number, or rows with these ids.
 
     The chain does not record ids, so it cannot show that they are right.
@@ -372,30 +371,31 @@ def _find_id_faults(certificate: Certificate, store: Store, ids: list[int]) -> l
     if distinct_count != certificate.rows:
         count = pluralize(certificate.rows, "row")
         faults.append(f"it is for {count}, not for {pluralize(distinct_count, 'id')}")
-    view = store.view
-    deletion_time = _parse_microseconds(certificate.deleted)
+    rows = memory.find_rows(np.unique(check_ids(ids)))
+    rows = rows[rows != NO_NEIGHBOR]
     # A row that was added after the deletion is another one, even if it has the same id.
-    is_earlier = view.records["added"] <= deletion_time
-    is_still_there = view.live & np.isin(view.ids, check_ids(ids)) & is_earlier
-    if is_still_there.any():
-        first_ids = ", ".join(map(str, view.ids[is_still_there][:10]))
+    remaining_rows = rows[memory.columns.added[rows] <= _parse_microseconds(certificate.deleted)]
+    if len(remaining_rows):
+        first_ids = ", ".join(map(str, memory.ids[remaining_rows][:10]))
         faults.append(f"the memory holds samples of the given ids: {first_ids}")
     return faults
 
 
-def _find_digest_faults(certificate: Certificate, store: Store) -> list[str]:
+def _find_digest_faults(
+    certificate: Certificate, snapshot: Snapshot, log: Sequence[Receipt]
+) -> list[str]:
     """Describe why the digests in `exact` cannot belong to the memory at any earlier time."""
     if not certificate.exact:
         return []
     head = certificate.exact.get("head", "")
     live = certificate.exact.get("live", "")
-    heads = {receipt.after for receipt in store.log() if receipt.sequences}
+    heads = {receipt.after for receipt in log if receipt.sequences}
     if head not in heads:
         return ["its digests of the model belong to a head that is not in the chain"]
-    if head != store.head:
+    if head != snapshot.head.hex():
         return []  # rows were deleted since, so nothing more can be checked
-    view = store.view
-    added_times = np.sort(view.records["added"][view.live])
+    memory = snapshot.memory
+    added_times = np.sort(memory.columns.added[memory.live_rows])
     # At this head, rows were only added, one or several at a time. So before each of these times,
     # the memory held the rows that were added earlier; now it holds all of them.
     counts_before_additions = np.searchsorted(added_times, added_times).tolist()
@@ -474,7 +474,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     except BaseException:
         path.unlink()
         raise
-    disk.sync_folder(page.parent)
+    sync_folder(page.parent)
     return page
 
 

@@ -4,25 +4,22 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from munkey.core.console import pluralize
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy import json_format
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError, format_first_ten
 from munkey.deploy.json_format import Json
+from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
 from munkey.deploy.model.sources import is_pattern
-from munkey.deploy.store.errors import UnknownIdsError
-from munkey.deploy.store.store import Store
 from munkey.memory.chain import Receipt
-
-if TYPE_CHECKING:
-    from munkey.deploy.model.fitted import FittedModel
+from munkey.memory.errors import UnknownIdsError
 
 # Names of samples, by the keyword arguments of `Predictor.select`: ids, files, labels, units. A
 # selector with several of them selects the samples that match each. In a table of requests, one row
@@ -115,23 +112,10 @@ class Deletion(NamedTuple):
 
 
 class Deletions:
-    """Plans deletions, and carries them out one at a time.
+    """Plans deletions, and carries them out."""
 
-    lock: returns a context that excludes other threads that change the memory. get_loaded_sums: returns
-    the fitted model if it is loaded, or None; each deletion updates its sums.
-    """
-
-    def __init__(
-        self,
-        store: Store,
-        samples: Samples,
-        lock: Callable[[], AbstractContextManager[None]],
-        get_loaded_sums: Callable[[], "FittedModel | None"],
-    ) -> None:
-        self._store = store
-        self._samples = samples
-        self._lock = lock
-        self._get_loaded_sums = get_loaded_sums
+    def __init__(self, model: LiveModel) -> None:
+        self._model = model
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Look up the samples that each request number would forget, without changing anything.
@@ -140,14 +124,15 @@ class Deletions:
         names or was carried out before. Raises ValueError if a request number was carried out
         before, but some of its samples are in the memory.
         """
+        samples = self._model.samples()
         deletions: dict[str | None, PlannedDeletion] = {}
         missing: list[str] = []
         # The missing names that raise an error unless `ignore_missing` is set.
         refused_names: list[str] = []
         hints: list[str] = []
         for request_number, selectors in request.selectors.items():
-            ids, unknown_names, hint = resolve_selectors(self._samples, selectors, request_number)
             earlier_receipt = self._find_receipt(request_number)
+            ids, unknown_names, hint = resolve_selectors(samples, selectors, earlier_receipt)
             require_new_number(request_number, earlier_receipt, ids)
             deletions[request_number] = PlannedDeletion(ids, earlier_receipt, {})
             suffix = ""
@@ -168,7 +153,7 @@ class Deletions:
             raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
         if request.similar != 0 or request.also_similar:
             for request_number, deletion in deletions.items():
-                deletions[request_number] = _add_look_alikes(self._samples, deletion, request)
+                deletions[request_number] = _add_look_alikes(samples, deletion, request)
         return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
@@ -176,14 +161,14 @@ class Deletions:
         for request_number, deletion in plan.deletions.items():
             earlier_receipt = self._find_receipt(request_number)
             if earlier_receipt:
-                remaining_ids = np.intersect1d(deletion.ids, self._samples.ids)
+                remaining_ids = np.intersect1d(deletion.ids, self._model.samples().ids)
                 require_new_number(request_number, earlier_receipt, remaining_ids)
 
     def _find_receipt(self, request_number: str | None) -> Receipt | None:
         """Return the receipt of an earlier request with this number; None if there is none."""
         if request_number is None:
             return None
-        return self._store.find_receipt(request_number)
+        return self._model.file.find_receipt(request_number)
 
     def preview(self, plan: DeletionPlan) -> list[Json]:
         """Preview the deletion of each request number of the plan, in order.
@@ -193,49 +178,15 @@ class Deletions:
         out before, the result also has the fields of that deletion.
         """
         results: list[Json] = []
-        remaining_ids = self._samples.ids
+        samples = self._model.samples()
+        remaining_ids = samples.ids
         for request_number, deletion in plan.deletions.items():
-            result, remaining_ids = self._preview_deletion(
-                request_number, deletion, remaining_ids, plan.request.also_identical
+            result, remaining_ids = _preview_deletion(
+                samples, request_number, deletion, remaining_ids, plan.request.also_identical
             )
             result["patterns"] = list_patterns(plan.request.selectors[request_number])
             results.append(result)
         return results
-
-    def _preview_deletion(
-        self,
-        request_number: str | None,
-        deletion: PlannedDeletion,
-        present_ids: np.ndarray,
-        also_identical: bool,
-    ) -> tuple[Json, np.ndarray]:
-        """Preview the deletion of a request from the present samples, without deleting anything.
-
-        present_ids: (N,) int64, ascending. also_identical: also delete exact copies. Returns the
-        result, and the ids of the samples that would remain.
-        """
-        ids = np.intersect1d(deletion.ids, present_ids)
-        all_copies = self._samples.find_copies_by_id(ids).samples
-        copies = [copy for copy in all_copies if copy["id"] in present_ids]
-        copy_ids: list[int] = [copy["id"] for copy in copies]
-        if also_identical:
-            ids = np.union1d(ids, np.array(copy_ids, dtype=np.int64))
-            remaining_copy_ids = []
-        else:
-            remaining_copy_ids = copy_ids
-        remaining_ids = np.setdiff1d(present_ids, ids)
-        result: Json = {
-            "request": request_number,
-            "would_delete": ids.tolist(),
-            "classes": self._samples.select(ids=ids).classes,
-            "identical": remaining_copy_ids,
-            "copies": copies,
-            "left": len(remaining_ids),
-            "found_nothing": not len(ids),
-        }
-        if deletion.earlier_receipt:
-            result |= json_format.format_deletion(deletion.earlier_receipt)
-        return result, remaining_ids
 
     def delete_samples(
         self,
@@ -256,56 +207,73 @@ class Deletions:
         out before. Raises ValueError if the request was carried out before, but some of its samples
         are in the memory.
         """
-        with self._lock():
-            rows = self._store.find_rows(ids)
-            unknown_ids = ids[rows < 0]
-            earlier_receipt = self._find_receipt(request_number)
+        root = self._model.manifest.source
+        with self._model.file.change() as change:
+            memory = change.snapshot.memory
+            rows = memory.find_rows(ids)
+            unknown_ids = ids[rows == NO_NEIGHBOR]
+            earlier_receipt = change.find_receipt(request_number)
             if len(unknown_ids) and not request.ignore_missing and earlier_receipt is None:
                 raise UnknownIdsError(unknown_ids.tolist())
-            rows = rows[rows >= 0]
-            copies = self._samples.find_copies_by_row(rows)
+            rows = rows[rows != NO_NEIGHBOR]
+            copies = Samples(change.snapshot, root).find_copies_by_row(rows)
             identical = tuple(copy["id"] for copy in copies.samples)
-            view = self._store.view
-            rows_and_copies = np.concatenate([rows, copies.rows])
-            labels = np.unique(view.labels[rows_and_copies])
+            rows_and_copies = np.union1d(rows, copies.rows)
+            labels = np.unique(memory.labels[rows_and_copies])
             if request.also_identical:
-                order = np.argsort(view.ids[rows_and_copies])  # the chain lists rows by their id
-                rows = rows_and_copies[order]
+                rows = rows_and_copies
                 identical = ()
-            deleted_ids = view.ids[rows]
             if len(rows) or was_planned or earlier_receipt is not None:
-                receipt = self._delete_rows(rows, request_number, request.block_return)
+                receipt = change.delete(
+                    rows, request=request_number, block_return=request.block_return
+                )
             else:
                 # A deletion without rows and without a number is not recorded.
-                receipt = self._delete_rows(rows, None, block_return=False)
-                receipt = replace(receipt, request=request_number)
-            remaining, present_labels = self._samples.count_samples_and_labels(labels)
+                receipt = replace(change.delete(rows), request=request_number)
+            remaining = Samples(change.snapshot, root)
+            present_labels = remaining.find_present(labels)
         if not receipt.repeated:
-            emptied_labels = np.setdiff1d(labels, present_labels)
             emptied_classes = []
-            for label, class_name in self._samples.classes.items():
-                if label in emptied_labels:
-                    emptied_classes.append(class_name)
+            for label in np.setdiff1d(labels, present_labels).tolist():
+                emptied_classes.append(remaining.classes.get(label, ""))
             receipt = replace(receipt, identical=identical, emptied=tuple(emptied_classes))
-        return Deletion(receipt, deleted_ids, copies.samples, remaining)
+        return Deletion(receipt, memory.ids[rows], copies.samples, len(remaining.memory))
 
-    def _delete_rows(
-        self, rows: np.ndarray, request_number: str | None, block_return: bool
-    ) -> Receipt:
-        """Delete rows from the memory, and from the sums if they are loaded.
 
-        request_number: None to record no number. block_return: refuse to add the contents of these
-        rows from now on.
-        """
+def _preview_deletion(
+    samples: Samples,
+    request_number: str | None,
+    deletion: PlannedDeletion,
+    present_ids: np.ndarray,
+    also_identical: bool,
+) -> tuple[Json, np.ndarray]:
+    """Preview the deletion of a request from the present samples, without deleting anything.
 
-        # Passed to `sums.delete`, which reads the rows before it deletes them.
-        def delete_from_store() -> Receipt:
-            return self._store.delete_rows(rows, request=request_number, block_return=block_return)
-
-        model = self._get_loaded_sums()
-        if model is not None and model.sums is not None:
-            return model.sums.delete(rows, delete_from_store)
-        return delete_from_store()
+    present_ids: (N,) int64, ascending. also_identical: also delete exact copies. Returns the
+    result, and the ids of the samples that would remain.
+    """
+    ids = np.intersect1d(deletion.ids, present_ids)
+    all_copies = samples.find_copies_by_id(ids).samples
+    copies = [copy for copy in all_copies if copy["id"] in present_ids]
+    copy_ids: list[int] = [copy["id"] for copy in copies]
+    if also_identical:
+        ids = np.union1d(ids, np.array(copy_ids, dtype=np.int64))
+        remaining_copy_ids = []
+    else:
+        remaining_copy_ids = copy_ids
+    remaining_ids = np.setdiff1d(present_ids, ids)
+    result: Json = {
+        "request": request_number,
+        "would_delete": ids.tolist(),
+        "classes": samples.select(ids=ids).classes,
+        "identical": remaining_copy_ids,
+        "copies": copies,
+        "left": len(remaining_ids),
+        "found_nothing": not len(ids),
+    }
+    if deletion.earlier_receipt:
+        result |= json_format.format_deletion(deletion.earlier_receipt)
+    return result, remaining_ids
 
 
 def require_new_number(
@@ -335,12 +303,12 @@ def list_patterns(selectors: Sequence[Selector]) -> list[str]:
 
 
 def resolve_selectors(
-    samples: Samples, selectors: Sequence[Selector], request_number: str | None
+    samples: Samples, selectors: Sequence[Selector], earlier_receipt: Receipt | None
 ) -> tuple[np.ndarray, list[str], str]:
     """Return the ids (N,) of the samples that match any selector, in ascending order.
 
-    Also returns the names and selectors that match no sample, and a hint that suggests similar
-    names.
+    earlier_receipt: the receipt if the request was carried out before. Also returns the names and
+    selectors that match no sample, and a hint that suggests similar names.
     """
     hints: list[str] = []
     names_by_kind: dict[str, Any] = {}  # by kind, such as "files" or "units"
@@ -357,7 +325,7 @@ def resolve_selectors(
         for kind, names in selector.items():
             if len(ids):
                 selection = samples.select(
-                    **{kind: names}, ignore_missing=True, request=request_number
+                    **{kind: names}, ignore_missing=True, earlier_receipt=earlier_receipt
                 )
                 ids = np.intersect1d(ids, selection.ids)
                 hints.append(selection.hint)
@@ -365,7 +333,9 @@ def resolve_selectors(
         if not len(ids):
             all_names = [str(name) for names in selector.values() for name in names]
             missing_selectors.append(" and ".join(all_names))
-    selection = samples.select(**names_by_kind, ignore_missing=True, request=request_number)
+    selection = samples.select(
+        **names_by_kind, ignore_missing=True, earlier_receipt=earlier_receipt
+    )
     hints.append(selection.hint)
     ids = np.unique(np.concatenate([*selected_ids, selection.ids]))
     hint = " ".join(dict.fromkeys(filter(None, hints)))

@@ -7,6 +7,7 @@ import numpy as np
 
 from munkey.deploy.additions import ClassLabel
 from munkey.deploy.predictor import Predictor
+from munkey.memory.memory_file import Classes
 
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel, SolvedHead
@@ -30,37 +31,43 @@ class EstimatorPredictor(Predictor):
 
         Returns the classes in ascending order, and the logits (N, C).
         """
-        manifest, (class_indices, logits) = self._model.compute_with_manifest(
-            lambda: self._fitted_model.compute_present_logits(keys, self._model.retrieve)
+        snapshot = self._model.snapshot()
+        class_indices, logits = self._fitted_model.compute_present_logits(
+            snapshot, keys, lambda: self._model.retrieve(snapshot, keys)
         )
-        classes = [manifest.classes[index] for index in class_indices.tolist()]
-        return classes, logits
+        names = snapshot.classes.names
+        return [names[index] for index in class_indices.tolist()], logits
 
     def solve_head(self) -> "SolvedHead":
         """Compute the linear head that gives `compute_logits`. Only for families that have one."""
-
-        # Each attempt must look up `_fitted_model` again, because a new class replaces it.
-        def solve() -> "SolvedHead":
-            return self._fitted_model.solve_head_of_present_classes()
-
-        _, solved_head = self._model.compute_with_manifest(solve)
-        return solved_head
+        return self._fitted_model.solve_head_of_present_classes(self._model.snapshot())
 
     def find_present_classes(self) -> list[Any]:
         """Return the classes that have rows, in ascending order."""
+        snapshot = self._model.snapshot()
+        names = snapshot.classes.names
+        class_indices = self._fitted_model.find_present_classes(snapshot)
+        return [names[index] for index in class_indices.tolist()]
 
-        # Each attempt must look up `_fitted_model` again, because a new class replaces it.
-        def find_class_indices() -> np.ndarray:
-            return self._fitted_model.find_present_classes()
+    @property
+    def classes(self) -> Classes:
+        """All classes, also those without rows."""
+        return self._model.snapshot().classes
 
-        manifest, class_indices = self._model.compute_with_manifest(find_class_indices)
-        return [manifest.classes[index] for index in class_indices.tolist()]
+    @property
+    def next_id(self) -> int:
+        """The id of the next new sample."""
+        return self._model.file.read_state().next_id
+
+    @property
+    def key_width(self) -> int:
+        """Number of dimensions of a key."""
+        return self._model.file.read_state().key_width
 
     def read_units(self) -> np.ndarray:
         """Read the unit of each sample, sorted by id: (N,) str, None for a sample without one."""
-        records, sources = self._model.samples.sources.read_records()
-        units = np.array([unit for _, unit in sources], dtype=object)
-        return units[np.argsort(records["id"])]
+        memory = self._model.snapshot().memory
+        return memory.columns.units[memory.live_rows]
 
     def add_keys(
         self,
@@ -80,7 +87,7 @@ class EstimatorPredictor(Predictor):
         classes : sequence, length N
             The class of each row.
         dtype : str
-            NumPy dtype of all classes, for the manifest.
+            NumPy dtype of all classes.
         ids : ndarray of int64, shape (N,), optional
             Ids of the rows. By default, new ids.
         units : sequence of str or None, length N, optional

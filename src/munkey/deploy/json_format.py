@@ -7,8 +7,8 @@ from typing import Any
 from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.sources import AddedSamples, MemoryRow
-from munkey.deploy.store.verify import Report
 from munkey.memory.chain import Receipt
+from munkey.memory.verify import MemoryReport
 
 Json = dict[str, Any]
 
@@ -130,6 +130,6 @@ def format_log(deletions: Iterable[Receipt]) -> list[Json]:
     return log_entries
 
 
-def format_report(report: Report) -> Json:
+def format_report(report: MemoryReport) -> Json:
     """Format the result of a verification; `said` is the report as a sentence."""
     return {"sound": report.sound, "said": str(report)} | asdict(report)

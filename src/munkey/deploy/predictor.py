@@ -1,9 +1,8 @@
 """A trained model that predicts, forgets and learns new samples: `from munkey import Predictor`."""
 
 import re
-import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -38,12 +37,12 @@ from munkey.deploy.model.images import Images
 from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.samples import DEFAULT_SIMILARITY
 from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection
-from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
-from munkey.deploy.store.rows import check_ids
-from munkey.deploy.store.verify import Report
-from munkey.memory.chain import Receipt
+from munkey.memory.chain import Receipt, to_datetime
+from munkey.memory.database import SIDE_FILES
+from munkey.memory.memory_file import WAIT_S, Classes
+from munkey.memory.rows import check_ids
+from munkey.memory.verify import MemoryReport
 from munkey.settings import OnBad
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -52,21 +51,21 @@ Device = Literal["auto", "cpu", "cuda"]
 class Predictor(AbstractContextManager["Predictor"]):
     """An exported model, which classifies pictures, forgets samples, and learns new ones.
 
-    Open it with `Predictor.load`. It may be used from several threads. Any number of processes may
-    read the same model, but only one at a time may change it.
+    Open it with `Predictor.load`. Any number of threads and processes may use and change the same
+    model at the same time; changes wait for one another.
 
     Attributes
     ----------
     directory : Path
         The directory of the model.
-    is_writer : bool
-        Whether this object may change the model now.
 
     Raises
     ------
     UnreadableModelError
         If a file in the directory is damaged or of another version. Some files are read only when
         they are needed, so any method may raise this error.
+    LockedMemoryError
+        If others change the model for longer than `wait` seconds. Nothing was changed then.
 
     Notes
     -----
@@ -79,46 +78,38 @@ class Predictor(AbstractContextManager["Predictor"]):
     >>> from munkey import ForgettingKNN, Predictor
     >>> rows = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     >>> _ = ForgettingKNN().fit(rows, ["cat", "cat", "dog"]).save("pets")
-    >>> with Predictor.load("pets", writer=True) as model:
+    >>> with Predictor.load("pets") as model:
     ...     receipt = model.forget([2])
     ...     print(receipt.emptied, model.ids)
     ('dog',) [0 1]
     """
 
-    def __init__(self, directory: Path, writer: bool, device: Device, wait: float) -> None:
+    def __init__(self, directory: Path, device: Device, wait: float) -> None:
         """Use `Predictor.load` instead."""
         self.directory = directory
-        self.is_writer = writer
-        self._model = LiveModel(directory, device, writer, wait)
-        self._store = self._model.store
-        self._samples = self._model.samples
-        self._change_lock = threading.Lock()  # held from the choice of rows until they are changed
-        self._additions = Additions(self._model, self._lock_changes)
-        self._deletions = Deletions(
-            self._store, self._samples, self._lock_changes, lambda: self._model.loaded_sums
-        )
+        self._model = LiveModel(directory, device, wait)
+        self._file = self._model.file
+        self._additions = Additions(self._model)
+        self._deletions = Deletions(self._model)
 
     @classmethod
     def load(
         cls,
         directory: str | Path,
         *,
-        writer: bool = False,
         device: Device = "auto",
-        wait: float = 0.0,
+        wait: float = WAIT_S,
     ) -> Self:
-        """Open an exported model, after finishing changes that a killed process left unfinished.
+        """Open an exported model.
 
         Parameters
         ----------
         directory : str or Path
             The directory to which `munkey export`, or the `save` of an estimator, wrote the model.
-        writer : bool
-            Whether the model may be changed. `forget`, `add`, `purge`, and `compact` need this.
         device : {"auto", "cpu", "cuda"}
             The device to compute on. "auto" uses a GPU if there is one.
         wait : float
-            Seconds to wait for another writer.
+            Seconds that a change waits for other changes. A purge of a million samples takes 7.
 
         Returns
         -------
@@ -129,37 +120,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         ------
         UnreadableModelError
             If the directory has no model that this version can read.
-        LockedMemoryError
-            If another process is still writing after `wait` seconds.
         """
-        return cls(Path(directory), writer, device, wait)
-
-    @contextmanager
-    def writing(self, wait: float = 0.0) -> Iterator[None]:
-        """Make a model that was opened for reading writable during the block.
-
-        Does nothing if the model is already writable.
-
-        Parameters
-        ----------
-        wait : float
-            Seconds to wait for another writer.
-
-        Raises
-        ------
-        LockedMemoryError
-            If another process is still writing after `wait` seconds.
-        """
-        with self._store.writing(wait):
-            # Another writer may have changed the manifest until this one got the lock, and changes
-            # must start from the current manifest.
-            self.follow()
-            was_writer = self.is_writer
-            self.is_writer = True
-            try:
-                yield
-            finally:
-                self.is_writer = was_writer
+        return cls(Path(directory), device, wait)
 
     @property
     def in_place(self) -> bool:
@@ -167,16 +129,17 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         If not, load it again.
         """
-        return self._store.in_place
+        return self._file.is_in_place
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest, as of the last time that it was read."""
+        """The manifest, which never changes."""
         return self._model.manifest
 
-    def follow(self) -> Manifest:
-        """Return the current manifest, which is read again if another process has changed it."""
-        return self._model.follow()
+    @property
+    def classes(self) -> Classes:
+        """The classes, by class index."""
+        return self._model.snapshot().classes
 
     # Predicting
 
@@ -267,8 +230,6 @@ class Predictor(AbstractContextManager["Predictor"]):
         0 cat Ann 1.0 True
         1 cat Bob 0.6 False
         """
-        # In a forked child, torch would wait forever. There, `view` raises an error first.
-        _ = self._store.view
         require_valid_search(count, above)
         return self._model.find(images, count, above, on_bad)
 
@@ -277,11 +238,12 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         The first prediction is then as fast as the following ones, and any error appears now.
         """
-        if not self._store.view.live.any():
+        snapshot = self._model.snapshot()
+        if not len(snapshot.memory):
             return  # without samples, `predict` raises EmptyModelError
         picture_size = self.manifest.stored
         if picture_size is None:
-            blank = np.zeros((1, self.key_width), dtype=np.uint8)
+            blank = np.zeros((1, snapshot.state.key_width), dtype=np.uint8)
         else:
             blank = np.zeros((picture_size.height, picture_size.width, 3), dtype=np.uint8)
         self.predict(blank)
@@ -291,11 +253,12 @@ class Predictor(AbstractContextManager["Predictor"]):
     @property
     def ids(self) -> np.ndarray:
         """The ids of all samples in the memory, in ascending order: (N,) int64."""
-        return self._samples.ids
+        return self._model.samples().ids
 
     def keys(self) -> tuple[np.ndarray, np.ndarray]:
         """Return ids and keys of all samples, sorted by id: (N,) int64 and (N, d) float32."""
-        return self._samples.read_keys()
+        memory = self._model.snapshot().memory
+        return memory.ids[memory.live_rows], memory.keys[memory.live_rows]
 
     @property
     def head(self) -> str:
@@ -303,22 +266,12 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         If you publish it elsewhere, `verify` can detect a restored backup.
         """
-        return self._store.head
+        return self._file.head
 
     @property
     def deletions(self) -> int:
         """Number of samples that were deleted so far."""
-        return self._store.deletions
-
-    @property
-    def next_id(self) -> int:
-        """The id of the next new sample."""
-        return self._additions.next_id
-
-    @property
-    def key_width(self) -> int:
-        """Number of dimensions of a key."""
-        return self._store.state.key_width
+        return self._model.snapshot().sequence
 
     def rows(
         self,
@@ -353,7 +306,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         ValueError
             If a label is not a class of the model.
         """
-        return self._samples.list_rows(labels, units, files)
+        return self._model.samples().list_rows(labels, units, files)
 
     def select(
         self,
@@ -399,52 +352,26 @@ class Predictor(AbstractContextManager["Predictor"]):
         ValueError
             If something is not an id, or not a class of the model.
         """
-        return self._samples.select(
+        earlier_receipt = None
+        if request is not None:
+            earlier_receipt = self._file.find_receipt(request)
+        return self._model.samples().select(
             ids=ids,
             files=files,
             labels=labels,
             units=units,
             ignore_missing=ignore_missing,
-            request=request,
+            earlier_receipt=earlier_receipt,
         )
-
-    def similar(
-        self, ids: ArrayLike | Iterable[int], *, above: float = DEFAULT_SIMILARITY
-    ) -> dict[int, float]:
-        """Find look-alikes: other samples whose keys are close to the key of one of these samples.
-
-        Parameters
-        ----------
-        ids : array-like of int
-            Ids of at most 1,000 samples. Unknown ids are skipped.
-        above : float
-            Minimum cosine of keys, above 0 and at most 1.
-
-        Returns
-        -------
-        dict of int to float
-            The largest cosine of each look-alike, by its id, in descending order. Exact copies are
-            not included; `forget` lists them.
-
-        Raises
-        ------
-        ValueError
-            If `above` is out of range, or if there are too many samples.
-
-        Notes
-        -----
-        Deleting a sample does not delete its look-alikes, but whoever requests the deletion may
-        want to delete them, too.
-        """
-        return self._samples.find_similar(ids, above)
 
     def memory_facts(self) -> dict[str, object]:
         """Return the facts about the memory that the command `inspect` prints, by name."""
-        state = self._store.state
+        snapshot = self._model.snapshot()
+        state = snapshot.state
         return {
-            "deleted rows not yet freed": len(self._store.view.live) - len(self.ids),
-            "deleted samples": self.deletions,
-            "blocked pictures": self._store.blocked_count,
+            "deleted samples": snapshot.sequence,
+            "purged": self.purged_at if state.purged == snapshot.sequence else "due",
+            "blocked pictures": self._file.blocked_count,
             "key width": state.key_width,
             "token width": state.token_width,
             "memory": state.store.hex(),  # a random name, with which the chain of deletions starts
@@ -560,10 +487,11 @@ class Predictor(AbstractContextManager["Predictor"]):
         request : DeletionRequest or DeletionPlan
             What to forget, or a plan from the method `plan`.
         purge : bool
-            Remove every byte of the samples from the model's files.
+            Remove every byte of the samples from the model's files. If the purge cannot finish, or
+            if the directory has files that do not belong to the model, the results have a field
+            `unpurged`, which says why.
         certificates : CertificateOrder, optional
-            Purge, and certify the deletions. If the purge cannot finish, or if the directory has
-            files that do not belong to the model, the results have a field `unpurged`.
+            Purge, and certify the deletions.
         results : list, optional
             Each result is appended to it once its deletion is on disk, so that a later failure
             does not hide the deletion.
@@ -577,9 +505,6 @@ class Predictor(AbstractContextManager["Predictor"]):
         ------
         UnknownNamesError, ValueError
             If `plan` raises them. Nothing is deleted then.
-        LockedMemoryError
-            If `purge` is set, and a reader prevents the purge. The samples are deleted
-            nevertheless.
         """
         if isinstance(request, DeletionPlan):
             plan = request
@@ -607,7 +532,7 @@ class Predictor(AbstractContextManager["Predictor"]):
                     result["salt"] = salts[request_number].hex()
                 to_certify.append((result, deletion))
         if purge or to_certify:
-            purge_warning = self._purge_or_explain(must_succeed=purge)
+            purge_warning = self._purge_or_explain()
             outcome: Json = {"purged": True}
             if purge_warning:
                 outcome = {"unpurged": purge_warning}
@@ -624,10 +549,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         digests = self.digests()
         for result, deletion in deletions:
             certificate = certify(
-                self._store,
                 deletion.receipt,
                 live=result["left"],
-                purged=result["purged"],
+                purged_at=self.purged_at if result["purged"] else None,
                 exact=digests,
                 constants=self.constants,
             )
@@ -639,34 +563,20 @@ class Predictor(AbstractContextManager["Predictor"]):
             )
             order.deliver(result, certificate)
 
-    def _purge_or_explain(self, *, must_succeed: bool) -> str:
-        """Purge, and return a sentence that says why traces may remain; empty if none can.
-
-        must_succeed: raise LockedMemoryError if a reader prevents the purge. Otherwise, the sentence
-        says so.
-        """
+    def _purge_or_explain(self) -> str:
+        """Purge, and return a sentence that says why traces may remain; empty if none can."""
         try:
             foreign_files = self.purge()
-        except LockedMemoryError as error:
-            if must_succeed:
-                raise
-            return f"{error}; until then, names of source files and units may be left in it"
+        except OSError as error:  # such as LockedMemoryError, or a disk without space
+            return f"{error}; until then, bytes of the samples may be left in it"
         if not foreign_files:
             return ""
         return f"purged; not checked, since not part of the model: {', '.join(foreign_files)}"
 
-    @contextmanager
-    def _lock_changes(self) -> Iterator[None]:
-        """Let only one thread at a time change the memory.
-
-        Raises ClosedMemoryError in a forked child, whose copy of the lock may never be released.
-        """
-        _ = self._store.view  # raises that error before the lock is touched
-        with self._change_lock:
-            yield
-
     def purge(self) -> tuple[str, ...]:
         """Remove every byte of forgotten samples from the model's files.
+
+        Predictions continue meanwhile; other changes wait.
 
         Returns
         -------
@@ -677,41 +587,51 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         LockedMemoryError
-            If a reader prevents the purge.
+            If a reader prevents the purge for too long.
+        OSError
+            If the disk has less free space than twice the memory. Nothing was changed.
         """
         self._forget_empty_classes()
-        other_files = self._store.purge()
-        return self._list_foreign_files(other_files)
+        self._file.purge()
+        return self._list_foreign_files()
 
-    def compact(self) -> tuple[str, ...]:
-        """Free the space of forgotten samples, and purge. Returns and raises as `purge` does."""
-        with self._lock_changes():
-            self._forget_empty_classes()
-            return self._list_foreign_files(self._store.compact())
+    @property
+    def is_purge_due(self) -> bool:
+        """Whether samples were forgotten since the last purge."""
+        return self._file.is_purge_due
+
+    @property
+    def purged_at(self) -> str | None:
+        """When the last purge ended, in ISO 8601, UTC; None before the first."""
+        at = self._file.read_state().purged_at
+        return to_datetime(at).isoformat(timespec="microseconds") if at else None
+
+    def empty_log(self) -> bool:
+        """Move the write-ahead log into the memory's file, as every change tries to do.
+
+        Returns False if a reader needs it just now.
+        """
+        return self._file.empty_log()
 
     def _forget_empty_classes(self) -> None:
-        """Remove the names of empty classes from an estimator's manifest.
+        """Forget the names of empty classes of an estimator's model.
 
-        A class may be named after a person. Does nothing for a reader, or for a model of pictures.
+        A class may be named after a person. Does nothing for a model of pictures.
         """
-        if not self.is_writer or self.manifest.encoder is not None:
+        if self.manifest.encoder is not None:
             return
-        manifest = manifests.read_manifest(self.directory)
-        _, labels = self._samples.read_ids_and_labels()
-        present_labels = set(labels.tolist())
-        classes = list(manifest.classes)
-        for label in range(len(classes)):
-            if label not in present_labels:
-                classes[label] = None
-        self._model.replace_manifest(manifest.model_copy(update={"classes": classes}))
-
-    def settle(self) -> None:
-        """Wait until the zeros over forgotten samples are on disk."""
-        self._store.settle()
+        snapshot = self._model.snapshot()
+        labels = snapshot.memory.labels[snapshot.memory.live_rows]
+        if snapshot.classes.forget_empty(labels) == snapshot.classes:
+            return
+        with self._file.change() as change:
+            memory = change.snapshot.memory
+            labels = memory.labels[memory.live_rows]
+            change.replace_classes(change.snapshot.classes.forget_empty(labels))
 
     def log(self) -> list[Receipt]:
         """Return the receipts of all deletions so far, in order."""
-        return self._store.log()
+        return self._file.log()
 
     # Learning
 
@@ -745,8 +665,6 @@ class Predictor(AbstractContextManager["Predictor"]):
         ------
         PictureError
             If something is not a picture, or was forgotten with `block_return`.
-        ClosedMemoryError
-            If the model is open for reading only.
         ValueError
             If a label is not a class of the model, if the lengths differ, or if the samples cannot
             be added: MUNKEY needs at least one trained sample in the memory, and some fitted
@@ -758,10 +676,6 @@ class Predictor(AbstractContextManager["Predictor"]):
         the nearest trained samples lend theirs (`Retriever`); in its direct-key variant, the key is
         the token. A fitted family predicts as if the new samples had always been there.
         """
-        if not self.is_writer:
-            raise ClosedMemoryError(
-                f"{self.directory}: open for reading only; load it with writer=True"
-            )
         return self._additions.add(images, labels, units, allow_blocked)
 
     # Checking
@@ -774,7 +688,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         fitted_model = self._model.fitted_model
         if fitted_model is None:
             return None
-        return fitted_model.digests(recompute=recompute)
+        return fitted_model.digests(self._model.snapshot(), recompute=recompute)
 
     @property
     def constants(self) -> list[str]:
@@ -786,7 +700,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         return list_fixed_constants(self.manifest)
 
-    def verify(self, published: str | None = None) -> Report:
+    def verify(self, published: str | None = None) -> MemoryReport:
         """Check the directory: the chain of deletions, every row, and all static files.
 
         Parameters
@@ -797,7 +711,7 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Returns
         -------
-        Report
+        MemoryReport
             The problems, if any, and the number of rows and of deletions.
 
         Raises
@@ -811,13 +725,14 @@ class Predictor(AbstractContextManager["Predictor"]):
             if not re.fullmatch("[0-9a-f]{64}", published_head):
                 why = "is not the head of a chain: `forget` prints one, of 64 hexadecimal digits"
                 raise ValueError(f"{str(published)[:80]!r} {why}")
-        report = self._store.verify(published_head)
+        report = self._file.verify(published_head)
         problems = [*report.problems]
         try:
             fitted_model = self._model.loaded_sums
+            snapshot = self._model.snapshot()
             if fitted_model and (
-                fitted_model.digests() != fitted_model.digests(recompute=True)
-                or fitted_model.has_altered_weights()
+                fitted_model.digests(snapshot) != fitted_model.digests(snapshot, recompute=True)
+                or fitted_model.has_altered_weights(snapshot)
             ):
                 problems.append(
                     "the model in this process does not match the remaining rows: restart the process"
@@ -829,19 +744,14 @@ class Predictor(AbstractContextManager["Predictor"]):
                 manifests.read_static_file(self.directory, self.manifest, name)
             except UnreadableModelError as error:
                 problems.append(str(error))
-        foreign = self._list_foreign_files(report.foreign)
-        return replace(report, problems=tuple(problems), foreign=foreign)
+        return replace(report, problems=tuple(problems), foreign=self._list_foreign_files())
 
-    def _list_foreign_files(self, names_in_memory: tuple[str, ...]) -> tuple[str, ...]:
-        """List files in the directory that do not belong to the model.
-
-        names_in_memory: the foreign files in the folder of the memory, which the store lists.
-        """
-        model_names = {manifests.MANIFEST_NAME, MEMORY, *self.manifest.static_files}
+    def _list_foreign_files(self) -> tuple[str, ...]:
+        """List files in the directory that do not belong to the model."""
+        memory_names = {MEMORY, *(f"{MEMORY}{suffix}" for suffix in SIDE_FILES)}
+        model_names = {manifests.MANIFEST_NAME, *memory_names, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
-        foreign_files = sorted(names - model_names)
-        foreign_files += [f"{MEMORY}/{name}" for name in names_in_memory]
-        return tuple(foreign_files)
+        return tuple(sorted(names - model_names))
 
     def receipt_of(self, sequence: int | None = None, request: str | None = None) -> Receipt:
         """Find the receipt of an earlier deletion; by default, of the last one.
@@ -863,20 +773,15 @@ class Predictor(AbstractContextManager["Predictor"]):
         CertificateError
             If no deletion matches.
         """
-        return find_receipt(self._store, sequence, request)
+        return find_receipt(self._file.log(), sequence, request)
 
-    def certificate(
-        self, sequence: int | None = None, request: str | None = None, *, purged: bool = False
-    ) -> Certificate:
+    def certificate(self, sequence: int | None = None, request: str | None = None) -> Certificate:
         """Certify an earlier deletion.
 
         Parameters
         ----------
         sequence, request
             Which deletion, as for `receipt_of`. By default, the last one.
-        purged : bool
-            Whether the certificate should say that the model was purged since. The chain does not
-            record purges.
 
         Returns
         -------
@@ -889,10 +794,11 @@ class Predictor(AbstractContextManager["Predictor"]):
             If no deletion matches.
         """
         receipt = self.receipt_of(sequence, request)
+        state = self._file.read_state()
+        is_purged = receipt.sequences.stop - 1 <= state.purged and not self._list_foreign_files()
         return certify(
-            self._store,
             receipt,
-            purged=purged,
+            purged_at=self.purged_at if is_purged else None,
             exact=self.digests(),
             constants=self.constants,
         )
@@ -922,32 +828,32 @@ class Predictor(AbstractContextManager["Predictor"]):
         list of str
             One sentence per fault; empty if there are none.
         """
-        return find_faults(issued, self._store, ids, salt, exact)
+        return find_faults(issued, self._file, ids, salt, exact)
 
     # The directory
 
     def copy(self, folder: Path) -> None:
         """Write a purged copy of the model, including its log of deletions.
 
-        The model must be open for writing, so that no other process changes it during the copy.
+        Others may change the model meanwhile.
 
         Parameters
         ----------
         folder : Path
             A new or empty folder.
         """
-        self._store.copy(folder / MEMORY)
+        self._file.copy(folder / MEMORY)
         for name in self.manifest.static_files:
             content = manifests.read_static_file(self.directory, self.manifest, name)
             with atomic(folder / name) as temporary:
                 temporary.write_bytes(content)
         self.manifest.write(folder)
-        with Predictor.load(folder, writer=True) as copied_model:
+        with Predictor.load(folder) as copied_model:
             copied_model.purge()
 
     def close(self) -> None:
         """Release the memory. Further calls do nothing."""
-        self._store.close()
+        self._file.close()
 
     def __exit__(
         self,

@@ -8,7 +8,6 @@ remaining rows.
 
 import warnings
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -19,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from munkey.core.console import pluralize, warn_user
+from munkey.core.folders import create_folder, require_empty_folder
 from munkey.data.intake.copies import format_conflicting_copies_warning
 from munkey.data.intake.unit_names import (
     format_large_units_warning,
@@ -26,8 +26,6 @@ from munkey.data.intake.unit_names import (
 )
 from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
-from munkey.deploy.store import disk
-from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
 from munkey.estimators.handle import ThreadLock
@@ -42,6 +40,7 @@ from munkey.estimators.names import (
 )
 from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
 from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
+from munkey.memory.rows import check_texts
 from munkey.memory.sums import UNIT
 
 # Equal rows with at least this many columns count as copies. With fewer columns, rows can be equal
@@ -106,7 +105,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             units, or if a unit is so large that its name may mean "unknown".
         """
         if save_to is not None:
-            disk.require_empty_folder(Path(save_to))
+            require_empty_folder(Path(save_to))
         family = get_fitted_family(self.family)
         settings = family.read_section({self.family: self._get_family_settings()})
         params = self._get_estimator_params()
@@ -144,7 +143,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             model's.
         """
         check_is_fitted(self)
-        with self._change_lock, self._rows.lock() as rows:
+        with self._change_lock:
+            rows = self._rows
             next_id = rows.next_id
             new_rows = self._validate_rows(
                 {"X": X, "y": y, "units": units}, ids, rows.bound, first_id=next_id, is_fit=False
@@ -155,8 +155,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 _require_unused(new_rows.ids, rows)
             labels = match_labels(new_rows.labels, rows.classes)
             warn_of_new_class_names(labels, rows.classes)
-            rows.add(new_rows._replace(labels=labels), has_user_ids)
-        return new_rows.ids
+            return rows.add(new_rows._replace(labels=labels), has_user_ids)
 
     def forget(
         self,
@@ -230,16 +229,14 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         with self._change_lock:
-            # A dry run only reads, so it does not need the lock of the directory.
-            rows_to_change = nullcontext(self._rows) if dry_run else self._rows.lock()
-            with rows_to_change as rows:
-                matches = match_rows(
-                    request,
-                    rows.read_named_rows(),
-                    rows.match_files(request.files),
-                    ignore_missing=ignore_missing,
-                )
-                output = rows.forget(matches.ids, dry_run=dry_run)
+            rows = self._rows
+            matches = match_rows(
+                request,
+                rows.read_named_rows(),
+                rows.match_files(request.files),
+                ignore_missing=ignore_missing,
+            )
+            output = rows.forget(matches.ids, dry_run=dry_run)
         return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
@@ -347,7 +344,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             features = list(self.feature_names_in_)
         with self._change_lock:
             earlier_rows = self._rows
-            with disk.create_folder(Path(directory)) as folder:
+            with create_folder(Path(directory)) as folder:
                 earlier_rows.save(folder, features)
             self._rows = RowsInDirectory(Path(directory))
             earlier_rows.close()

@@ -2,15 +2,11 @@
 
 import os
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.predictor import Device
-
-LOCK_TIMEOUT_S = 10.0  # how long to wait for another process that writes to the directory
 
 
 class ThreadLock:
@@ -34,9 +30,9 @@ class ThreadLock:
 
 
 class Handle:
-    """A directory that is opened when it is first used, and locked only while it is changed.
+    """A directory that is opened when it is first used.
 
-    Other processes may change the directory at any time, so `model` always reads the current rows.
+    Other processes may change the directory at any time.
     A pickled handle contains only the path and the device.
     """
 
@@ -54,18 +50,7 @@ class Handle:
                 self.close()
             if self._model is None:
                 self._model = EstimatorPredictor.load(self.directory, device=self._device)
-            self._model.follow()
             return self._model
-
-    @contextmanager
-    def lock(self) -> Iterator[EstimatorPredictor]:
-        """Lock the directory against changes by other processes. Yields the model.
-
-        Raises LockedMemoryError if another process holds the lock for longer than LOCK_TIMEOUT_S.
-        """
-        model = self.model
-        with model.writing(LOCK_TIMEOUT_S):
-            yield model
 
     def close(self) -> None:
         if self._model is not None:

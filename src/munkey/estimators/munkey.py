@@ -1,14 +1,11 @@
 """A scikit-learn classifier of pictures: MUNKEY, or a family that deletes exactly."""
 
-import atexit
 import os
-import subprocess
-import sys
+import shutil
 import tempfile
-from contextlib import nullcontext
+import weakref
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Self
 
@@ -18,6 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from munkey.core.folders import create_folder, require_empty_folder
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError
@@ -34,8 +32,6 @@ from munkey.deploy.model.manifest import (
 from munkey.deploy.model.model import choose_device, hide_progress
 from munkey.deploy.model.trained_system import EstimatorSystem
 from munkey.deploy.predictor import Device
-from munkey.deploy.store import disk
-from munkey.deploy.store.rows import check_texts
 from munkey.encoders.keys import Keys, extract
 from munkey.estimators.classifier import (
     match_labels,
@@ -72,6 +68,7 @@ from munkey.estimators.receipts import (
 )
 from munkey.estimators.rows import describe_dtype
 from munkey.memory.neighbors import drop_self, find_nearest
+from munkey.memory.rows import check_texts
 from munkey.models.family import FAMILIES, FittedFamily, MemberKeys, Training
 from munkey.settings import DataSettings, EncoderSettings, OnBad
 
@@ -106,30 +103,22 @@ FIXED_SETTINGS: dict[str, dict[str, Any]] = {
 # fmt: on
 
 
-# A program that waits until its standard input is closed and then removes a folder.
-REMOVE_AT_END = (
-    "import shutil, sys; sys.stdin.read(); shutil.rmtree(sys.argv[1], ignore_errors=True)"
-)
+class TemporaryFolder:
+    """A private folder, which is removed with this object, or when the process that made it ends."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="munkey-"))
+        self._finalizer = weakref.finalize(self, _remove_folder, self.path, os.getpid())
+
+    def remove(self) -> None:
+        """Remove the folder now."""
+        self._finalizer()
 
 
-@cache
-def make_watched_folder(process_id: int) -> str:
-    """Make a private temporary folder for the models of this process.
-
-    A second process removes the folder when this process ends, even if this process is killed. It
-    waits for the end of a pipe, which the operating system then closes.
-
-    Parameters
-    ----------
-    process_id
-        The id of this process. The cache has a folder for each id, so a fork gets its own.
-    """
-    folder = tempfile.mkdtemp(prefix="munkey-")
-    command = [sys.executable, "-I", "-c", REMOVE_AT_END, folder]
-    # Ctrl-C does not reach the second process, because it has its own session.
-    watcher = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
-    atexit.register(watcher.communicate)
-    return folder
+def _remove_folder(path: Path, process_id: int) -> None:
+    """Remove a folder, but not in a forked child, whose parent still uses it."""
+    if os.getpid() == process_id:
+        shutil.rmtree(path, ignore_errors=True)
 
 
 class _LabeledPictures(NamedTuple):
@@ -288,7 +277,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             If a parameter is invalid, X, y, ids and units differ in length, or ids repeat.
         """
         if save_to is not None:
-            disk.require_empty_folder(Path(save_to))
+            require_empty_folder(Path(save_to))
         if self.family not in EXPORTED_FAMILIES:
             raise ValueError(
                 f"family must be one of {', '.join(EXPORTED_FAMILIES)}, not {self.family!r}"
@@ -349,15 +338,20 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             classes=classes.tolist(),
             units=pictures.unit_names,
         )
-        estimator = EstimatorReference(dtype=describe_dtype(classes), params=params)
+        estimator = EstimatorReference(params=params)
         # The model is in this folder until `save` moves to another one.
-        temporary = tempfile.TemporaryDirectory(dir=make_watched_folder(os.getpid()))
-        folder = Path(temporary.name)
+        temporary = TemporaryFolder()
         trained_system = EstimatorSystem(
-            system, dataset, pictures.file_names, sections, device, estimator
+            system,
+            dataset,
+            pictures.file_names,
+            sections,
+            device,
+            estimator,
+            describe_dtype(classes),
         )
-        write_model(trained_system, folder)
-        self._open_directory(folder, temporary)
+        write_model(trained_system, temporary.path)
+        self._open_directory(temporary.path, temporary)
         if save_to is not None:
             self.save(save_to)
         return self
@@ -518,16 +512,14 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
         with self._change_lock:
-            # A dry run only reads, so it does not need the lock of the directory.
-            model_to_change = nullcontext(self._handle.model) if dry_run else self._handle.lock()
-            with model_to_change as model:
-                matches = match_rows(
-                    request,
-                    read_named_rows(model),
-                    match_files(model, request.files),
-                    ignore_missing=ignore_missing,
-                )
-                output = delete_rows(model, matches.ids, dry_run=dry_run)
+            model = self._handle.model
+            matches = match_rows(
+                request,
+                read_named_rows(model),
+                match_files(model, request.files),
+                ignore_missing=ignore_missing,
+            )
+            output = delete_rows(model, matches.ids, dry_run=dry_run)
         return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
 
     def add(self, X: Any, y: ArrayLike, *, units: Any = None) -> np.ndarray:
@@ -562,7 +554,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         check_is_fitted(self)
         labels = column_or_1d(read_labels(y))
         unit_names = read_unit_names(units)
-        with self._change_lock, self._handle.lock() as model:
+        with self._change_lock:
+            model = self._handle.model
             classes = _read_classes(model)
             labels = match_labels(labels, classes)
             index_by_class = {name: index for index, name in enumerate(classes.tolist())}
@@ -601,8 +594,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         with self._change_lock:
             earlier_directory = self.directory_
             was_saved = self._temporary is None
-            with disk.create_folder(Path(directory)) as folder, self._handle.lock() as model:
-                model.copy(folder)
+            with create_folder(Path(directory)) as folder:
+                self._handle.model.copy(folder)
             self._open_directory(Path(directory))
         if was_saved:
             warn_of_earlier(earlier_directory, stacklevel=2)
@@ -639,9 +632,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         classifier._open_directory(Path(directory))
         return classifier
 
-    def _open_directory(
-        self, folder: Path, temporary: "tempfile.TemporaryDirectory[str] | None" = None
-    ) -> None:
+    def _open_directory(self, folder: Path, temporary: TemporaryFolder | None = None) -> None:
         """Use the model in a folder from now on.
 
         An earlier temporary folder is removed, because `forget` would no longer change it. temporary:
@@ -651,7 +642,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             self._handle.close()
         earlier_temporary = getattr(self, "_temporary", None)
         if earlier_temporary is not None:
-            earlier_temporary.cleanup()
+            earlier_temporary.remove()
         self._temporary = temporary
         self._handle = Handle(folder, device=self.device)
         if not hasattr(self, "_change_lock"):
@@ -691,9 +682,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
 def _read_classes(model: EstimatorPredictor) -> np.ndarray:
     """Read the classes of a model, in ascending order: (C,)."""
-    manifest = model.manifest
-    dtype = manifest.estimator.dtype if manifest.estimator else "<U"
-    return np.array(manifest.classes, dtype=dtype)
+    classes = model.classes
+    return np.array(classes.names, dtype=classes.dtype or "<U")
 
 
 def _make_sections(params: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -16,8 +16,8 @@ import numpy as np
 from munkey.core.console import warn_user
 from munkey.data.intake.unit_names import unit_name
 from munkey.deploy.model.manifest import ID_LIMIT
-from munkey.deploy.store.rows import check_ids
 from munkey.estimators.errors import InvalidRequestError
+from munkey.memory.rows import check_ids
 
 # scikit-learn's functions that fit a model only to measure it.
 CROSS_VALIDATION_FUNCTIONS = ("_fit_and_score", "_fit_and_predict")

@@ -15,7 +15,6 @@ from munkey.deploy.deletions import DeletionRequest, list_patterns
 from munkey.deploy.errors import format_first_ten
 from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import LockedMemoryError
 from munkey.estimators.errors import InvalidRequestError, UnknownRowsError
 from munkey.estimators.names import RowRequest, class_name
 
@@ -126,9 +125,9 @@ class NamedRows(NamedTuple):
 
 def read_named_rows(model: Predictor) -> NamedRows:
     """Read the ids, classes and units of a deployed model's rows."""
-    manifest = model.follow()
-    # A row stores its class as a string. Users pass the value that was passed to `fit`.
-    class_of_name: dict[str | None, Any] = dict(zip(manifest.names, manifest.classes, strict=True))
+    # A row lists its class as a string. Users pass the value that was passed to `fit`.
+    classes = model.classes
+    class_of_name: dict[str | None, Any] = dict(zip(classes.texts, classes.names, strict=True))
     rows = model.rows()
     return NamedRows(
         ids=np.array([row.id for row in rows], dtype=np.int64),
@@ -255,23 +254,16 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> dict[str
     """Forget rows of a deployed model and purge its files, or only preview this in a dry run.
 
     This is the only place where an estimator deletes rows from a directory. Returns the output of
-    `munkey forget --json`. If another process prevented purging, the output also has the entry
-    `unpurged`, with an explanation.
+    `munkey forget --json`. If the purge could not finish, the output also has the entry `unpurged`,
+    with an explanation.
     """
     # The key None stands for a request without a number.
     request = DeletionRequest({None: [{"ids": ids}]}, ignore_missing=True)
     if dry_run:
         [output] = model.preview(model.plan(request))
         return output
-    outputs: list[dict[str, Any]] = []
-    try:
-        model.delete(request, purge=True, results=outputs)
-    except LockedMemoryError as error:
-        # The rows were forgotten before the purge failed, so their output is there.
-        outputs[0]["unpurged"] = (
-            f"{error}; until then, names of source files and units may remain in it"
-        )
-    return outputs[0]
+    [output] = model.delete(request, purge=True)
+    return output
 
 
 def make_receipt(

@@ -1,10 +1,8 @@
 """The rows of an estimator: in memory or, after it is saved, in a deployed directory."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple, Self, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -24,6 +22,7 @@ from munkey.estimators.receipts import (
     read_named_rows,
 )
 from munkey.memory.exemplars import ExemplarMemory
+from munkey.memory.memory_file import Classes
 from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval, System
 from munkey.settings import Section
@@ -197,19 +196,15 @@ class RowsInMemory:
         """Return no matches, because rows in memory have no source files."""
         return RowMatches(ids=self.ids[:0], missing=files, patterns=[])
 
-    @contextmanager
-    def lock(self) -> Iterator[Self]:
-        """Yield these rows. Their estimator lets only one thread at a time change them."""
-        yield self
-
-    def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows. `has_user_ids`, which a directory needs, has no effect here."""
+    def add(self, new_rows: LabeledRows, has_user_ids: bool) -> np.ndarray:
+        """Add rows, and return their ids. `has_user_ids`, which a directory needs, has no effect."""
         state = self._state
         rows = new_rows
         if len(state.ids):
             columns = zip(state.labeled_rows, new_rows, strict=True)
             rows = LabeledRows(*(np.concatenate(old_and_new) for old_and_new in columns))
         self._state = self._fit(rows, state.next_id, state.has_forgotten)
+        return new_rows.ids
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows. Returns the output of `munkey forget --json`."""
@@ -274,12 +269,10 @@ class RowsInMemory:
             ids=state.ids,
             keys=state.keys,
             labels=state.class_indices,
-            # A directory needs at least one class, so use None if there are no rows.
-            classes=state.classes.tolist() or [None],
+            classes=Classes(tuple(state.classes.tolist()), describe_dtype(state.classes)),
             units=state.units.tolist(),
             next_id=state.next_id,
             estimator=EstimatorReference(
-                dtype=describe_dtype(state.classes),
                 features=features,
                 params=self._params,
                 has_forgotten=state.has_forgotten,
@@ -301,15 +294,6 @@ class RowsInDirectory:
     @property
     def model(self) -> EstimatorPredictor:
         return self._handle.model
-
-    @contextmanager
-    def lock(self) -> Iterator[Self]:
-        """Lock the directory, so that only this process can change the rows. Yields the rows.
-
-        Raises LockedMemoryError if another process is changing them.
-        """
-        with self._handle.lock():
-            yield self
 
     @property
     def ids(self) -> np.ndarray:
@@ -354,18 +338,15 @@ class RowsInDirectory:
     @property
     def _dtype(self) -> str:
         """The dtype of the classes."""
-        estimator = self.model.manifest.estimator
-        if estimator is None:
-            return "<U"
-        return estimator.dtype
+        return self.model.classes.dtype or "<U"
 
     def _to_class_array(self, classes: list[Any]) -> np.ndarray:
         """Convert classes to an array. Raises UnreadableModelError if they are damaged."""
         with translate_read_errors(self.directory):
             return np.array(classes, dtype=self._dtype)
 
-    def add(self, new_rows: LabeledRows, has_user_ids: bool) -> None:
-        """Add rows.
+    def add(self, new_rows: LabeledRows, has_user_ids: bool) -> np.ndarray:
+        """Add rows, and return their ids.
 
         Parameters
         ----------
@@ -384,7 +365,7 @@ class RowsInDirectory:
         else:
             # The dtype for old and new classes, such as float64 for float64 and float32.
             dtype = np.result_type(np.dtype(self._dtype), new_rows.labels.dtype).str
-        self.model.add_keys(
+        return self.model.add_keys(
             new_rows.keys,
             new_rows.labels.tolist(),
             dtype=dtype,
@@ -416,8 +397,7 @@ class RowsInDirectory:
 
         `features` has no effect, because the model already stores the names of its columns.
         """
-        with self._handle.lock() as model:
-            model.copy(folder)
+        self.model.copy(folder)
 
     def close(self) -> None:
         self._handle.close()

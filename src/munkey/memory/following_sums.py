@@ -26,10 +26,10 @@ class FollowingSums:
         self._memory: Memory | None = None
 
     @contextmanager
-    def follow(self, memory: Memory) -> Iterator[Sums]:
+    def follow(self, memory: Memory, classes: int) -> Iterator[Sums]:
         """Yield the sums over the rows of a memory. Use them only inside the block.
 
-        Raises ValueError if its rows cannot be summed.
+        classes: the number of classes. Raises ValueError if its rows cannot be summed.
         """
         with self._lock:
             sums = self._sums
@@ -43,6 +43,7 @@ class FollowingSums:
             else:
                 dropped, added = memory.find_changes(earlier)
                 _add_rows(sums, earlier, dropped, sign=-1)
+            sums.resize(classes)
             _add_rows(sums, memory, added, sign=1)
             self._sums = sums
             self._memory = memory

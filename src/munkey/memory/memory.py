@@ -33,6 +33,8 @@ class Columns(NamedTuple):
         The unit of each row, such as a person, and its source file. None for a row without one.
     contents : ndarray of uint8, shape (N, 16)
         Digests that are equal for identical contents.
+    added : ndarray of int64, shape (N,)
+        When each row was added, in microseconds since 1970, UTC.
     numbers : ndarray of int64, shape (N,)
         Row numbers. No other row ever gets the number of a deleted row.
     """
@@ -44,6 +46,7 @@ class Columns(NamedTuple):
     units: np.ndarray
     files: np.ndarray
     contents: np.ndarray
+    added: np.ndarray
     numbers: np.ndarray
 
     def take(self, rows: np.ndarray | slice) -> "Columns":
@@ -59,6 +62,7 @@ def make_columns(  # noqa: PLR0913  # the columns of a row
     units: np.ndarray | None = None,
     files: np.ndarray | None = None,
     contents: np.ndarray | None = None,
+    added: np.ndarray | None = None,
     numbers: np.ndarray | None = None,
 ) -> Columns:
     """Return the columns of rows, with defaults for those that are None.
@@ -74,6 +78,7 @@ def make_columns(  # noqa: PLR0913  # the columns of a row
         units=np.full(count, None) if units is None else units,
         files=np.full(count, None) if files is None else files,
         contents=np.zeros((count, DIGEST), np.uint8) if contents is None else contents,
+        added=np.zeros(count, np.int64) if added is None else added,
         numbers=np.arange(1, count + 1) if numbers is None else numbers,
     )
     lengths = {name: len(column) for name, column in columns._asdict().items()}
@@ -96,6 +101,7 @@ def make_room(count: int, key_width: int, token_width: int) -> Columns:
         units=np.empty(size, object),
         files=np.empty(size, object),
         contents=np.empty((size, DIGEST), np.uint8),
+        added=np.empty(size, np.int64),
         numbers=np.empty(size, np.int64),
     )
 

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import pluralize
+from munkey.core.folders import sync_folder
 from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
 from munkey.memory.chain import (
     Receipt,
@@ -60,7 +62,7 @@ BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
 CREATE TABLE state (store BLOB, key_width INTEGER, token_width INTEGER, last_number INTEGER, row_count INTEGER,
-                    next_id INTEGER, purged INTEGER, classes TEXT, secret BLOB, seal BLOB);
+                    next_id INTEGER, purged INTEGER, purged_at INTEGER, classes TEXT, secret BLOB, seal BLOB);
 CREATE TABLE rows (number INTEGER PRIMARY KEY AUTOINCREMENT, id INTEGER, label INTEGER, content BLOB, added INTEGER,
                    unit TEXT, file TEXT, salt BLOB, commitment BLOB);
 CREATE TABLE vectors (number INTEGER PRIMARY KEY, key BLOB, token BLOB);
@@ -91,6 +93,11 @@ class Classes(NamedTuple):
     names: tuple[Class, ...] = ()
     dtype: str | None = None
 
+    @property
+    def texts(self) -> list[str]:
+        """The names as strings; empty for a class whose name was forgotten."""
+        return ["" if name is None else str(name) for name in self.names]
+
     def add(self, names: Iterable[Class], dtype: str | None = None) -> "Classes":
         """Return classes with these names as well, at the end, except those that are there."""
         new_names = [name for name in dict.fromkeys(names) if name not in self.names]
@@ -110,14 +117,21 @@ class Classes(NamedTuple):
 NO_CLASSES = Classes()
 
 
+@lru_cache(maxsize=4)
+def parse_classes(text: str) -> Classes:
+    """Parse the classes of a state. Raises ValueError or TypeError if it is damaged."""
+    names, dtype = json.loads(text)
+    return Classes(tuple(names), dtype)
+
+
 class State(NamedTuple):
     """The state of a memory.
 
     store: the name of the memory, 16 random bytes. key_width, token_width: width of a key and of a
     token. last_number: the largest row number so far. row_count: number of rows. next_id: larger than
     every id so far. purged: no file holds bytes of rows that were deleted up to this sequence
-    number. classes: `Classes` in JSON. secret: the key for hashes of blocked
-    contents, 32 random bytes.
+    number. purged_at: when the last purge ended, in microseconds since 1970; 0 before the first.
+    classes: `Classes` in JSON. secret: the key for hashes of blocked contents, 32 random bytes.
     """
 
     store: bytes
@@ -127,6 +141,7 @@ class State(NamedTuple):
     row_count: int
     next_id: int
     purged: int
+    purged_at: int
     classes: str
     secret: bytes
 
@@ -134,7 +149,8 @@ class State(NamedTuple):
         """Return whether all values are in range. A damaged file may contain any values."""
         has_widths = 0 < self.key_width <= MAX_WIDTH and 0 < self.token_width <= MAX_WIDTH
         has_counts = (
-            0 <= self.row_count <= self.last_number and self.next_id >= 0 and self.purged >= 0
+            0 <= self.row_count <= self.last_number
+            and min(self.next_id, self.purged, self.purged_at) >= 0
         )
         has_names = len(self.store) == 16 and len(self.secret) == 32
         return has_widths and has_counts and has_names
@@ -152,6 +168,7 @@ class State(NamedTuple):
             self.row_count,
             self.next_id,
             self.purged,
+            self.purged_at,
         )
         state_as_bytes = self.store + numbers_as_bytes + self.secret + self.classes.encode()
         return hashlib.sha256(head + mark + state_as_bytes).digest()
@@ -187,8 +204,7 @@ class Snapshot(NamedTuple):
 
     @property
     def classes(self) -> Classes:
-        names, dtype = json.loads(self.state.classes)
-        return Classes(tuple(names), dtype)
+        return parse_classes(self.state.classes)
 
 
 class NewRows(NamedTuple):
@@ -311,6 +327,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         *,
         classes: Classes = NO_CLASSES,
         next_id: int = 0,
+        name: bytes | None = None,
         wait: float = WAIT_S,
     ) -> "MemoryFile":
         """Create a memory, and open it. If this fails, no file is left behind.
@@ -334,6 +351,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             The classes that the labels refer to.
         next_id : int
             The smallest id to give to later rows. By default, the largest of `ids`, plus 1.
+        name : bytes, optional
+            The name of the memory, 16 random bytes. By default, they are drawn here.
         wait : float
             Seconds that a change waits for others.
 
@@ -353,13 +372,14 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         path = Path(path)
         new_rows = check_rows(ids, keys, tokens, labels, files, units, contents)
         state = State(
-            store=secrets.token_bytes(16),
+            store=name or secrets.token_bytes(16),
             key_width=new_rows.keys.shape[1],
             token_width=new_rows.tokens.shape[1],
             last_number=0,
             row_count=0,
             next_id=next_id,
             purged=0,
+            purged_at=0,
             classes=json.dumps(classes),
             secret=secrets.token_bytes(32),
         )
@@ -501,6 +521,11 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 room, count = _read_rows(connection, state, earlier.state.last_number)
                 memory = memory.add(room.take(slice(count)))
         return memory
+
+    def read_state(self) -> State:
+        """Read the state alone, without the rows."""
+        with self._database.read() as connection:
+            return self._read_state(connection)[0]
 
     @property
     def head(self) -> str:
@@ -681,7 +706,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 # The row numbers of the deletions since the purge before this one stay, so that
                 # other processes can follow the deletions that this purge completes.
                 connection.execute("DELETE FROM dropped WHERE sequence <= ?", (state.purged,))
-                _write_state(connection, state._replace(purged=sequence), head, mark)
+                state = state._replace(purged=sequence, purged_at=time.time_ns() // 1000)
+                _write_state(connection, state, head, mark)
             with suppress(OSError):
                 self._database.empty_log()
         return sequence
@@ -692,6 +718,12 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         with self._database.read() as connection:
             state, sequence, *_ = self._read_state(connection)
         return state.purged < sequence
+
+    @contextmanager
+    def hold_off_changes(self, wait: float | None = None) -> Iterator[None]:
+        """Keep all other threads and processes from changing the memory during the block."""
+        with self._database.lock_changes(wait):
+            yield
 
     def copy(self, path: str | Path) -> None:
         """Copy the memory to a new file, with its name and its chain of deletions.
@@ -898,11 +930,7 @@ def _create_file(path: Path) -> Iterator[Path]:
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{temporary}{suffix}").unlink(missing_ok=True)
-    descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(path.parent)
 
 
 def _write_state(connection: sqlite3.Connection, state: State, head: bytes, mark: bytes) -> None:
@@ -958,6 +986,7 @@ def _insert_rows(
         units=_to_objects([unit for _, unit in rows.sources]),
         files=_to_objects([file for file, _ in rows.sources]),
         contents=rows.contents,
+        added=committed["added"].copy(),
         numbers=numbers,
     )
     return state, columns
@@ -979,10 +1008,10 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
     room = make_room(count, state.key_width, state.token_width)
     known_units: dict[str | None, str | None] = {}  # to store equal strings only once
     stop = 0
-    query = (
-        "SELECT number, id, label, content, unit, file FROM rows WHERE number > ? ORDER BY number"
-    )
-    for numbers, ids, labels, contents, units, files in _fetch_blocks(connection, query, after):
+    query = "SELECT number, id, label, content, added, unit, file FROM rows WHERE number > ? ORDER BY number"
+    for numbers, ids, labels, contents, added, units, files in _fetch_blocks(
+        connection, query, after
+    ):
         start = stop
         stop += len(numbers)
         _require_texts(units + files)
@@ -990,6 +1019,7 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         room.ids[start:stop] = ids
         room.labels[start:stop] = labels
         room.contents[start:stop] = _join_blobs(contents, "u1", DIGEST)
+        room.added[start:stop] = added
         room.units[start:stop] = [known_units.setdefault(unit, unit) for unit in units]
         room.files[start:stop] = files
     all_numbers = room.numbers[:count].copy()
@@ -998,7 +1028,16 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
     places = np.empty(count, np.int64)  # of the rows, which were in the order of their numbers
     places[order] = np.arange(count)
     if not is_sorted:
-        for column in (room.numbers, room.ids, room.labels, room.contents, room.units, room.files):
+        narrow_columns = (
+            room.numbers,
+            room.ids,
+            room.labels,
+            room.contents,
+            room.added,
+            room.units,
+            room.files,
+        )
+        for column in narrow_columns:
             column[:count] = column[:count][order]
     stop = 0
     query = "SELECT number, key, token FROM vectors WHERE number > ? ORDER BY number"

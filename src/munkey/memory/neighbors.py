@@ -49,7 +49,7 @@ class Neighbors(NamedTuple):
 
 
 class SearchedRows(NamedTuple):
-    """The rows of a memory to search, in arrays or memory maps.
+    """The rows of a memory to search.
 
     Attributes
     ----------
@@ -58,8 +58,7 @@ class SearchedRows(NamedTuple):
     ids
         (N,) int64.
     live
-        (N,) bool, false for deleted rows. Another thread or process may set an entry to false
-        during the search, before it overwrites the row's key.
+        (N,) bool, false for deleted rows.
     max_length
         An upper bound on the Euclidean norms of the keys.
     """
@@ -192,31 +191,22 @@ class _Search:
         return positions[~is_decided]
 
     def search_all_rows(self, positions: np.ndarray) -> None:
-        """Write the nearest of all rows into the results.
-
-        Repeats the search for a query if one of its rows is deleted in the meantime.
-        """
-        keys = np.asarray(self.searched.keys)
-        while len(positions):
-            with np.errstate(over="ignore", invalid="ignore"):
-                if len(positions) == 1:
-                    # Reading the keys takes most of the time here, and BLAS threads slow it down.
-                    products = np.einsum("qd,nd->qn", self.queries[positions], keys)
-                else:
-                    products = self.queries[positions] @ keys.T
-            # A copy, because another thread may delete a row and change `self.searched.live`.
-            live = np.array(self.searched.live)
-            products[:, ~live] = -np.inf
-            must_repeat = np.zeros(len(positions), dtype=bool)
-            margins = self.bound_errors(positions)
-            for index, position in enumerate(positions):
-                near_rows = self.find_near_rows(
-                    products[index], float(margins[index]), self.query_ids[position]
-                )
-                live_rows = near_rows[live[near_rows]]
-                self.write_nearest(positions[index : index + 1], live_rows[None])
-                must_repeat[index] = not self.searched.live[live_rows].all()
-            positions = positions[must_repeat]
+        """Write the nearest of all rows into the results."""
+        keys = self.searched.keys
+        with np.errstate(over="ignore", invalid="ignore"):
+            if len(positions) == 1:
+                # Reading the keys takes most of the time here, and BLAS threads slow it down.
+                products = np.einsum("qd,nd->qn", self.queries[positions], keys)
+            else:
+                products = self.queries[positions] @ keys.T
+        products[:, ~self.searched.live] = -np.inf
+        margins = self.bound_errors(positions)
+        for index, position in enumerate(positions):
+            near_rows = self.find_near_rows(
+                products[index], float(margins[index]), self.query_ids[position]
+            )
+            live_rows = near_rows[self.searched.live[near_rows]]
+            self.write_nearest(positions[index : index + 1], live_rows[None])
 
     def find_near_rows(self, products: np.ndarray, margin: float, query_id: int) -> np.ndarray:
         """Return the rows that may be among the nearest to a query, in ascending order.
@@ -248,7 +238,6 @@ class _Search:
         cosines = self.compute_cosines(positions, rows)
         # NO_NEIGHBOR is -1 and thus reads the last row. `is_live` is false for it.
         ids = self.searched.ids[rows]
-        # Read `live` after the keys. If a row is still live now, its key was intact when read.
         is_live = self.searched.live[rows] & (rows != NO_NEIGHBOR)
         is_query = ids == self.query_ids[positions, None]
         scores = cosines + 10.0 * is_query  # 10 exceeds any cosine, so the query itself is first

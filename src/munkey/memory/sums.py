@@ -141,6 +141,12 @@ class Sums:
         """Return the sums of these classes, in this order. All others must be empty."""
         return replace(self, counts=self.counts[classes], class_sums=self.class_sums[classes])
 
+    def resize(self, classes: int) -> None:
+        """Append empty classes until there are so many."""
+        added_count = max(0, classes - len(self.counts))
+        self.counts = np.pad(self.counts, (0, added_count))
+        self.class_sums = np.pad(self.class_sums, ((0, added_count), (0, 0)))
+
     def compute_vectors(self, keys: np.ndarray) -> np.ndarray:
         """Return the vectors (N, w) to sum for keys (N, d), as float64 multiples of UNIT."""
         if self.features is None:

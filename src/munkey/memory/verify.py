@@ -56,24 +56,30 @@ class MemoryReport:
         The head of the chain, in hexadecimal.
     problems : tuple of str
         One sentence per fault.
+    foreign : tuple of str
+        Files beside the memory that do not belong to it. They were not checked.
     """
 
     rows: int
     deletions: int
     head: str
     problems: tuple[str, ...]
+    foreign: tuple[str, ...] = ()
 
     @property
     def sound(self) -> bool:
         return not self.problems
 
     def __str__(self) -> str:
+        foreign = ""
+        if self.foreign:
+            foreign = f"; not checked, since not part of it: {', '.join(self.foreign)}"
         if self.problems:
-            return f"NOT VERIFIED: {'; '.join(self.problems)}"
+            return f"NOT VERIFIED: {'; '.join(self.problems)}{foreign}"
         return (
             f"verified: the commitments of {pluralize(self.rows, 'row')} match, and no deleted row"
             " was put back (a picture that was added again is another row); an unbroken chain of"
-            f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}"
+            f" {pluralize(self.deletions, 'deleted sample')} that ends in {self.head}{foreign}"
         )
 
 

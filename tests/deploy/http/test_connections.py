@@ -21,7 +21,7 @@ def service(tmp_path):
     """Predicting is open."""
     tokens = {"forget": TOKENS["forget"]}
     with (
-        Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as predictor,
+        Predictor.load(model_in(tmp_path / "model"), device="cpu") as predictor,
         running(predictor, b"", tokens, RequestLimits()) as one,
     ):
         yield one

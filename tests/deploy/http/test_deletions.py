@@ -12,8 +12,8 @@ from munkey.deploy.errors import PictureError
 from munkey.deploy.http.bodies import ForgetRequest, RequestLimits
 from munkey.deploy.http.service import delete_samples
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import UnreadableMemoryError
 from munkey.deploy.store.store import Store
+from munkey.memory.errors import UnreadableMemoryError
 from tests.deploy.http.test_limits import TOKENS, Answer, Running, running
 from tests.deploy.inputs import CLASSES, IDS, model_in, picture_in
 
@@ -38,7 +38,7 @@ class Office(Running):
 
 @pytest.fixture
 def model(tmp_path: Path) -> Iterator[Predictor]:
-    with Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as predictor:
+    with Predictor.load(model_in(tmp_path / "model"), device="cpu") as predictor:
         predictor.add([ANNA, ANNA], [CAT, CAT], units=["Anna", None])
         yield predictor
 

@@ -29,7 +29,7 @@ from munkey.deploy.http.server import VARIABLES, configure, open_listener, serve
 from munkey.deploy.http.service import ENDPOINTS, create_app
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
+from munkey.memory.errors import ClosedMemoryError, LockedMemoryError, UnreadableMemoryError
 from tests.data.decoding.test_decoder import file_of, with_scans
 from tests.deploy.inputs import IDS, model_in, picture_in
 
@@ -141,7 +141,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("limits")
     tokens = {role: TOKENS[role] for role in ("verify", "forget")}
     with (
-        Predictor.load(model_in(folder / "model"), writer=True, device="cpu") as predictor,
+        Predictor.load(model_in(folder / "model"), device="cpu") as predictor,
         running(predictor, large_picture(), tokens, RequestLimits(predictions=3)) as one,
     ):
         yield one
@@ -470,7 +470,7 @@ def test_a_refusal_to_forget_names_the_role_that_may(service, predictor):
 
 def test_an_emptied_model_refuses_in_words_and_still_proves_what_it_did(tmp_path):
     with (
-        Predictor.load(model_in(tmp_path / "model"), writer=True, device="cpu") as model,
+        Predictor.load(model_in(tmp_path / "model"), device="cpu") as model,
         running(model, large_picture(), TOKENS, RequestLimits()) as one,
     ):
         one.go.set()
@@ -500,7 +500,7 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
 
     assert holding(b"pets/12.png") and holding(b"pets/14.png")
     with (
-        Predictor.load(model, writer=True, device="cpu") as predictor,
+        Predictor.load(model, device="cpu") as predictor,
         running(predictor, b"", TOKENS, RequestLimits()) as one,
     ):
         assert one.ask("POST", "/forget", {"ids": [12]}, "forget").json["purged"] is False
@@ -529,7 +529,7 @@ def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
     ForgettingLDA().fit(rows, np.arange(20) % 2).save(tmp_path / "model")
     picture = base64.b64encode(large_picture()).decode()
     with (
-        Predictor.load(tmp_path / "model", writer=True) as model,
+        Predictor.load(tmp_path / "model") as model,
         running(model, b"", {"forget": TOKENS["forget"]}, RequestLimits()) as service,
     ):
         service.go.set()

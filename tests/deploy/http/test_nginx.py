@@ -35,9 +35,7 @@ def behind(nginx_folder: Path) -> Iterator[tuple[Running, Running]]:
     """nginx, with timeouts of one second and small buffers of the kernel; and the service behind it."""
     folder = nginx_folder
     with ExitStack() as stack:
-        predictor = stack.enter_context(
-            Predictor.load(model_in(folder / "model"), writer=True, device="cpu")
-        )
+        predictor = stack.enter_context(Predictor.load(model_in(folder / "model"), device="cpu"))
         picture = picture_in(folder).read_bytes()
         service = stack.enter_context(running(predictor, picture, TOKENS, RequestLimits()))
         service.go.set()

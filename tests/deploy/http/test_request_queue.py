@@ -16,7 +16,7 @@ from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.service import make_verify_router
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import LockedMemoryError
+from munkey.memory.errors import LockedMemoryError
 
 STORED = PictureSize(height=1, width=1)
 

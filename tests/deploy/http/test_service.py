@@ -318,7 +318,7 @@ def test_a_kill_undoes_no_acknowledged_deletion(model):
             answered = {one for one, answer in asked.items() if answer.exception() is None}
             assert all(asked[one].result().status == 200 for one in answered)
             acknowledged |= answered
-        with Predictor.load(model, writer=True) as predictor:  # as the next service does
+        with Predictor.load(model) as predictor:  # as the next service does
             assert not acknowledged & set(predictor.ids.tolist())
             assert predictor.verify().sound
 
@@ -337,5 +337,5 @@ def test_with_a_made_up_token_it_forgets_and_told_to_end_it_finishes_and_closes(
             assert one.exception() is not None or one.result().status == 200
         # 143 in a shell, as docs/service.md says
         assert service.process.wait(60) == -signal.SIGTERM
-    with Predictor.load(model, writer=True) as predictor:
+    with Predictor.load(model) as predictor:
         assert predictor._store.state.erased == 1 and 10 not in predictor.ids

@@ -52,7 +52,7 @@ def test_the_page_shows_pictures_of_the_source_files_and_needs_nothing_else(pred
 
 
 def test_without_a_source_file_the_page_says_so_or_takes_the_data_sets_images(directory, images):
-    with Predictor.load(directory, writer=True, device="cpu") as model:
+    with Predictor.load(directory, device="cpu") as model:
         elsewhere(model, [None] * len(model.ids))
         answer = model.predict(images.images[[1]])
     assert page(answer).count("no picture") == 4
@@ -60,7 +60,7 @@ def test_without_a_source_file_the_page_says_so_or_takes_the_data_sets_images(di
 
 
 def test_a_source_file_that_cannot_be_read_is_said_to_be(directory, images, capsys, monkeypatch):
-    with Predictor.load(directory, writer=True, device="cpu") as model:
+    with Predictor.load(directory, device="cpu") as model:
         elsewhere(model, [f"gone<{one}>.png" for one in model.ids])
         answer = model.predict(images.images[[1]])
     html = page(answer)

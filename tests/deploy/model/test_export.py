@@ -17,10 +17,10 @@ from munkey.deploy.model.export import export, renew_export
 from munkey.deploy.model.manifest import MODEL_FORMAT
 from munkey.deploy.model.trained_system import find_system
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import LockedMemoryError
 from munkey.encoders import keys
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError
+from munkey.memory.errors import LockedMemoryError
 from munkey.models import system
 from munkey.models.families.newton import NewtonFamilySettings
 from munkey.models.family import FAMILIES, System
@@ -86,7 +86,7 @@ def test_units_go_along_and_a_picture_has_one_digest_whether_it_was_exported_or_
         run / "data" / "toy" / "samples.csv",
         [row | {"unit": "Anna" * (row["id"] == "5")} for row in samples],
     )
-    with Predictor.load(export("tiny", "out"), writer=True, device="cpu") as model:
+    with Predictor.load(export("tiny", "out"), device="cpu") as model:
         assert [row.unit for row in model.rows()[:5]] == [None, None, None, "Anna", None]
         assert model.select(units=["Anna"]).ids.tolist() == [5]
         picture = result.parents[6] / "pictures" / "c" / "05.png"
@@ -127,7 +127,7 @@ def test_a_model_with_keys_of_several_encoders_answers_finds_adds_and_forgets(
         "efficientnet-lite0@32+efficientnet-lite0@48" in (tmp_path / "model/README.md").read_text()
     )
     monkeypatch.chdir(tmp_path / "model")
-    with Predictor.load(tmp_path / "model", writer=True, device="cpu") as model:
+    with Predictor.load(tmp_path / "model", device="cpu") as model:
         (near,) = model.find([pictures / "a/00.png"], count=1).samples
         assert (near[0].id, near[0].copy) == (0, True)
         assert near[0].cosine == pytest.approx(1, abs=1e-5)
@@ -290,13 +290,13 @@ def test_an_export_in_use_is_not_made_again(run):
     chosen, directory = sections(), Path("out")
     renew_export("tiny", directory, chosen)
     renew_export("tiny", directory, chosen)
-    with Predictor.load(directory, writer=True) as model:
+    with Predictor.load(directory) as model:
         with pytest.raises(LockedMemoryError):  # it might forget any moment
             renew_export("tiny", directory, chosen)
         assert not model.forget([999], ignore_missing=True, request="2026-17").sequences
         assert model.log() == []
     renew_export("tiny", directory, chosen)  # a request that found nothing has deleted nothing
-    with Predictor.load(directory, writer=True) as model:
+    with Predictor.load(directory) as model:
         model.forget([0])
     with pytest.raises(ExportError, match="in use"):
         renew_export("tiny", directory, chosen)

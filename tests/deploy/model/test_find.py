@@ -56,7 +56,7 @@ def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_
 
 
 def test_the_least_cosine_leaves_the_others_out_and_a_forgotten_row_is_not_found(rows_model):
-    with Predictor.load(rows_model, writer=True) as model:
+    with Predictor.load(rows_model) as model:
         assert [sample.id for sample in model.find(ROWS[[3]], above=0.9).samples[0]] == [3, 7]
         model.forget([3])
         [samples] = model.find(ROWS[[3]], above=0.9).samples
@@ -68,7 +68,7 @@ def test_the_least_cosine_leaves_the_others_out_and_a_forgotten_row_is_not_found
 
 
 def test_a_row_that_is_deleted_during_the_search_is_not_handed_out(rows_model, monkeypatch):
-    with Predictor.load(rows_model, writer=True) as model:
+    with Predictor.load(rows_model) as model:
         searched = []
 
         def interrupted(*arguments):

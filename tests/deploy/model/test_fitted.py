@@ -17,10 +17,10 @@ from munkey.deploy.model import samples
 from munkey.deploy.model.export import export
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import UnknownIdsError
 from munkey.deploy.store.matrices import MemoryView
 from munkey.deploy.store.store import Store
 from munkey.encoders import keys
+from munkey.memory.errors import UnknownIdsError
 from munkey.memory.neighbors import find_nearest
 from munkey.memory.sums import Sums
 from munkey.models import system
@@ -86,11 +86,11 @@ def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bi
 ):
     """Deleted before the first answer and after it, one by one and at once."""
     original = system.load(place(run, family) / "system.safetensors")
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         assert used.predict(pictures).logits.tobytes() == pipeline(run, original).tobytes()
     done = 0
     for batches in ([1, 2], [1, 1, 5], [4, 9]):  # in a process each; the last batch leaves one row
-        with Predictor.load(model, writer=True, device="cpu") as used:
+        with Predictor.load(model, device="cpu") as used:
             for number, size in enumerate(batches):
                 used.forget(ORDER[done : done + size])
                 done += size
@@ -104,7 +104,7 @@ def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bi
 @every
 def test_a_sample_is_found_by_its_picture(family, run, model):
     pictures = np.array(load(run / "data/toy").images)
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         for one, [first, second] in zip(
             IDS, used.find(pictures[IDS], count=2).samples, strict=True
         ):
@@ -121,7 +121,7 @@ def test_a_sample_is_found_by_its_picture(family, run, model):
 @every
 def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, model, pictures):
     with (
-        Predictor.load(model, writer=True, device="cpu") as used,
+        Predictor.load(model, device="cpu") as used,
         Predictor.load(model, device="cpu") as reader,
     ):
         before = used.predict(pictures).logits.tobytes()
@@ -145,7 +145,7 @@ def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(
     """They are in no sums yet, so nothing may be taken out for them; what was there before leaves
     as ever.
     """
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         new_ids = used.add(pictures[:4], [0, 2, 1, 1]).ids
         used.forget(new_ids[:2])
@@ -162,7 +162,7 @@ def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(
 
 @summed
 def test_a_request_that_is_repeated_takes_nothing_out(family, model, pictures):
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         used.forget(ORDER[:2], request="2026-1")
         used.predict(pictures)
@@ -180,7 +180,7 @@ def test_sums_refuse_to_give_what_they_do_not_have():
 
 @every
 def test_a_row_that_was_added_votes_for_its_own_class_whoever_else_is_left(family, model, pictures):
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.add(pictures[:1], [2])
         used.forget(ORDER)
         assert set(used.predict(pictures).labels.tolist()) == {2}
@@ -204,7 +204,7 @@ def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictur
         sizes.append(sign * len(labels))
         add(self, rows, labels, sign)
 
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         monkeypatch.setattr(Sums, "add", noted)
         used.forget(ORDER[:1])
         assert sizes == []  # nobody has asked yet
@@ -224,7 +224,7 @@ def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictur
 
 @pytest.mark.parametrize("family", ["lda", "ncm"])  # others may choose constants by the rows
 def test_the_answer_after_a_deletion_reads_no_rows(family, model, pictures, monkeypatch):
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         used.forget(ORDER[:2])
         snapshots = []
@@ -245,7 +245,7 @@ def test_the_answer_after_a_deletion_reads_no_rows(family, model, pictures, monk
 @summed
 def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monkeypatch):
     monkeypatch.setattr(deployed, "MAX_ROWS", 25)
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.add(pictures[:1], [0])
         with pytest.raises(ValueError, match="holds at most 25 samples, so nothing was added"):
             used.add(pictures[1:2], [0])
@@ -255,7 +255,7 @@ def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monk
 @pytest.mark.parametrize("family", ["krr"])
 def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, monkeypatch):
     monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 25)
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.add(pictures[:1], [0])
         with pytest.raises(ValueError, match="KRR holds at most 25 samples, so nothing was added"):
             used.add(pictures[1:2], [0])
@@ -263,7 +263,7 @@ def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, 
 
 @summed
 def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, pictures):
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         used._store.add([999], used._store.view.keys[:1], [[0.0]], [7])
         assert any("cannot be summed" in problem for problem in used.verify().problems)
@@ -283,7 +283,7 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
         used._store.delete(gone)
         return read
 
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         monkeypatch.setattr(MemoryView, "take_rows", meanwhile)
         answer = used.predict(pictures).logits
     assert MemoryView.take_rows is rows
@@ -322,7 +322,7 @@ def test_a_deletion_does_not_copy_the_contents_of_all_rows(tmp_path):
     """A content has 16 bytes. A deletion may compare all ids, which takes 8 bytes a row."""
     rows = unit_rows(200_000, 8)
     ForgettingNCM(temperature=0.1).fit(rows, np.arange(len(rows)) % 10).save(tmp_path / "model")
-    with Predictor.load(tmp_path / "model", writer=True, device="cpu") as model:
+    with Predictor.load(tmp_path / "model", device="cpu") as model:
         model.predict(rows[:1])
         tracemalloc.start()
         try:
@@ -362,7 +362,7 @@ def test_a_class_whose_last_rows_go_is_named_however_far_back_they_stand(tmp_pat
     labels = np.array(["ant"] * 6 + ["bee", "cat"] + ["ant", "bee"] * 3)
     rows = unit_rows(len(labels), 5)
     ForgettingNCM().fit(rows, labels).save(tmp_path / "model")
-    with Predictor.load(tmp_path / "model", writer=True, device="cpu") as model:
+    with Predictor.load(tmp_path / "model", device="cpu") as model:
         assert model.forget([0, 9]).emptied == ()
         assert model.forget([7, 1]).emptied == ("cat",)
         assert model.forget([6, 11, 13]).emptied == ("bee",)

@@ -72,7 +72,7 @@ def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictu
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     done = 0
     for batches in ([1, 2], [1, 1, 5], [4, 10]):  # in a process each; the last batch leaves none
-        with Predictor.load(model, writer=True, device="cpu") as used:
+        with Predictor.load(model, device="cpu") as used:
             for number, size in enumerate(batches):
                 used.forget(ORDER[done : done + size])
                 done += size
@@ -91,7 +91,7 @@ def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictu
 def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with (
-        Predictor.load(model, writer=True, device="cpu") as used,
+        Predictor.load(model, device="cpu") as used,
         Predictor.load(model, device="cpu") as reader,
     ):
         before = used.predict(pictures).logits
@@ -115,7 +115,7 @@ def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_th
     run, pictures, tmp_path
 ):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         added = used.add(pictures[:3], [1, 2, 0]).ids
         used.forget([*added[:2], ORDER[0]])
@@ -127,7 +127,7 @@ def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_th
 
 def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
-    with Predictor.load(model, writer=True, device="cpu") as used:
+    with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         *_, bias_or_shares = used._model.head.solve_head().buffers()
         bias_or_shares[0] += 1e-12

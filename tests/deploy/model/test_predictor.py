@@ -25,12 +25,12 @@ from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.retrieval import Retriever
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
 from munkey.deploy.store.matrices import CopiedRows, MemoryView
-from munkey.deploy.store.rows import Source
 from munkey.deploy.store.store import Store
 from munkey.encoders import keys
 from munkey.memory import neighbors
+from munkey.memory.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
+from munkey.memory.rows import Source
 from munkey.models import system
 from munkey.models.family import FAMILIES, Retrieval
 from munkey.settings import DataSettings, InferenceSettings
@@ -172,12 +172,12 @@ def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result)
 
 
 def test_what_is_forgotten_stays_forgotten(directory, images):
-    with Predictor.load(directory, writer=True) as first, Predictor.load(directory) as reader:
+    with Predictor.load(directory) as first, Predictor.load(directory) as reader:
         assert reader.predict(images.images[[0]]).neighbors.ids[0, 0] == 0
         head = first.forget([0, 1]).after
         assert 0 not in reader.predict(images.images[[0]]).neighbors.ids
         with pytest.raises(LockedMemoryError):
-            Predictor.load(directory, writer=True)
+            Predictor.load(directory)
     with Predictor.load(directory) as second:
         assert not {0, 1} & set(second.ids.tolist()) and second.verify(head).sound
         with pytest.raises(ClosedMemoryError, match="reading only"):
@@ -215,7 +215,7 @@ def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_p
     """Added and then forgotten, or the other way round: the same answers."""
     pictures = images.images[images.get_ids("test")]
     other = shutil.copytree(directory, tmp_path / "other")
-    with Predictor.load(directory, writer=True) as one, Predictor.load(other, writer=True) as two:
+    with Predictor.load(directory) as one, Predictor.load(other) as two:
         forgotten = np.unique(one.predict(pictures).neighbors.ids[:, 0])
         one.add(pictures[::2], images.labels[images.get_ids("test")][::2])
         asked = one.predict(pictures).logits
@@ -337,7 +337,7 @@ def test_the_file_of_a_forgotten_sample_leaves_no_byte(directory):
     name = b"a/00.png"
     held = [file for file in directory.rglob("*") if file.is_file() and name in file.read_bytes()]
     assert held, "or the search finds nothing ever"
-    with Predictor.load(directory, writer=True) as model:
+    with Predictor.load(directory) as model:
         model.forget([0])
         model.purge()
         assert not [

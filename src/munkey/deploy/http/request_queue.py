@@ -1,6 +1,6 @@
-"""The order of requests: predictions run one at a time, and a deletion waits for at most one.
+"""The order of requests: predictions run one at a time, and so do deletions.
 
-Neither waits for a check of the whole memory, which may take minutes.
+Neither waits for the other, nor for a check of the whole memory, which may take minutes.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from munkey.deploy.http.bodies import RequestLimits, decode_pictures
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import LockedMemoryError
+from munkey.memory.errors import LockedMemoryError
 
 T = TypeVar("T")
 IDLE_S = 1.0  # seconds between two rounds of `maintain`
@@ -33,7 +33,7 @@ class RequestQueue:
     Attributes
     ----------
     predictor : Predictor
-        The model, open for writing.
+        The model.
     limits : RequestLimits
         Limits of a request, and of the number of predictions in progress.
     pending_predictions : int
@@ -50,14 +50,13 @@ class RequestQueue:
         self.predictor = predictor
         self.limits = limits
         self.pending_predictions = 0
-        # Locks are fair: first come, first served. Code that takes two of them takes the model lock
-        # last, so deadlocks cannot occur.
+        # Locks are fair: first come, first served. No code takes two of them.
         self._prediction_lock = asyncio.Lock()  # one prediction at a time
-        self._model_lock = asyncio.Lock()  # one user of the predictor at a time
-        self._reader_lock = asyncio.Lock()  # one separate reader at a time
+        self._change_lock = asyncio.Lock()  # one deletion or purge at a time
+        self._check_lock = asyncio.Lock()  # one check of the whole memory at a time
         self._names_lock = asyncio.Lock()  # one lookup of names at a time
-        self._unsettled = False  # whether zeros of deleted rows may not be on disk yet
-        self.unpurged = predictor.deletions > 0
+        self._has_log = False  # whether a reader prevented emptying the write-ahead log
+        self.unpurged = predictor.is_purge_due
         self.purged_at: datetime | None = None
         self.foreign: tuple[str, ...] = ()
         self._last_request = time.monotonic()
@@ -115,15 +114,8 @@ class RequestQueue:
                 pictures = await asyncio.to_thread(
                     decode_pictures, pictures, picture_size, self.limits
                 )
-            # Taken last, so that deletions wait neither for the queue nor for decoding.
-            async with self._model_lock:
-                self._last_request = time.monotonic()
-                return await asyncio.to_thread(compute, pictures)
-
-    async def run_exclusively(self, work: Callable[[Predictor], T]) -> T:
-        """Run `work` on the model while no other request uses it."""
-        async with self._model_lock:
-            return await asyncio.to_thread(work, self.predictor)
+            self._last_request = time.monotonic()
+            return await asyncio.to_thread(compute, pictures)
 
     async def look_up_names(self, work: Callable[[Predictor], T]) -> T:
         """Run `work`, which looks up names, while predictions and deletions continue.
@@ -134,51 +126,45 @@ class RequestQueue:
             return await asyncio.to_thread(work, self.predictor)
 
     async def delete(self, work: Callable[[Predictor], Json]) -> Json:
-        """Run `work`, which deletes, while no other request uses the model.
+        """Run `work`, which deletes, while predictions continue.
 
-        Adds `describe_purge` to its result. Afterwards, `maintain` settles and purges, even if
-        `work` fails.
+        Adds `describe_purge` to its result. Afterwards, `maintain` purges, even if `work` fails.
         """
         result: Json = {"deleted": True}  # kept if `work` fails, since it may have deleted samples
         self._last_request = time.monotonic()
         try:
-            result = await self.run_exclusively(work)
+            async with self._change_lock:
+                result = await asyncio.to_thread(work, self.predictor)
         finally:
             if result["deleted"] and not result.get("repeated"):
                 if result.get("purged"):
                     self._record_purge(())
                 else:
-                    self._unsettled = True
+                    self._has_log = True
                     self.unpurged = True
                     self._unpurged_since = self._unpurged_since or time.monotonic()
         return result | self.describe_purge()
 
-    async def run_with_reader(self, work: Callable[[Predictor], T]) -> T:
-        """Run slow `work` on a separate reader, while predictions and deletions continue.
+    async def check(self, work: Callable[[Predictor], T]) -> T:
+        """Run `work`, which may take minutes, while predictions and deletions continue.
 
-        Only one such reader is open at a time.
+        Only one such request runs at a time.
         """
-
-        def read() -> T:
-            with Predictor.load(self.predictor.directory) as reader:
-                return work(reader)
-
-        async with self._reader_lock:
-            return await asyncio.to_thread(read)
+        async with self._check_lock:
+            return await asyncio.to_thread(work, self.predictor)
 
     async def purge(self) -> None:
-        """Remove every byte of deleted samples from the files.
+        """Remove every byte of deleted samples from the files, while predictions continue.
 
         Raises LockedMemoryError if a reader in another process prevents it.
         """
-        # While both locks are held, no reader of this service can prevent the purge.
-        async with self._reader_lock, self._model_lock:
+        async with self._change_lock:
             foreign_files = await asyncio.to_thread(self.predictor.purge)
             self._record_purge(foreign_files)
 
     def _record_purge(self, foreign_files: tuple[str, ...]) -> None:
         """Record a purge. It is complete only if there are no foreign files."""
-        self._unsettled = False
+        self._has_log = False
         self._unpurged_since = None
         self.unpurged = len(foreign_files) > 0
         self.foreign = foreign_files
@@ -197,15 +183,16 @@ class RequestQueue:
         return state
 
     async def maintain(self) -> None:
-        """Settle and purge whenever the service is idle, until this task is canceled."""
+        """Purge whenever the service is idle, until this task is canceled."""
         while True:
             await asyncio.sleep(IDLE_S)
-            if self._unsettled:
-                async with self._model_lock:
-                    self._unsettled = False
-                    await asyncio.to_thread(self.predictor.settle)
+            if self._has_log:
+                # A change empties the log itself, unless a reader needs it just then.
+                async with self._change_lock:
+                    with suppress(LockedMemoryError):
+                        self._has_log = not await asyncio.to_thread(self.predictor.empty_log)
             now = time.monotonic()
-            if self._unpurged_since is None or self._reader_lock.locked():
+            if self._unpurged_since is None:
                 continue
             is_idle = now - self._last_request >= PURGE_IDLE_S
             if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:

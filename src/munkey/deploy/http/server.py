@@ -109,12 +109,12 @@ def serve(
     """Serve a model until the process is stopped.
 
     token_file: contains the token of the role `forget`. say: is called with usage examples when the
-    service is about to start. Raises LockedMemoryError if another process serves or writes the
-    model, OSError if the address is taken, and ValueError for invalid tokens (`read_tokens`).
+    service is about to start. Raises OSError if the address is taken, and ValueError for invalid
+    tokens (`read_tokens`).
     """
     tokens, shell_expressions = read_tokens(token_file)
     with (
-        Predictor.load(directory, writer=True) as predictor,
+        Predictor.load(directory) as predictor,
         open_listener(host, port) as listener,
     ):
         predictor.warm_up()

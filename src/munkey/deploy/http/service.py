@@ -46,7 +46,7 @@ from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.find import DEFAULT_COUNT
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.errors import ClosedMemoryError, LockedMemoryError
+from munkey.memory.errors import ClosedMemoryError, LockedMemoryError
 
 ENDPOINTS = (
     "POST /predict, /find, /forget, /purge, /certificate/check;"
@@ -273,7 +273,7 @@ def make_verify_router(
     )
     async def rows(query: Annotated[RowFilter, Query()]) -> Json:
         """List samples, page by page."""
-        all_rows = await queue.run_with_reader(
+        all_rows = await queue.look_up_names(
             lambda model: model.rows(labels=query.classes, units=query.unit, files=query.file)
         )
         later_rows = [row for row in all_rows if row.id > query.after]
@@ -290,7 +290,7 @@ def make_verify_router(
     @router.get("/log")
     async def log() -> Json:
         """List deletions: numbers in the chain, time, request, count, and heads, without ids."""
-        deletions = await queue.run_exclusively(Predictor.log)
+        deletions = await queue.look_up_names(Predictor.log)
         return {"log": json_format.format_log(deletions)} | queue.describe_purge()
 
     @router.get(
@@ -303,10 +303,9 @@ def make_verify_router(
         """Certify a deletion, by its number in the chain or its request; by default, the last."""
 
         def certify(model: Predictor) -> Json:
-            certificate = model.certificate(deletion, request, purged=not queue.unpurged)
-            return certificate.model_dump(mode="json")
+            return model.certificate(deletion, request).model_dump(mode="json")
 
-        return await queue.run_exclusively(certify)
+        return await queue.check(certify)
 
     @router.post(
         "/certificate/check", openapi_extra=make_body_schema(CheckRequest), responses=BODY_REFUSALS
@@ -320,8 +319,8 @@ def make_verify_router(
         salt = bytes.fromhex(body.salt or "")
         digests = None
         if certificate.exact:
-            digests = await queue.run_with_reader(lambda model: model.digests(recompute=True))
-        faults = await queue.run_with_reader(
+            digests = await queue.check(lambda model: model.digests(recompute=True))
+        faults = await queue.check(
             lambda model: model.find_certificate_faults(certificate, ids, salt, digests)
         )
         return {
@@ -334,9 +333,7 @@ def make_verify_router(
     @router.get("/verify")
     async def verify(published: str | None = None) -> Json:
         """Read and check the whole memory. A `published` head reveals an older copy."""
-        return await queue.run_with_reader(
-            lambda model: json_format.format_report(model.verify(published))
-        )
+        return await queue.check(lambda model: json_format.format_report(model.verify(published)))
 
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:

@@ -1,6 +1,7 @@
 """Export a trained system to a directory that works without its run (docs/serving.md)."""
 
 import hashlib
+import secrets
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,12 +14,14 @@ from safetensors.torch import save as serialize_tensors
 
 from munkey.core.device import to_host
 from munkey.core.files import atomic
+from munkey.core.folders import create_folder
 from munkey.core.templates import render_template
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model.fitted import list_fixed_constants
 from munkey.deploy.model.images import digest_contents
 from munkey.deploy.model.manifest import (
     CARD,
+    MANIFEST_NAME,
     MEMORY,
     MODEL_FORMAT,
     WEIGHTS,
@@ -33,9 +36,8 @@ from munkey.deploy.model.manifest import (
 from munkey.deploy.model.model import build_encoder, compute_probe_key
 from munkey.deploy.model.sources import locate_file
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_system
-from munkey.deploy.store import disk
-from munkey.deploy.store.store import Store
 from munkey.encoders.parts import fingerprint_weights, make_portable
+from munkey.memory.memory_file import Classes, MemoryFile
 from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
@@ -63,7 +65,7 @@ class EstimatorRows:
     ids: np.ndarray
     keys: np.ndarray
     labels: np.ndarray
-    classes: list[Any]
+    classes: Classes
     units: list[str | None]
     next_id: int
     estimator: EstimatorReference
@@ -99,7 +101,7 @@ def export(result: str | Path, directory: str | Path, sections: Sections | None 
     DamagedFileError
         If a file of the run is damaged.
     """
-    with disk.create_folder(Path(directory)) as folder:
+    with create_folder(Path(directory)) as folder:
         source = TrainedSystem(find_system(result), sections)
         source.require_encoder()
         write_model(source, folder)
@@ -111,29 +113,26 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
 
     Parameters are as for `export`. The earlier export stays until the new one is complete. Raises
     ExportError if samples were forgotten or added there, because replacing it would undo that, and
-    LockedMemoryError if another process has it open for writing.
+    LockedMemoryError if another process keeps it busy.
     """
     replacement = directory.with_name(f".{directory.name}.renewed")
     previous = directory.with_name(f".{directory.name}.before")
     for remnant in (replacement, previous):  # left by a killed process
         shutil.rmtree(remnant, ignore_errors=True)
-    if not (directory / MEMORY).exists():
+    if not (directory / MANIFEST_NAME).exists():
         return export(result, directory, sections)
-    # Locked until the new export is in place, so that no deletion in between is lost.
-    lock = disk.lock(directory / MEMORY)
-    try:
-        first_new_id = read_manifest(directory).memory.first_new_id
-        with Store.open(directory / MEMORY) as store:
-            if store.log() or (store.view.ids >= first_new_id).any():
-                raise ExportError(
-                    f"{directory}: is in use (samples were forgotten or added there); move it"
-                    " elsewhere first"
-                )
+    first_new_id = read_manifest(directory).memory.first_new_id
+    # No other change until the new export is in place, so that no deletion in between is lost.
+    with MemoryFile.open(directory / MEMORY) as file, file.hold_off_changes():
+        snapshot = file.snapshot()
+        if snapshot.sequence or (snapshot.memory.ids >= first_new_id).any():
+            raise ExportError(
+                f"{directory}: is in use (samples were forgotten or added there); move it"
+                " elsewhere first"
+            )
         export(result, replacement, sections)
         directory.rename(previous)
         replacement.rename(directory)
-    finally:
-        disk.unlock(lock)
     shutil.rmtree(previous)
     return directory
 
@@ -152,17 +151,25 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
     units = None
     if data.units is not None:
         units = [data.units[row] for row in rows]
-    # Created without rows, because the content digests are keyed with the memory's name.
-    with Store.create(folder / MEMORY, ids[:0], keys[:0], tokens[:0]) as store:
-        contents = digest_contents((data.images[row] for row in rows), store.state.store)
-        store.add(ids, keys, tokens, data.labels[rows], files, units, contents)
-        reference = MemoryReference(
-            store=store.state.store.hex(),
-            rows=len(ids),
-            first_new_id=int(data.ids[-1]) + 1,  # ids ascend, so the last one is the largest
-        )
-    manifest = _make_manifest(result, reference)
-    content_by_name = {CARD: render_card(manifest, result.metrics).encode()}
+    store = secrets.token_bytes(16)  # the memory's name; the content digests are keyed with it
+    first_new_id = int(data.ids[-1]) + 1  # ids ascend, so the last one is the largest
+    classes = Classes(tuple(data.classes), result.dtype)
+    MemoryFile.create(
+        folder / MEMORY,
+        ids,
+        keys,
+        tokens,
+        data.labels[rows],
+        files,
+        units,
+        digest_contents((data.images[row] for row in rows), store),
+        classes=classes,
+        next_id=first_new_id,
+        name=store,
+    ).close()
+    manifest = _make_manifest(result, MemoryReference(store=store.hex(), first_new_id=first_new_id))
+    card = render_card(manifest, classes, len(ids), result.metrics)
+    content_by_name = {CARD: card.encode()}
     if model is not None and WEIGHTS in manifest.static_files:
         tensors = {}
         for name, tensor in model.state_dict().items():
@@ -179,26 +186,44 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
     """Write the rows of an estimator as a model into an empty folder: memory and manifest."""
     tokens = rows.labels[:, None].astype(np.float32)  # the token of a fitted family is the class
-    with Store.create(
-        folder / MEMORY, rows.ids, rows.keys, tokens, rows.labels, units=rows.units
-    ) as store:
-        name = store.state.store.hex()
+    name = secrets.token_bytes(16)
+    MemoryFile.create(
+        folder / MEMORY,
+        rows.ids,
+        rows.keys,
+        tokens,
+        rows.labels,
+        units=rows.units,
+        classes=rows.classes,
+        next_id=rows.next_id,
+        name=name,
+    ).close()
     Manifest(
         format="munkey model",
         version=MODEL_FORMAT,
         family=rows.family,  # type: ignore[arg-type]  # a fitted family
-        classes=rows.classes,
         token_dim=1,
         settings=rows.settings,
-        memory=MemoryReference(store=name, rows=len(rows.ids), first_new_id=rows.next_id),
+        memory=MemoryReference(store=name.hex(), first_new_id=rows.next_id),
         estimator=rows.estimator,
     ).write(folder)
 
 
-def render_card(manifest: Manifest, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Render the model card. metrics: values from the run, by forget rate, then by metric."""
+def render_card(
+    manifest: Manifest,
+    classes: Classes,
+    row_count: int,
+    metrics: Mapping[str, Mapping[str, float]],
+) -> str:
+    """Render the model card.
+
+    row_count: number of samples in the memory. metrics: values from the run, by forget rate, then by
+    metric.
+    """
     values = {
         "manifest": manifest,
+        "classes": classes.texts,
+        "row_count": row_count,
         "metrics": metrics,
         "meanings": METRIC_MEANINGS,
         "constants": list_fixed_constants(manifest),
@@ -230,7 +255,6 @@ def _make_manifest(result: TrainedSystem, memory: MemoryReference) -> Manifest:
         format="munkey model",
         version=MODEL_FORMAT,
         family=result.system.family,  # type: ignore[arg-type]  # an exportable family
-        classes=list(result.dataset.classes),
         stored=PictureSize(height=height, width=width, white=result.source.white),
         data=result.data,
         encoder=_make_encoder_reference(encoder_settings),

@@ -1,13 +1,12 @@
 """Look up samples by a picture or a row of numbers: the nearest samples, and exact copies."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from munkey.core.ids import NO_NEIGHBOR
-from munkey.deploy.store.store import Store
+from munkey.deploy.model.samples import Samples
 
 # Number of samples to list for each picture: by default, and at most.
 DEFAULT_COUNT = 10
@@ -58,57 +57,37 @@ def require_valid_search(count: int, above: float) -> None:
         raise ValueError(f"above = {above!r}: must be a cosine, from -1 to 1")
 
 
-@dataclass(frozen=True)
-class Finder:
-    """Looks up samples in a memory.
+def find_samples(
+    samples: Samples, keys: np.ndarray, contents: np.ndarray, count: int, above: float
+) -> list[tuple[NearSample, ...]]:
+    """Find the `count` samples nearest to each key (Q, d). Exact copies are listed first.
 
-    locate: returns the path of a source file, given its name in the memory. names: class names by
-    class index.
+    contents: digests (Q, 16) of the pictures, or rows, of the keys. above: minimum cosine; exact
+    copies are listed anyway. Raises ValueError if the keys are not finite, or have another shape.
     """
+    from munkey.deploy.model.retrieval import check_queries, find_nearest
 
-    store: Store
-    locate: Callable[[str | None], str | None]
-    names: dict[int, str]
-
-    def find(
-        self, keys: np.ndarray, contents: np.ndarray, count: int, above: float
-    ) -> list[tuple[NearSample, ...]]:
-        """Find the `count` samples nearest to each key (Q, d). Exact copies are listed first.
-
-        contents: digests (Q, 16) of the pictures, or rows, of the keys. above: minimum cosine;
-        exact copies are listed anyway. If a sample is deleted during the search, the search is
-        repeated. Raises ValueError if the keys are not finite, or have another shape.
-        """
-        from munkey.deploy.model.retrieval import check_queries, find_nearest
-
-        while True:
-            with self.store.reading() as view:
-                queries = check_queries(keys, view.keys.shape[1])
-                nearest = find_nearest(view, queries, min(count, len(view.live)))
-                is_present = nearest.rows != NO_NEIGHBOR
-                rows = nearest.rows[is_present]  # of all queries, concatenated
-                row_contents = view.records["content"][rows]
-                sources = self.store.read_sources(rows)
-                copied_rows = view.copy_rows(rows)
-            if copied_rows.live.all():
-                break  # otherwise, a row was deleted during the search
-        query_of_row = np.nonzero(is_present)[0]
-        cosines = nearest.cosines[is_present].clip(-1, 1)
-        has_same_content = (row_contents == contents[query_of_row]).all(axis=1)
-        samples: list[list[NearSample]] = [[] for _ in keys]
-        for index, query in enumerate(query_of_row.tolist()):
-            file, unit = sources[index]
-            sample = NearSample(
-                id=int(copied_rows.ids[index]),
-                label=self.names.get(int(copied_rows.labels[index])),
-                unit=unit,
-                file=self.locate(file),
-                cosine=float(cosines[index]),
-                copy=bool(has_same_content[index]),
-            )
-            if sample.copy or sample.cosine >= above:
-                samples[query].append(sample)
-        for samples_of_query in samples:
-            # The sort is stable, so samples stay in descending order of their cosine otherwise.
-            samples_of_query.sort(key=lambda sample: not sample.copy)
-        return [tuple(samples_of_query) for samples_of_query in samples]
+    memory = samples.memory
+    queries = check_queries(keys, memory.keys.shape[1])
+    nearest = find_nearest(memory, queries, min(count, len(memory)))
+    is_present = nearest.rows != NO_NEIGHBOR
+    columns = memory.columns.take(nearest.rows[is_present])  # of all queries, concatenated
+    query_of_row = np.nonzero(is_present)[0]
+    cosines = nearest.cosines[is_present].clip(-1, 1)
+    has_same_content = (columns.contents == contents[query_of_row]).all(axis=1)
+    near_samples: list[list[NearSample]] = [[] for _ in keys]
+    for index, query in enumerate(query_of_row.tolist()):
+        sample = NearSample(
+            id=int(columns.ids[index]),
+            label=samples.classes.get(int(columns.labels[index])),
+            unit=columns.units[index],
+            file=samples.sources.locate(columns.files[index]),
+            cosine=float(cosines[index]),
+            copy=bool(has_same_content[index]),
+        )
+        if sample.copy or sample.cosine >= above:
+            near_samples[query].append(sample)
+    for samples_of_query in near_samples:
+        # The sort is stable, so samples stay in descending order of their cosine otherwise.
+        samples_of_query.sort(key=lambda sample: not sample.copy)
+    return [tuple(samples_of_query) for samples_of_query in near_samples]

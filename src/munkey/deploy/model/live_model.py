@@ -1,15 +1,13 @@
 """An open model: its manifest, its memory, and the parts that compute predictions."""
 
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from munkey.deploy.errors import EmptyModelError, UnreadableModelError
-from munkey.deploy.model import manifest as manifests
-from munkey.deploy.model.find import Finder, NearSample, NearSamples
+from munkey.deploy.model.find import NearSamples, find_samples
 from munkey.deploy.model.images import (
     DecodedPictures,
     Images,
@@ -17,11 +15,11 @@ from munkey.deploy.model.images import (
     read_embeddings,
     read_pixels,
 )
-from munkey.deploy.model.manifest import MEMORY, Manifest
+from munkey.deploy.model.manifest import MEMORY, Manifest, read_manifest
 from munkey.deploy.model.prediction import Evidence, Prediction, describe_basis, softmax
 from munkey.deploy.model.samples import Samples
-from munkey.deploy.store.rows import digest_keys
-from munkey.deploy.store.store import Store
+from munkey.memory.memory_file import MemoryFile, Snapshot
+from munkey.memory.rows import digest_keys
 from munkey.settings import InferenceSettings, OnBad
 
 if TYPE_CHECKING:
@@ -29,65 +27,28 @@ if TYPE_CHECKING:
     from munkey.deploy.model.model import KeyEncoder, LoadedNetwork
     from munkey.deploy.model.retrieval import RetrievedRows
 
-T = TypeVar("T")
-Stamp: TypeAlias = tuple[int, int, int] | None
-
 
 class LiveModel:
     """An open model: its manifest, its memory, and its network or head.
 
-    Weights and encoder are loaded with the first picture, so forgetting does not import torch.
-    Another process may add or remove classes; `follow` then reads the changed manifest again.
+    Weights and encoder are loaded with the first picture, so forgetting does not import torch. An
+    answer reads one snapshot of the memory, which no other thread or process can change.
     """
 
-    def __init__(self, directory: Path, device: str, writer: bool, wait: float) -> None:
-        """Open a model. writer: open it for writing. wait: seconds to wait for another writer."""
+    def __init__(self, directory: Path, device: str, wait: float) -> None:
+        """Open a model. wait: seconds that a change waits for others."""
         self.directory = directory
         self._device = device
-        self._stamp = read_manifest_stamp(directory)  # taken before the manifest is read
-        self.manifest = manifests.read_manifest(directory)
-        self.store = open_memory(directory, self.manifest, writer, wait)
-        self.samples = Samples(self.store, self.follow)
+        self.manifest = read_manifest(directory)
+        self.file = open_memory(directory, self.manifest, wait)
 
-    # Following the manifest
+    def snapshot(self) -> Snapshot:
+        """Return the memory as it is now."""
+        return self.file.snapshot()
 
-    def follow(self) -> Manifest:
-        """Return the current manifest, which is read again if its file has changed.
-
-        It changes if an estimator in another process adds a class, or a purge removes one.
-        """
-        stamp = read_manifest_stamp(self.directory)
-        if stamp is not None and stamp != self._stamp:
-            manifest = manifests.read_manifest(self.directory)
-            if len(manifest.classes) != len(self.manifest.classes):
-                # Drop the cached property: its sums have another number of classes.
-                vars(self).pop("fitted_model", None)
-            self.manifest = manifest
-            self._stamp = stamp
-        return self.manifest
-
-    def compute_with_manifest(self, compute: Callable[[], T]) -> tuple[Manifest, T]:
-        """Call `compute`, and return the manifest for which its result is valid, and the result.
-
-        If the manifest changes during the call, `compute` is called again.
-        """
-        while True:
-            manifest = self.follow()
-            try:
-                result = compute()
-            except UnreadableModelError:
-                if self.follow() is manifest:
-                    raise
-                # `compute` has read a row of a class that the old manifest did not have.
-                continue
-            if self.follow() is manifest:
-                return manifest, result
-
-    def replace_manifest(self, manifest: Manifest) -> None:
-        """Write a manifest, unless it equals the current one."""
-        if manifest != self.manifest:
-            manifest.write(self.directory)
-            self.follow()
+    def samples(self) -> Samples:
+        """Return the samples in the memory as it is now."""
+        return Samples(self.snapshot(), self.manifest.source)
 
     # Lazily loaded parts
 
@@ -98,7 +59,8 @@ class LiveModel:
 
         if self.manifest.settings is None:  # only fitted families store settings
             return None
-        return FittedModel(self.manifest, self.store)
+        state = self.file.read_state()
+        return FittedModel(self.directory / MEMORY, self.manifest, state)
 
     @cached_property
     def head(self) -> "FittedModel | None":
@@ -110,14 +72,17 @@ class LiveModel:
             return None
         family, settings = read_added_head(self.manifest.head)
         changes = {"family": family.name, "settings": settings}
-        return FittedModel(self.manifest.model_copy(update=changes), self.store)
+        manifest = self.manifest.model_copy(update=changes)
+        return FittedModel(self.directory / MEMORY, manifest, self.file.read_state())
 
     @cached_property
     def network(self) -> "LoadedNetwork":
         """The network of MUNKEY, with its weights."""
         from munkey.deploy.model.model import LoadedNetwork, choose_device
 
-        return LoadedNetwork(self.directory, self.manifest, choose_device(self._device))
+        class_count = len(self.snapshot().classes.names)
+        device = choose_device(self._device)
+        return LoadedNetwork(self.directory, self.manifest, class_count, device)
 
     @cached_property
     def encoder(self) -> "KeyEncoder":
@@ -128,10 +93,7 @@ class LiveModel:
 
     @property
     def loaded_sums(self) -> "FittedModel | None":
-        """The fitted model or head if it is loaded, otherwise None.
-
-        Its sums must follow each deletion.
-        """
+        """The fitted model or head if it is loaded, otherwise None."""
         return vars(self).get("fitted_model") or vars(self).get("head")
 
     @property
@@ -158,7 +120,8 @@ class LiveModel:
         if reference is not None:
             features = reference.features
             bound = reference.bound
-        keys, files = read_embeddings(images, self.store.state.key_width, features, bound)
+        key_width = self.snapshot().state.key_width
+        keys, files = read_embeddings(images, key_width, features, bound)
         blank = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         return DecodedPictures(blank, files, np.arange(len(keys))), keys
 
@@ -181,31 +144,29 @@ class LiveModel:
         `read_inputs` does, EmptyModelError if the memory has no samples, and UnreadableModelError
         if the logits are not finite.
         """
-        # In a forked child, torch would wait forever. There, `view` raises an error first.
-        view = self.store.view
-        if not view.live.any():
+        # In a forked child, torch would wait forever. There, `snapshot` raises an error first.
+        if not len(self.snapshot().memory):
             raise EmptyModelError(self.directory, self.fitted_model is not None)
         pictures, keys = self.read_inputs(images, on_bad)
         if keys is None:
             keys = self.encoder.compute_keys(pictures.images)
-        manifest, (logits, evidence) = self.compute_with_manifest(
-            lambda: self._compute_logits(pictures.images, keys)
-        )
+        snapshot = self.snapshot()  # not the one above: reading pictures may have taken long
+        if not len(snapshot.memory):
+            raise EmptyModelError(self.directory, self.fitted_model is not None)
+        logits, evidence = self._compute_logits(snapshot, pictures.images, keys)
         if not np.isfinite(logits).all():
             why = "its logits are not finite; `verify` checks whether the memory is damaged"
             raise UnreadableModelError(self.directory, why)
-        names = tuple(manifest.names)
+        names = tuple(snapshot.classes.texts)
         if only_held_classes:
-            _, present_labels = self.samples.read_ids_and_labels()
-            has_samples = np.isin(range(len(names)), present_labels)
-            if not has_samples.any():  # another thread or process has deleted the last ones
-                raise EmptyModelError(self.directory, self.fitted_model is not None)
+            memory = snapshot.memory
+            has_samples = np.isin(range(len(names)), memory.labels[memory.live_rows])
             allowed_logits = np.where(has_samples, logits, np.float32(-np.inf))
         else:
             allowed_logits = logits
         labels = allowed_logits.argmax(axis=1)
         shown_pictures = None
-        if manifest.stored is not None:
+        if self.manifest.stored is not None:
             shown_pictures = pictures.images
         return Prediction(
             logits=logits,
@@ -216,7 +177,7 @@ class LiveModel:
             names=names,
             pictures=shown_pictures,
             files=pictures.files,
-            basis=describe_basis(manifest, int(np.count_nonzero(self.store.view.live))),
+            basis=describe_basis(self.manifest, len(snapshot.memory)),
         )
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
@@ -225,8 +186,8 @@ class LiveModel:
         above: the least cosine of their keys, except for exact copies. on_bad: whether pictures
         that cannot be read raise an error or are skipped. Raises PictureError as `read_inputs` does.
         """
-        # In a forked child, torch would wait forever. There, `view` raises an error first.
-        _ = self.store.view
+        # In a forked child, torch would wait forever. There, `snapshot` raises an error first.
+        self.snapshot()
         pictures, rows = self.read_inputs(images, on_bad)
         if rows is None:
             keys = self.encoder.compute_keys(pictures.images)
@@ -235,15 +196,12 @@ class LiveModel:
             keys = rows
             query_pictures = None  # the model takes embeddings
         contents = self.digest_contents(pictures, rows)
-
-        def find_samples() -> list[tuple[NearSample, ...]]:
-            finder = Finder(self.store, self.samples.sources.locate, self.samples.classes)
-            return finder.find(keys, contents, count, above)
-
-        _, samples = self.compute_with_manifest(find_samples)
+        samples = find_samples(self.samples(), keys, contents, count, above)
         return NearSamples(tuple(samples), pictures.files, query_pictures)
 
-    def _compute_logits(self, images: np.ndarray, keys: np.ndarray) -> tuple[np.ndarray, Evidence]:
+    def _compute_logits(
+        self, snapshot: Snapshot, images: np.ndarray, keys: np.ndarray
+    ) -> tuple[np.ndarray, Evidence]:
         """Compute logits (N, C) of images (N, H, W, 3) with keys (N, d).
 
         Returns the logits, and the neighbors that they are based on.
@@ -252,19 +210,19 @@ class LiveModel:
 
         if self.fitted_model:
             if self.fitted_model.k:
-                retrieved_rows = self.retrieve(keys)
+                retrieved_rows = self.retrieve(snapshot, keys)
             else:
                 retrieved_rows = make_empty_rows(len(keys))
-            logits = self.fitted_model.compute_logits(keys, retrieved_rows)
-            return logits, self._collect_evidence(retrieved_rows)
-        retrieved_rows = self.retrieve(keys)
+            logits = self.fitted_model.compute_logits(snapshot, keys, retrieved_rows)
+            return logits, self._collect_evidence(snapshot, retrieved_rows)
+        retrieved_rows = self.retrieve(snapshot, keys)
         memory = retrieved_rows.to_memory(self.network.device)
         logits = self.network.compute_logits(images, memory, retrieved_rows.neighbors)
         if self.head:
-            logits = logits + self.head.compute_logits(keys, make_empty_rows(len(keys)))
-        return logits, self._collect_evidence(retrieved_rows)
+            logits = logits + self.head.compute_logits(snapshot, keys, make_empty_rows(len(keys)))
+        return logits, self._collect_evidence(snapshot, retrieved_rows)
 
-    def retrieve(self, keys: np.ndarray) -> "RetrievedRows":
+    def retrieve(self, snapshot: Snapshot, keys: np.ndarray) -> "RetrievedRows":
         """Find the rows nearest to each key (N, d), according to the inference settings.
 
         A fitted family has no inference settings, and gets the number of neighbors that it needs.
@@ -280,19 +238,19 @@ class LiveModel:
         first_borrowing_id: int | None = self.manifest.memory.first_new_id
         if self.fitted_model is not None or self.tokens_are_keys:
             first_borrowing_id = None  # every row has its own token
-        return Retriever(self.store, settings, first_borrowing_id).retrieve(keys)
+        return Retriever(snapshot.memory, settings, first_borrowing_id).retrieve(keys)
 
-    def _collect_evidence(self, retrieved_rows: "RetrievedRows") -> Evidence:
+    def _collect_evidence(self, snapshot: Snapshot, retrieved_rows: "RetrievedRows") -> Evidence:
         """Collect the neighbors that predictions are based on, with weights and source files.
 
         Raises UnreadableModelError if a neighbor's label is not a class.
         """
         neighbors = retrieved_rows.neighbors
-        if retrieved_rows.labels.max(initial=0) >= len(self.manifest.classes):
+        if retrieved_rows.labels.max(initial=0) >= len(snapshot.classes.names):
             why = "its memory has labels that are not among its classes"
             raise UnreadableModelError(self.directory, why)
         classifier = self.fitted_model or self.network
-        locate = self.samples.sources.locate
+        locate = Samples(snapshot, self.manifest.source).sources.locate
         files = []
         for files_of_query in retrieved_rows.files:
             files.append(tuple(locate(file) for file in files_of_query))
@@ -305,38 +263,25 @@ class LiveModel:
         )
 
 
-def read_manifest_stamp(directory: Path) -> Stamp:
-    """Return inode, modification time, and size of the manifest, which change when it is written.
+def open_memory(directory: Path, manifest: Manifest, wait: float) -> MemoryFile:
+    """Open the memory of a model. wait: seconds that a change waits for others.
 
-    Returns None if the file cannot be found.
+    Raises UnreadableModelError if it is damaged or belongs to another model.
     """
+    path = directory / MEMORY
+    file = MemoryFile.open(path, wait=wait)
     try:
-        status = (directory / manifests.MANIFEST_NAME).lstat()
-    except OSError:  # `read_manifest` raises an error that names the fault
-        return None
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def open_memory(directory: Path, manifest: Manifest, writer: bool, wait: float) -> Store:
-    """Open the memory of a model.
-
-    Raises UnreadableModelError if it is damaged or belongs to another model, and LockedMemoryError
-    if another process is still writing after `wait` seconds.
-    """
-    folder = directory / MEMORY
-    if folder.is_symlink():
-        raise UnreadableModelError(folder, "is a link")
-    store = Store.open(folder, writer=writer, wait=wait)
-    state = store.state
-    if state.store.hex() != manifest.memory.store:
-        store.close()
-        raise UnreadableModelError(folder, "is the memory of another model")
-    if manifest.encoder:
-        key_width = len(manifest.encoder.probe)
-    else:
-        key_width = state.key_width  # any, for a model of embeddings
-    if (state.key_width, state.token_width) != (key_width, manifest.token_dim):
-        store.close()
-        why = "has keys or tokens of another width than its manifest states"
-        raise UnreadableModelError(folder, why)
-    return store
+        state = file.read_state()
+        if state.store.hex() != manifest.memory.store:
+            raise UnreadableModelError(path, "is the memory of another model")
+        if manifest.encoder:
+            key_width = len(manifest.encoder.probe)
+        else:
+            key_width = state.key_width  # any, for a model of embeddings
+        if (state.key_width, state.token_width) != (key_width, manifest.token_dim):
+            why = "has keys or tokens of another width than its manifest states"
+            raise UnreadableModelError(path, why)
+    except BaseException:
+        file.close()
+        raise
+    return file

@@ -33,9 +33,9 @@ from munkey.settings import (
 if TYPE_CHECKING:
     from munkey.models.networks.munkey import MunkeyArchitecture
 
-MODEL_FORMAT = 6  # version of the directory's format
+MODEL_FORMAT = 7  # version of the directory's format
 MANIFEST_NAME = "manifest.json"
-MEMORY = "memory"
+MEMORY = "memory.db"
 WEIGHTS: Final = "weights.safetensors"
 CARD: Final = "README.md"
 # Files that never change. The manifest contains their SHA-256.
@@ -98,12 +98,10 @@ class EncoderReference(Section):
 class MemoryReference(Section):
     """The memory.
 
-    store: its name, in hexadecimal. first_new_id: the smallest id for new rows. rows: how many rows
-    had ever been added when `first_new_id` was recorded.
+    store: its name, in hexadecimal. first_new_id: ids of rows that were added later are not smaller.
     """
 
     store: Annotated[str, Field(pattern="^[0-9a-f]{32}$")]
-    rows: Annotated[int, Field(ge=0)]
     first_new_id: Annotated[int, Field(ge=0, le=ID_LIMIT)]
 
 
@@ -123,12 +121,11 @@ class ModelOrigin(Section):
 class EstimatorReference(Section):
     """Additional entries for the model of an estimator.
 
-    dtype: NumPy dtype of the classes. features: column names. params: parameters of the estimator,
-    without the settings of the family. has_forgotten: whether rows were forgotten before the model
-    was saved, which the chain of deletions does not know.
+    features: column names. params: parameters of the estimator, without the settings of the family.
+    has_forgotten: whether rows were forgotten before the model was saved, which the chain of
+    deletions does not know.
     """
 
-    dtype: Annotated[str, Field(pattern=r"^[<>|=]?[OUiufb]\d*$")]
     features: list[str] | None = None
     params: dict[str, str | bool | int | float | None] = Field(default_factory=dict)
     has_forgotten: bool = False
@@ -151,14 +148,14 @@ class EstimatorReference(Section):
 
 
 class Manifest(Section):
-    """Everything that predictions need besides weights and memory.
+    """Everything that predictions need besides weights and memory. It never changes.
+
+    The names of the classes are in the memory, because one of them may have to be forgotten.
 
     Attributes
     ----------
     family : str
         The family of the model.
-    classes : list
-        Class names, indexed by label. The name may be None for a class without remaining rows.
     stored : PictureSize or None
         Size of the pictures; None if the rows are embeddings.
     encoder : EncoderReference or None
@@ -188,9 +185,6 @@ class Manifest(Section):
     format: Literal["munkey model"]
     version: Count
     family: ExportedFamily
-    classes: Annotated[
-        list[Text | bool | int | float | None], Field(min_length=1, max_length=25_000)
-    ]
     stored: PictureSize | None = None
     data: DataSettings | None = None
     encoder: EncoderReference | None = None
@@ -258,22 +252,13 @@ class Manifest(Section):
             return (CARD,)
         return ()
 
-    @property
-    def names(self) -> list[str]:
-        """The class names as strings; empty for a class whose name was removed."""
-        names = []
-        for name in self.classes:
-            names.append("" if name is None else str(name))
-        return names
-
-    @property
-    def network(self) -> "MunkeyArchitecture":
-        """The architecture of MUNKEY's network, without the head, which is fitted to the memory."""
+    def make_network(self, classes: int) -> "MunkeyArchitecture":
+        """Return the architecture of MUNKEY's network, without the head, which is fitted to the memory."""
         from munkey.models.networks.munkey import MunkeyArchitecture
 
         assert self.model and self.architecture and self.data, "not the manifest of a network"
         return MunkeyArchitecture(
-            classes=len(self.classes),
+            classes=classes,
             image_size=self.data.image_size,
             architecture=self.architecture,
             token_dim=self.token_dim,

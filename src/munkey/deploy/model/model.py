@@ -13,10 +13,10 @@ from munkey.core import gpu
 from munkey.data.image_set import ImageSet
 from munkey.deploy.errors import UnreadableModelError, translate_read_errors
 from munkey.deploy.model.manifest import WEIGHTS, Manifest, read_static_file
-from munkey.deploy.store.errors import ClosedMemoryError
 from munkey.encoders.keys import MIN_BATCH, extract
 from munkey.encoders.parts import build, find_part_entries
 from munkey.encoders.registry import Encoder, EncoderEntry, MissingEncoderError
+from munkey.memory.errors import ClosedMemoryError
 from munkey.memory.exemplars import ExemplarMemory, compute_fusion_weights
 from munkey.memory.neighbors import Neighbors
 from munkey.models.family import FAMILIES, Retrieval, System
@@ -133,10 +133,11 @@ def compute_probe_key(settings: EncoderSettings, encode: Encoder, device: str) -
 class LoadedNetwork:
     """MUNKEY's network, which classifies pictures with the tokens of their neighbors.
 
-    Raises UnreadableModelError if the weights are damaged or do not match the manifest.
+    classes: the number of classes. Raises UnreadableModelError if the weights are damaged or do not
+    match the manifest.
     """
 
-    def __init__(self, directory: Path, manifest: Manifest, device: str) -> None:
+    def __init__(self, directory: Path, manifest: Manifest, classes: int, device: str) -> None:
         self.manifest = manifest
         self.device = device
         path = directory / WEIGHTS
@@ -144,6 +145,7 @@ class LoadedNetwork:
         with translate_read_errors(path):
             weights = load_tensors(content)
             assert manifest.model and manifest.architecture
+            self.architecture = manifest.make_network(classes)
             # The weights of block i have names that start with `blocks.i.`.
             blocks = {name.split(".")[1] for name in weights if name.startswith("blocks.")}
             if len(blocks) != manifest.model.depth:
@@ -152,7 +154,7 @@ class LoadedNetwork:
                 )
             # The "meta" device allocates nothing. `assign=True` below inserts the loaded weights.
             with torch.device("meta"):
-                model = NETWORKS[manifest.architecture](manifest.network)
+                model = NETWORKS[manifest.architecture](self.architecture)
             for name, tensor in weights.items():
                 if tensor.dtype != torch.float32 or not tensor.isfinite().all():
                     raise UnreadableModelError(path, f"{name} must hold finite float32 numbers")
@@ -174,7 +176,7 @@ class LoadedNetwork:
         rows = np.arange(len(padded_images))
         unused_labels = np.zeros(len(padded_images), dtype=np.int64)
         samples = ImageSet(padded_images, rows=rows, ids=rows.copy(), labels=unused_labels)
-        system = System("munkey", self.manifest.network, self.model, memory)
+        system = System("munkey", self.architecture, self.model, memory)
         padded_neighbors = neighbors.select(np.minimum(rows, count - 1))
         retrieval = Retrieval(padded_neighbors, self.manifest.inference)
         assert self.manifest.data

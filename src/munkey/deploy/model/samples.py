@@ -1,15 +1,16 @@
 """The samples in a memory: select them by name, and find copies and look-alikes."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.data.intake.unit_names import find_similar_names, match_units
 from munkey.deploy.errors import UnknownNamesError
-from munkey.deploy.model.manifest import Manifest
 from munkey.deploy.model.sources import (
     MemoryRow,
     Selection,
@@ -17,10 +18,10 @@ from munkey.deploy.model.sources import (
     require_list,
     suggest_near_names,
 )
-from munkey.deploy.store.errors import UnknownIdsError
-from munkey.deploy.store.rows import check_ids
-from munkey.deploy.store.store import Store
-from munkey.memory.chain import to_datetime
+from munkey.memory.chain import Receipt, to_datetime
+from munkey.memory.errors import UnknownIdsError
+from munkey.memory.memory_file import Snapshot
+from munkey.memory.rows import check_ids
 
 # By default, samples are look-alikes if the cosine of their keys is at least this large.
 DEFAULT_SIMILARITY = 0.95
@@ -31,7 +32,7 @@ BLOCK_ROWS = 65_536  # rows to read at a time
 class ExactCopies(NamedTuple):
     """Exact copies of samples: other samples with the same content.
 
-    rows: (M,) row numbers, ascending. samples: id and unit of each copy, sorted by id.
+    rows: (M,) their rows, ascending. samples: id and unit of each copy, sorted by id.
     """
 
     rows: np.ndarray
@@ -39,69 +40,51 @@ class ExactCopies(NamedTuple):
 
 
 class Samples:
-    """The samples in a memory, as `Predictor` shows them.
+    """The samples in a memory at one moment, by their names.
 
-    manifest: a function that returns the current manifest, because its classes may change.
+    root: the folder of the data set, if it is known.
     """
 
-    def __init__(self, store: Store, manifest: Callable[[], Manifest]) -> None:
-        self._store = store
-        self._manifest = manifest
-        self.sources = SourceFiles(store, manifest().source)
-
-    def read_ids_and_labels(self) -> tuple[np.ndarray, np.ndarray]:
-        """Read ids and labels of all samples, in the order of the memory: (N,) int64 each."""
-        with self._store.reading() as view:
-            rows = np.flatnonzero(view.live)
-            ids = view.ids[rows]
-            labels = view.labels[rows]
-            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
-            return ids[is_live], labels[is_live]
-
-    def count_samples_and_labels(self, labels: np.ndarray) -> tuple[int, np.ndarray]:
-        """Return the number of all samples, and which of these labels (L,) occur among them.
-
-        Reading ends once every label has occurred, which usually takes only one block of rows.
-        """
-        with self._store.reading() as view:
-            count = int(np.count_nonzero(view.live))
-            is_present = np.zeros(len(labels), dtype=bool)
-            for start in range(0, len(view.live), BLOCK_ROWS):
-                block = slice(start, start + BLOCK_ROWS)
-                block_labels = np.array(view.labels[block])
-                is_live = view.live[block]  # read last: a concurrently deleted row reads as zero
-                is_present |= np.isin(labels, block_labels[is_live])
-                if is_present.all():
-                    break
-        return count, labels[is_present]
-
-    def read_keys(self) -> tuple[np.ndarray, np.ndarray]:
-        """Read ids and keys of all samples, sorted by id: (N,) int64 and (N, d) float32."""
-        with self._store.reading() as view:
-            rows = np.flatnonzero(view.live)
-            ids = view.ids[rows]
-            keys = np.array(view.keys[rows])
-            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
-        order = np.argsort(ids[is_live])
-        return ids[is_live][order], keys[is_live][order]
+    def __init__(self, snapshot: Snapshot, root: str | None) -> None:
+        self.memory = snapshot.memory
+        self._class_names = snapshot.classes
+        self.sources = SourceFiles(self.memory, root)
 
     @property
     def ids(self) -> np.ndarray:
         """The ids of all samples, in ascending order: (N,) int64."""
-        return np.sort(self.read_ids_and_labels()[0])
+        return self.memory.ids[self.memory.live_rows]
 
     @property
+    def labels(self) -> np.ndarray:
+        """The class index of each sample, in the order of `ids`: (N,) int64."""
+        return self.memory.labels[self.memory.live_rows]
+
+    @cached_property
     def classes(self) -> dict[int, str]:
         """The class names by class index."""
-        return dict(enumerate(self._manifest().names))
+        return dict(enumerate(self._class_names.texts))
+
+    def find_present(self, labels: np.ndarray) -> np.ndarray:
+        """Return which of these labels (L,) occur among the samples.
+
+        Reading ends once every label has occurred, which usually takes only one block of rows.
+        """
+        is_present = np.zeros(len(labels), dtype=bool)
+        for start in range(0, len(self.memory.live), BLOCK_ROWS):
+            block = slice(start, start + BLOCK_ROWS)
+            live_labels = self.memory.labels[block][self.memory.live[block]]
+            is_present |= np.isin(labels, live_labels)
+            if is_present.all():
+                break
+        return labels[is_present]
 
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Convert labels, each a class name or a class index, to class indices (N,).
 
         Raises ValueError if a label is not a class; the message lists the classes.
         """
-        manifest = self._manifest()
-        class_names = manifest.names
+        class_names = self._class_names.texts
         labels = require_list("labels", labels)
         text_labels = {label for label in labels if isinstance(label, str)}
         matching_names = match_units(text_labels, class_names)
@@ -110,7 +93,7 @@ class Samples:
             class_index: Any = label
             if isinstance(label, str) and len(matching_names[label]) == 1:
                 class_index = class_names.index(matching_names[label][0])
-            if not _is_class_index(class_index, manifest.classes):
+            if not _is_class_index(class_index, self._class_names.names):
                 raise ValueError(_describe_unknown_class(class_index, class_names))
             class_indices.append(class_index)
         return np.array(class_indices, dtype=np.int64)
@@ -142,10 +125,17 @@ class Samples:
         ids_of_units = set().union(*ids_by_unit.values())
         ids_of_files = set().union(*ids_by_file.values())
         classes = self.classes
-        records, sources = self.sources.read_records()
-        columns = [records[name].tolist() for name in ("id", "label", "added")]
+        columns = self.memory.columns.take(self.memory.live_rows)
+        records = zip(
+            columns.ids.tolist(),
+            columns.labels.tolist(),
+            columns.added.tolist(),
+            columns.files,
+            columns.units,
+            strict=True,
+        )
         rows = []
-        for sample_id, label, added, (file, unit) in zip(*columns, sources, strict=True):
+        for sample_id, label, added, file, unit in records:
             has_class = not class_indices or label in class_indices
             is_wanted_without_unit = wants_rows_without_unit and unit is None
             has_unit = not units or sample_id in ids_of_units or is_wanted_without_unit
@@ -160,7 +150,7 @@ class Samples:
                 added=to_datetime(added),
             )
             rows.append(row)
-        return sorted(rows)  # by id, the first field
+        return rows  # sorted by id, as the memory is
 
     def select(
         self,
@@ -170,17 +160,19 @@ class Samples:
         labels: Iterable[int | str] = (),
         units: Iterable[str] = (),
         ignore_missing: bool = False,
-        request: str | None = None,
+        earlier_receipt: Receipt | None = None,
     ) -> Selection:
         """Find the samples that have any of these ids, source files, classes, or units.
 
-        Raises UnknownIdsError or UnknownNamesError if an id or name matches no sample, unless
-        `ignore_missing` is set or the request number was carried out before. Raises
+        earlier_receipt: the receipt if the request was carried out before. Raises UnknownIdsError
+        or UnknownNamesError if an id or name matches no sample, unless `ignore_missing` is set or
+        the request was carried out before. Raises
         AmbiguousFileError if a name matches more than one file, and ValueError if something is not
         an id, or not a class of the model.
         """
         requested_ids = np.unique(check_ids(ids))
-        present_ids, present_labels = self.read_ids_and_labels()
+        present_ids = self.ids
+        present_labels = self.labels
         classes = self.classes
         unknown_ids: list[int] = np.setdiff1d(requested_ids, present_ids).tolist()
         # A list of pairs, because a file, a class, and a unit may have the same name.
@@ -197,9 +189,6 @@ class Samples:
         missing_names = [name for name, name_ids in ids_by_name if not name_ids]
         # If the request was carried out before, its samples are gone. That is not an error, and the
         # names of their files are not mistyped.
-        earlier_receipt = None
-        if request is not None:
-            earlier_receipt = self._store.find_receipt(request)
         file_hint = ""
         if earlier_receipt is None or not earlier_receipt.sequences:
             file_hint = self.sources.suggest_names(missing_files)
@@ -217,7 +206,7 @@ class Samples:
         for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
             class_counts[classes.get(label, str(label))] = count
         return Selection(
-            ids=np.sort(present_ids[is_selected]),
+            ids=present_ids[is_selected],
             missing=(*map(str, unknown_ids), *missing_names),
             classes=class_counts,
             hint=hint,
@@ -230,18 +219,27 @@ class Samples:
         form or surrounding spaces. A name without samples gets an empty list. The hint is empty if
         no name is missing, or none is similar.
         """
-        ids_by_unit = {
-            unit: self._store.find_ids_by_source(unit, "unit").tolist() for unit in units
-        }
+        ids_by_unit = self._group_by_unit(units)
         unmatched_units = [unit for unit, ids in ids_by_unit.items() if not ids]
         if not unmatched_units:
             return ids_by_unit, ""
-        present_units = {unit for _, unit in self.sources.read_records()[1] if unit}
+        columns = self.memory.columns.take(self.memory.live_rows)
+        present_units = {unit for unit in columns.units if unit}
         for unit, spellings in match_units(unmatched_units, present_units).items():
-            for spelling in spellings:
-                ids_by_unit[unit] += self._store.find_ids_by_source(spelling, "unit").tolist()
+            for ids in self._group_by_unit(spellings).values():
+                ids_by_unit[unit] += ids
         missing = [unit for unit in unmatched_units if not ids_by_unit[unit]]
         return ids_by_unit, suggest_near_names("unit", missing, present_units)
+
+    def _group_by_unit(self, units: Iterable[str]) -> dict[str, list[int]]:
+        """Return the ids of the samples of each unit, by its name."""
+        ids_by_unit: dict[str, list[int]] = {unit: [] for unit in units}
+        rows = self.memory.find_units(ids_by_unit)
+        for unit, sample_id in zip(
+            self.memory.columns.units[rows], self.memory.ids[rows].tolist(), strict=True
+        ):
+            ids_by_unit[unit].append(sample_id)
+        return ids_by_unit
 
     def find_similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
         """Return the look-alikes of samples: the largest cosine of each, by id, in descending order.
@@ -252,57 +250,52 @@ class Samples:
         """
         if not 0 < above <= 1:
             raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
-        with self._store.reading() as view:
-            rows = np.flatnonzero(view.live & np.isin(view.ids, check_ids(ids)))
-            if len(rows) > MAX_QUERIES:
-                raise ValueError(
-                    f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} in one call"
-                )
-            # The largest cosine of each row's key with the key of any query.
-            cosines = np.zeros(len(view.live), dtype=np.float32)
-            if len(rows):
-                queries = _normalize_keys(view.keys[rows])
-                for start in range(0, len(cosines), BLOCK_ROWS):
-                    block = slice(start, start + BLOCK_ROWS)
-                    cosines[block] = (_normalize_keys(view.keys[block]) @ queries.T).max(axis=1)
-            # Neither the samples themselves nor their exact copies are look-alikes.
-            cosines[[*rows, *self._store.find_copies(rows)]] = 0
-            similar_rows = np.flatnonzero(view.live & (cosines >= above))
-            # By descending cosine, then by ascending id. `lexsort` sorts by its last key first.
-            order = np.lexsort((view.ids[similar_rows], -cosines[similar_rows]))
-            similar_rows = similar_rows[order]
-            similar_ids = view.ids[similar_rows].tolist()
-            return dict(zip(similar_ids, cosines[similar_rows].tolist(), strict=True))
+        memory = self.memory
+        rows = self._find_known_rows(check_ids(ids))
+        if len(rows) > MAX_QUERIES:
+            raise ValueError(
+                f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} in one call"
+            )
+        # The largest cosine of each row's key with the key of any query.
+        cosines = np.zeros(len(memory.live), dtype=np.float32)
+        if len(rows):
+            queries = _normalize_keys(memory.keys[rows])
+            for start in range(0, len(cosines), BLOCK_ROWS):
+                block = slice(start, start + BLOCK_ROWS)
+                cosines[block] = (_normalize_keys(memory.keys[block]) @ queries.T).max(axis=1)
+        # Neither the samples themselves nor their exact copies are look-alikes.
+        cosines[[*rows, *memory.find_copies(rows)]] = 0
+        similar_rows = np.flatnonzero(memory.live & (cosines >= above))
+        # By descending cosine, then by ascending id. `lexsort` sorts by its last key first.
+        order = np.lexsort((memory.ids[similar_rows], -cosines[similar_rows]))
+        similar_rows = similar_rows[order]
+        similar_ids = memory.ids[similar_rows].tolist()
+        return dict(zip(similar_ids, cosines[similar_rows].tolist(), strict=True))
+
+    def _find_known_rows(self, ids: np.ndarray) -> np.ndarray:
+        """Return the rows of these ids (N,), ascending. Unknown ids are skipped."""
+        rows = self.memory.find_rows(np.unique(ids))
+        return rows[rows != NO_NEIGHBOR]
 
     def find_copies_by_id(self, ids: np.ndarray) -> ExactCopies:
         """Find other samples that are exact copies of the samples with these ids (N,)."""
-        with self._store.reading() as view:
-            return self.find_copies_by_row(np.flatnonzero(view.live & np.isin(view.ids, ids)))
+        return self.find_copies_by_row(self._find_known_rows(ids))
 
     def find_copies_by_row(self, rows: np.ndarray) -> ExactCopies:
-        """Find other samples that are exact copies of these rows (N,) of the current generation."""
-        with self._store.reading():
-            copies = self._store.find_copies(rows)
-            return ExactCopies(copies, self._read_ids_and_units(copies))
-
-    def _read_ids_and_units(self, rows: np.ndarray) -> list[dict[str, Any]]:
-        """Read id and unit of these rows of the current generation, sorted by id."""
-        if not len(rows):  # save a query: most deletions have no copies
-            return []
-        with self._store.reading() as view:
-            ids = view.ids[rows]
-            order = np.argsort(ids)
-            sources = self._store.read_sources(rows[order])
+        """Find other samples that are exact copies of these rows (N,)."""
+        copies = self.memory.find_copies(rows)
         samples = []
-        for sample_id, (_, unit) in zip(ids[order].tolist(), sources, strict=True):
+        for sample_id, unit in zip(
+            self.memory.ids[copies].tolist(), self.memory.columns.units[copies], strict=True
+        ):
             samples.append({"id": sample_id, "unit": unit})
-        return samples
+        return ExactCopies(copies, samples)
 
     def read_units(self, ids: np.ndarray) -> dict[int, str | None]:
         """Read the unit of each sample with one of these ids, by id. Unknown ids are skipped."""
-        with self._store.reading() as view:
-            rows = np.flatnonzero(view.live & np.isin(view.ids, ids))
-            return {sample["id"]: sample["unit"] for sample in self._read_ids_and_units(rows)}
+        rows = self._find_known_rows(ids)
+        units = self.memory.columns.units[rows]
+        return dict(zip(self.memory.ids[rows].tolist(), units, strict=True))
 
 
 def _is_class_index(value: object, classes: Sequence[object]) -> bool:

@@ -5,11 +5,10 @@ import os
 import posixpath
 import unicodedata
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
-from itertools import compress
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeVar
 
@@ -18,8 +17,7 @@ import numpy as np
 from munkey.data.intake.unit_names import find_similar_names
 from munkey.data.source import escape_undecodable
 from munkey.deploy.errors import AmbiguousFileError
-from munkey.deploy.store.rows import Source
-from munkey.deploy.store.store import Store
+from munkey.memory.memory import Memory
 
 T = TypeVar("T")
 MAX_PATTERN_PARTS = 64  # maximum number of path components in a pattern
@@ -112,8 +110,8 @@ class SourceFiles:
     The memory names a file by its absolute path, or relative to `root`, the folder of the data set.
     """
 
-    def __init__(self, store: Store, root: str | None) -> None:
-        self._store = store
+    def __init__(self, memory: Memory, root: str | None) -> None:
+        self._memory = memory
         self._root = Path(locate_file(root)) if root else Path()
 
     def locate(self, file: str | None) -> str | None:
@@ -122,14 +120,11 @@ class SourceFiles:
             return None
         return posixpath.normpath(posixpath.join(self._root, file))
 
-    def read_records(self) -> tuple[np.ndarray, list[Source]]:
-        """Read the record (N,) and the source, a file and a unit, of each sample in the memory."""
-        with self._store.reading() as view:
-            rows = np.flatnonzero(view.live)
-            sources = self._store.read_sources(rows)
-            records = view.records[rows]
-            is_live = view.live[rows]  # read last: a concurrently deleted row reads as zero
-            return records[is_live], list(compress(sources, is_live))
+    def iterate_files(self) -> Iterator[tuple[str | None, int]]:
+        """Yield the source file and the id of each sample."""
+        rows = self._memory.live_rows
+        files = self._memory.columns.files[rows]
+        return zip(files, self._memory.ids[rows].tolist(), strict=True)
 
     def find_ids_by_name(self, files: Iterable[str | Path]) -> dict[str, set[int]]:
         """Return the ids of the samples that match each name, by name.
@@ -154,21 +149,20 @@ class SourceFiles:
                     f"{name[:80]!r}…: has {len(name):,} characters; a name or a pattern may have at"
                     f" most {MAX_NAME_LENGTH:,}"
                 )
-        ids_by_name: dict[str, set[int]] = {}
+        ids_by_name: dict[str, set[int]] = {name: set() for name in names}
+        ids_by_path = self._find_files([name for name in names if not is_pattern(name)])
         for name in names:
-            ids_by_name[name] = set()
             if not is_pattern(name):
-                ids_by_name[name] = self._resolve(name, self._find_ids)
-        # The ledger finds most names by its indexes. Only the other names need all records.
+                ids_by_name[name] = self._resolve(name, ids_by_path.__getitem__)
+        # Most names are those of files. Only the others need a tree of all files.
         if all(ids_by_name.values()):
             return ids_by_name
-        records = self.read_records()
         spellings: list[Callable[[str], str]] = [str, normalize_path]
         for spell in spellings:
             missing = [name for name, ids in ids_by_name.items() if not ids]
             if not missing:
                 break
-            tree = FileTree(self, records, spell)
+            tree = FileTree(self, spell)
             for name in missing:
                 if is_pattern(name):
                     pattern = spell(name.removeprefix(PATTERN_PREFIX))
@@ -225,7 +219,7 @@ class SourceFiles:
         if not missing:
             return ""
         missing_names = [name for name in missing if not is_pattern(name)]
-        files = {file for file, _ in self.read_records()[1] if file}
+        files = {file for file, _ in self.iterate_files() if file}
         paths = {str(self.locate(file)) for file in files}
         suggestion = suggest_near_names("file", missing_names, files | paths)
         for name in missing_names[:10]:
@@ -244,36 +238,43 @@ class SourceFiles:
             " from the current folder."
         )
 
-    def _find_ids(self, path: str) -> set[int]:
-        """Return the ids of the samples from the file at this path."""
-        names = {path}
-        if Path(path).is_relative_to(self._root):
-            names.add(Path(path).relative_to(self._root).as_posix())
-        ids: set[int] = set()
+    def _find_files(self, names: Sequence[str]) -> dict[str, set[int]]:
+        """Return the ids of the samples from the file at each path that a name can mean, by path.
+
+        All are looked up in one pass over the memory.
+        """
+        paths_by_file: dict[str, list[str]] = defaultdict(list)
+        ids_by_path: dict[str, set[int]] = {}
         for name in names:
-            ids.update(self._store.find_ids_by_source(name).tolist())
-        return ids
+            for path in self._list_paths(name, str):
+                if path in ids_by_path:
+                    continue
+                ids_by_path[path] = set()
+                paths_by_file[path].append(path)
+                if Path(path).is_relative_to(self._root):
+                    file = Path(path).relative_to(self._root).as_posix()
+                    if file != path:
+                        paths_by_file[file].append(path)
+        rows = self._memory.find_files(paths_by_file)
+        files = self._memory.columns.files[rows]
+        for file, sample_id in zip(files, self._memory.ids[rows].tolist(), strict=True):
+            for path in paths_by_file[file]:
+                ids_by_path[path].add(sample_id)
+        return ids_by_path
 
 
 class FileTree:
     """The source files of all samples as a tree of folders, to look up folders and patterns.
 
-    records: as `SourceFiles.read_records` returns them. spell: normalizes the spelling of paths
-    before they are compared.
+    spell: normalizes the spelling of paths before they are compared.
     """
 
-    def __init__(
-        self,
-        files: SourceFiles,
-        records: tuple[np.ndarray, list[Source]],
-        spell: Callable[[str], str],
-    ) -> None:
+    def __init__(self, files: SourceFiles, spell: Callable[[str], str]) -> None:
         self._spell = spell
         # File name and id of the samples directly in each folder. Folders are named as in the
         # memory. A sample without a file has an empty file name.
         self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
-        sample_records, sources = records
-        for sample_id, (file, _) in zip(sample_records["id"].tolist(), sources, strict=True):
+        for file, sample_id in files.iterate_files():
             folder, slash, name = (file or "").rpartition("/")
             self._files_by_folder[folder + slash].append((spell(name), sample_id))
         self._paths: dict[str, PurePosixPath] = {}  # the path of each folder

@@ -123,6 +123,7 @@ class TrainedSystem:
     """
 
     estimator: EstimatorReference | None = None
+    dtype: str | None = None  # NumPy dtype of the classes, for an estimator
 
     def __init__(self, file: Path, sections: Sections | None = None) -> None:
         self.place = Place.from_file(file)
@@ -243,7 +244,7 @@ class EstimatorSystem(TrainedSystem):
     """A system that an estimator has trained, instead of a run.
 
     files: the source file of each sample that has one, by id. sections: settings by section of
-    params.yaml.
+    params.yaml. dtype: NumPy dtype of the classes.
     """
 
     def __init__(
@@ -254,6 +255,7 @@ class EstimatorSystem(TrainedSystem):
         sections: Sections,
         device: str,
         estimator: EstimatorReference,
+        dtype: str,
     ) -> None:
         # The model card and the manifest show this place instead of one in the results.
         self.place = Place(
@@ -272,6 +274,7 @@ class EstimatorSystem(TrainedSystem):
         self.record = {"provenance": origin}
         self.system = system
         self.estimator = estimator
+        self.dtype = dtype
         self._set_sections(sections)
         # Set the cached properties, which would otherwise read the files of a run.
         vars(self).update(dataset=data, names=files, metrics={})
