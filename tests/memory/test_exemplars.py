@@ -65,6 +65,32 @@ def test_an_id_that_is_not_held_cannot_be_forgotten(ids):
         memory_of(IDS).forget(np.array(ids))
 
 
+@pytest.mark.parametrize("new_ids", [[30, 22], [4, 40], []])
+def test_added_rows_stand_by_id_with_their_keys_and_tokens(new_ids):
+    memory = memory_of(IDS)
+    added = memory_of(np.array([1, 2]), seed=1)
+    keys, tokens = added.keys[: len(new_ids)], added.tokens[: len(new_ids)]
+    rows = {}
+    for row_id, key, token in zip(
+        [*IDS, *new_ids], [*memory.keys, *keys], [*memory.tokens, *tokens], strict=True
+    ):
+        rows[int(row_id)] = key, token
+    for _ in range(2):  # a second addition to the same memory does not see the first
+        extended = memory.add(np.array(new_ids, dtype=np.int64), keys, tokens)
+        assert extended.ids.tolist() == sorted(rows)
+        for row_id, key, token in zip(
+            extended.ids.tolist(), extended.keys, extended.tokens, strict=True
+        ):
+            assert torch.equal(key, rows[row_id][0]) and torch.equal(token, rows[row_id][1])
+    assert memory.ids.tolist() == IDS.tolist()
+
+
+def test_an_id_that_is_held_cannot_be_added():
+    memory = memory_of(IDS)
+    with pytest.raises(ValueError, match="8"):
+        memory.add(np.array([30, 8]), memory.keys[:2], memory.tokens[:2])
+
+
 def test_the_row_of_an_id_holds_that_id():
     memory = memory_of(IDS)
     rows = memory.find_rows(np.array([[21, 3], [NO_NEIGHBOR, 8]]))

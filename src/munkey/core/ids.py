@@ -16,7 +16,12 @@ def find_rows(sorted_ids: np.ndarray, ids: np.ndarray) -> np.ndarray:
     if len(sorted_ids):
         # searchsorted returns len(sorted_ids) for an id above all others, hence "clip".
         is_known = np.take(sorted_ids, positions, mode="clip") == ids
+    require_known(ids, is_known)
+    return positions
+
+
+def require_known(ids: np.ndarray, is_known: np.ndarray) -> None:
+    """Raise KeyError unless all ids are known (same shape)."""
     if not np.all(is_known):
         unknown = np.asarray(ids)[~is_known].ravel()
         raise KeyError(f"{unknown.size} unknown sample id(s), e.g. {unknown[:5].tolist()}")
-    return positions

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from munkey.core.ids import find_rows
 from munkey.encoders.keys import Keys
 from munkey.explore.contents import FULL, Contents, NearRows, PageSamples
 from munkey.explore.pictures import choose_page_ids, make_thumbnails
@@ -59,7 +60,7 @@ def gather_contents(
         pictures.
     """
     shown_ids = choose_page_rows(rows.ids, max_count)
-    positions = np.searchsorted(rows.ids, shown_ids)
+    positions = find_rows(rows.ids, shown_ids)
     class_names, class_indices = np.unique(
         np.array(rows.classes, dtype=object), return_inverse=True
     )

@@ -6,6 +6,7 @@ import numpy as np
 
 from munkey.audits import pools
 from munkey.core.files import read_csv, write_csv, write_json, write_npy
+from munkey.core.ids import find_rows
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
@@ -84,7 +85,7 @@ def hardest_half(
     hardest = pools.draw_hardest(members, votes, pool, stage / "hardest")
     pools.require_valid_size(len(hardest), prepared, depth)
     forget_sets.write(half, pools.draw_half(hardest, number, stage / "hardest pair" / pair))
-    share = votes[ids.searchsorted(hardest)].mean()
+    share = votes[find_rows(ids, hardest)].mean()
     print(f"{len(hardest)} samples; their label has {share:.0%} of their neighbors' votes")
 
 

@@ -4,6 +4,7 @@ Deleting a sample's row forgets the sample.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +12,8 @@ import torch
 from torch import Tensor
 
 from munkey.core.device import to_device
-from munkey.core.ids import NO_NEIGHBOR, find_rows
+from munkey.core.ids import NO_NEIGHBOR, require_known
+from munkey.memory.memory import Columns, Memory, make_columns
 from munkey.settings import Fusion, InferenceSettings
 
 
@@ -58,22 +60,20 @@ class ExemplarMemory:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @cached_property
+    def _rows(self) -> Memory:
+        """The ids and labels of the rows, which are numbered by position, from 1."""
+        return Memory.create(_make_columns(self.ids.numpy(), self.labels, first_number=1))
+
     def forget(self, ids: np.ndarray) -> "ExemplarMemory":
         """Return M_u, a copy of M without these samples (sec. 3.2, Unlearning).
 
         Raises KeyError if an id is not in the memory.
         """
-        is_remaining = np.ones(len(self), dtype=bool)
-        is_remaining[find_rows(self.ids.numpy(), ids)] = False
-        remaining_rows = torch.from_numpy(np.flatnonzero(is_remaining))
-        # Ids and labels are on the host, keys and tokens on the device.
-        device_rows = to_device(remaining_rows, self.tokens.device.type)
-        return ExemplarMemory(
-            ids=self.ids[remaining_rows],
-            keys=self.keys[device_rows],
-            tokens=self.tokens.detach()[device_rows],
-            labels=None if self.labels is None else self.labels[remaining_rows],
-        )
+        rows = self._rows.find_rows(ids)
+        require_known(ids, rows != NO_NEIGHBOR)
+        remaining = self._rows.drop(rows)
+        return _gather(remaining, self.keys, self.tokens.detach(), self.labels is not None)
 
     def add(
         self, ids: np.ndarray, keys: Tensor, tokens: Tensor, labels: Tensor | None = None
@@ -84,34 +84,49 @@ class ExemplarMemory:
         if an id is already in the memory.
         """
         device = self.tokens.device.type
-        all_ids = torch.cat([self.ids, torch.from_numpy(ids)])
+        extended = self._rows.add(_make_columns(ids, labels, first_number=len(self) + 1))
         all_keys = torch.cat([self.keys, to_device(keys, device)])
         all_tokens = torch.cat([self.tokens.detach(), to_device(tokens, device)])
-        order = all_ids.argsort()
-        device_order = to_device(order, device)
-        sorted_labels = None
-        if self.labels is not None and labels is not None:
-            sorted_labels = torch.cat([self.labels, labels])[order]
-        return ExemplarMemory(
-            ids=all_ids[order],
-            keys=all_keys[device_order],
-            tokens=all_tokens[device_order],
-            labels=sorted_labels,
-        )
+        has_labels = self.labels is not None and labels is not None
+        return _gather(extended, all_keys, all_tokens, has_labels)
 
     def find_rows(self, ids: np.ndarray) -> Tensor:
         """Return the row of each id (any shape). For the id NO_NEIGHBOR, the row is NO_NEIGHBOR.
 
         Raises KeyError if any other id is not in the memory.
         """
-        is_present = ids != NO_NEIGHBOR
-        rows = np.full(ids.shape, NO_NEIGHBOR, dtype=np.int64)
-        rows[is_present] = find_rows(self.ids.numpy(), ids[is_present])
+        rows = self._rows.find_rows(ids)
+        require_known(ids, (rows != NO_NEIGHBOR) | (ids == NO_NEIGHBOR))
         return to_device(torch.from_numpy(rows), self.tokens.device.type)
 
     def find_tokens(self, ids: np.ndarray) -> Tensor:
         """Return the tokens (B, m) of samples. Raises KeyError if an id is not in the memory."""
         return self.tokens[self.find_rows(ids)]
+
+
+def _make_columns(ids: np.ndarray, labels: Tensor | None, first_number: int) -> Columns:
+    """Return rows with consecutive numbers and without keys and tokens."""
+    no_vectors = np.empty((len(ids), 0), dtype=np.float32)  # they are on the device
+    return make_columns(
+        ids,
+        keys=no_vectors,
+        tokens=no_vectors,
+        labels=None if labels is None else labels.numpy(),
+        numbers=first_number + np.arange(len(ids)),
+    )
+
+
+def _gather(rows: Memory, keys: Tensor, tokens: Tensor, has_labels: bool) -> ExemplarMemory:
+    """Return an exemplar memory of rows. Row number n has the n-th of the keys and tokens."""
+    live_rows = rows.live_rows
+    positions = torch.from_numpy(rows.columns.numbers[live_rows] - 1)
+    device_positions = to_device(positions, tokens.device.type)
+    return ExemplarMemory(
+        ids=torch.from_numpy(rows.ids[live_rows]),
+        keys=keys[device_positions],
+        tokens=tokens[device_positions],
+        labels=torch.from_numpy(rows.labels[live_rows]) if has_labels else None,
+    )
 
 
 class FusedTokens(NamedTuple):
