@@ -210,7 +210,7 @@ def match_rows(
 
 
 def describe_deletion(
-    rows: NamedRows, keys: np.ndarray, ids: np.ndarray, *, dry_run: bool
+    rows: NamedRows, ids: np.ndarray, copy_ids: np.ndarray, *, dry_run: bool
 ) -> dict[str, Any]:
     """Return the output of `munkey forget --json` for a deletion from a model in memory.
 
@@ -218,18 +218,13 @@ def describe_deletion(
     ----------
     rows
         All rows before the deletion.
-    keys
-        (N, d): their keys.
     ids
         The ids of the rows to forget.
+    copy_ids
+        The ids of other rows that are exact copies of these.
     """
     is_deleted = np.isin(rows.ids, ids)
-    # Copies have equal sums, and other rows rarely do. So only rows with equal sums are compared
-    # byte by byte.
-    key_sums = keys.sum(axis=1)
-    candidates = np.flatnonzero(~is_deleted & np.isin(key_sums, key_sums[is_deleted]))
-    deleted_contents = {key.tobytes() for key in keys[is_deleted]}
-    copies = [row for row in candidates.tolist() if keys[row].tobytes() in deleted_contents]
+    copies = np.flatnonzero(np.isin(rows.ids, copy_ids))
     deleted_per_class = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_deleted))
     remaining_classes = {str(rows.labels[row]) for row in np.flatnonzero(~is_deleted)}
     output: dict[str, Any] = {

@@ -1,8 +1,9 @@
 """The rows of an estimator: in memory or, after it is saved, in a deployed directory."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,9 +22,10 @@ from munkey.estimators.receipts import (
     match_files,
     read_named_rows,
 )
-from munkey.memory.exemplars import ExemplarMemory
+from munkey.memory.memory import Columns, Memory, make_columns
 from munkey.memory.memory_file import Classes
 from munkey.memory.neighbors import find_nearest
+from munkey.memory.rows import digest_keys
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval, System
 from munkey.settings import Section
 
@@ -81,47 +83,41 @@ class MemoryState:
 
     Attributes
     ----------
-    ids
-        (N,): ids in ascending order.
-    units
-        (N,): the unit of each row, in the order of `ids`.
+    memory
+        The rows, whose labels are indices into `classes`.
     classes
         (C,): the classes that have rows, in ascending order.
     system
-        The fitted system, whose memory holds the keys.
+        The fitted system.
     next_id
         The default id of the next row: above every id that was ever used.
     has_forgotten
         Whether any row was ever forgotten.
     """
 
-    ids: np.ndarray
-    units: np.ndarray
+    memory: Memory
     classes: np.ndarray
     system: System
     next_id: int
     has_forgotten: bool
 
-    @property
-    def keys(self) -> np.ndarray:
-        return self._memory.keys.numpy()
+    @cached_property
+    def columns(self) -> Columns:
+        """The columns of the rows, sorted by id."""
+        return self.memory.columns.take(self.memory.live_rows)
 
     @property
-    def class_indices(self) -> np.ndarray:
-        """The index (N,) of each row's class in `classes`."""
-        return self._memory.tokens.numpy()[:, 0].astype(np.int64)
-
-    @property
-    def _memory(self) -> ExemplarMemory:
-        return cast(ExemplarMemory, self.system.memory)
+    def labels(self) -> np.ndarray:
+        """The class (N,) of each row."""
+        return self.classes[self.columns.labels]
 
     @property
     def named_rows(self) -> NamedRows:
-        return NamedRows(self.ids, self.classes[self.class_indices].tolist(), self.units.tolist())
+        return NamedRows(self.columns.ids, self.labels.tolist(), self.columns.units.tolist())
 
     @property
     def labeled_rows(self) -> LabeledRows:
-        return LabeledRows(self.ids, self.keys, self.classes[self.class_indices], self.units)
+        return LabeledRows(self.columns.ids, self.columns.keys, self.labels, self.columns.units)
 
 
 class RowsInMemory:
@@ -149,28 +145,35 @@ class RowsInMemory:
 
     def _fit(self, rows: LabeledRows, next_id: int, has_forgotten: bool) -> MemoryState:
         """Fit the family to rows. Returns a state with the rows sorted by id."""
-        order = np.argsort(rows.ids)
-        ids = rows.ids[order]
-        classes, class_indices = np.unique(rows.labels[order], return_inverse=True)
+        classes, class_indices = np.unique(rows.labels, return_inverse=True)
+        columns = make_columns(
+            ids=rows.ids,
+            keys=rows.keys,
+            tokens=class_indices[:, None].astype(np.float32),  # the token is the class
+            labels=class_indices,
+            units=rows.units,
+            contents=digest_keys(rows.keys),
+        )
+        memory = Memory.create(columns)
+        columns = memory.columns.take(memory.live_rows)  # sorted, and writable, as torch needs
         system = self.family.fit(
-            Keys(ids, rows.keys[order]), class_indices, len(classes), self.settings
+            Keys(columns.ids, columns.keys), columns.labels, len(classes), self.settings
         )
         return MemoryState(
-            ids=ids,
-            units=rows.units[order],
+            memory=memory,
             classes=np.array(classes.tolist(), dtype=describe_dtype(classes)),
             system=system,
-            next_id=max(next_id, int(ids.max(initial=-1)) + 1),
+            next_id=max(next_id, int(memory.ids.max(initial=-1)) + 1),
             has_forgotten=has_forgotten,
         )
 
     @property
     def ids(self) -> np.ndarray:
-        return self._state.ids
+        return self._state.columns.ids
 
     @property
     def units(self) -> np.ndarray:
-        return self._state.units
+        return self._state.columns.units
 
     @property
     def classes(self) -> np.ndarray:
@@ -200,7 +203,7 @@ class RowsInMemory:
         """Add rows, and return their ids. `has_user_ids`, which a directory needs, has no effect."""
         state = self._state
         rows = new_rows
-        if len(state.ids):
+        if len(state.memory):
             columns = zip(state.labeled_rows, new_rows, strict=True)
             rows = LabeledRows(*(np.concatenate(old_and_new) for old_and_new in columns))
         self._state = self._fit(rows, state.next_id, state.has_forgotten)
@@ -209,18 +212,19 @@ class RowsInMemory:
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
         """Forget rows. Returns the output of `munkey forget --json`."""
         state = self._state
-        output = describe_deletion(state.named_rows, state.keys, ids, dry_run=dry_run)
+        rows = state.memory.find_rows(ids)
+        copies = state.memory.find_copies(rows)
+        output = describe_deletion(state.named_rows, ids, state.memory.ids[copies], dry_run=dry_run)
         if dry_run or not len(ids):
             return output
-        is_remaining = ~np.isin(state.ids, ids)
-        remaining = replace(
-            state,
-            ids=state.ids[is_remaining],
-            units=state.units[is_remaining],
+        remaining = MemoryState(
+            memory=state.memory.drop(rows),
+            classes=state.classes,
             system=self.family.forget(state.system, ids),
+            next_id=state.next_id,
             has_forgotten=True,
         )
-        if len(np.unique(remaining.class_indices)) < len(remaining.classes):
+        if len(np.unique(remaining.columns.labels)) < len(remaining.classes):
             # A fit removes the classes without rows.
             remaining = self._fit(remaining.labeled_rows, state.next_id, has_forgotten=True)
         self._state = remaining
@@ -240,7 +244,9 @@ class RowsInMemory:
             (k,) = self.family.count_neighbors(self.settings).values()
             # Queries are not in the memory, so they have no ids.
             queries = Keys(np.full(len(keys), NO_NEIGHBOR), keys)
-            retrieval = Retrieval(find_nearest(queries, Keys(state.ids, state.keys), k))
+            retrieval = Retrieval(
+                find_nearest(queries, Keys(state.columns.ids, state.columns.keys), k)
+            )
         logits = self.family.predict_logits(
             state.system, samples=NOT_NEEDED, data=NOT_NEEDED, device="cpu", retrieval=retrieval
         )
@@ -266,11 +272,11 @@ class RowsInMemory:
         rows = EstimatorRows(
             family=self.family.name,
             settings=self.settings.model_dump(),
-            ids=state.ids,
-            keys=state.keys,
-            labels=state.class_indices,
+            ids=state.columns.ids,
+            keys=state.columns.keys,
+            labels=state.columns.labels,
             classes=Classes(tuple(state.classes.tolist()), describe_dtype(state.classes)),
-            units=state.units.tolist(),
+            units=state.columns.units.tolist(),
             next_id=state.next_id,
             estimator=EstimatorReference(
                 features=features,

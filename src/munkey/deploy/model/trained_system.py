@@ -247,7 +247,7 @@ class EstimatorSystem(TrainedSystem):
     params.yaml. dtype: NumPy dtype of the classes.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # the parts of a run
         self,
         system: System,
         data: Dataset,
