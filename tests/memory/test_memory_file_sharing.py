@@ -102,7 +102,7 @@ def follow_changes(path: Path, steps: int) -> None:
             worker.start()
         while any(worker.is_alive() for worker in workers):
             memory = file.snapshot().memory
-            with following.follow(memory) as sums:
+            with following.follow(memory, 40) as sums:
                 expected = make_sums()
                 rows = memory.live_rows
                 expected.add(memory.keys[rows], memory.labels[rows])

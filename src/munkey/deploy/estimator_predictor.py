@@ -1,6 +1,7 @@
 """The predictor behind an estimator, which can also add rows of new classes."""
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +69,10 @@ class EstimatorPredictor(Predictor):
         """Read the unit of each sample, sorted by id: (N,) str, None for a sample without one."""
         memory = self._model.snapshot().memory
         return memory.columns.units[memory.live_rows]
+
+    def hold_off_changes(self) -> AbstractContextManager[None]:
+        """Keep all other threads and processes from changing the model during the block."""
+        return self._file.hold_off_changes()
 
     def add_keys(
         self,

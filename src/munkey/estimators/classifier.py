@@ -8,6 +8,7 @@ remaining rows.
 
 import warnings
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -143,7 +144,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             model's.
         """
         check_is_fitted(self)
-        with self._change_lock:
+        # What is checked must still hold when the rows are added.
+        with self._change_lock, self._rows.hold_off_changes():
             rows = self._rows
             next_id = rows.next_id
             new_rows = self._validate_rows(
@@ -228,7 +230,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        with self._change_lock:
+        with self._change_lock, nullcontext() if dry_run else self._rows.hold_off_changes():
             rows = self._rows
             matches = match_rows(
                 request,

@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from contextlib import nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -511,7 +512,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         """
         check_is_fitted(self)
         request = read_request(ids, units, labels, files)
-        with self._change_lock:
+        with self._change_lock, nullcontext() if dry_run else self._handle.model.hold_off_changes():
             model = self._handle.model
             matches = match_rows(
                 request,

@@ -1,5 +1,6 @@
 """The rows of an estimator: in memory or, after it is saved, in a deployed directory."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -257,6 +258,10 @@ class RowsInMemory:
         """The family's head."""
         return self._state.system.model
 
+    def hold_off_changes(self) -> AbstractContextManager[None]:
+        """Do nothing, because no other process has these rows."""
+        return nullcontext()
+
     def close(self) -> None:
         """Do nothing, because no file is open."""
 
@@ -404,6 +409,10 @@ class RowsInDirectory:
         `features` has no effect, because the model already stores the names of its columns.
         """
         self.model.copy(folder)
+
+    def hold_off_changes(self) -> AbstractContextManager[None]:
+        """Keep all other processes from changing the rows during the block."""
+        return self.model.hold_off_changes()
 
     def close(self) -> None:
         self._handle.close()

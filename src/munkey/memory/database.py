@@ -108,6 +108,7 @@ class Database:
             raise UnreadableMemoryError(path, "not found")
         self._process = os.getpid()
         self._lock_descriptor: int | None = None
+        self._lock_depth = 0  # of nested blocks that hold the file lock
         # Not paths: these are looked up several times in every change.
         self._watched = (os.fspath(path), f"{path}-wal")
         # A thread takes the change lock before the read lock.
@@ -256,6 +257,8 @@ class Database:
     def lock_changes(self, wait: float | None = None) -> Iterator[None]:
         """Keep all other threads and processes from changing the database during the block.
 
+        Blocks may be nested.
+
         Raises LockedMemoryError if another one keeps this lock for more than `wait` seconds.
         """
         if wait is None:
@@ -265,11 +268,15 @@ class Database:
             raise LockedMemoryError(f"{self.path}: kept busy by another thread; try again")
         try:
             self.require_open()
-            self._lock_file(wait)
+            if not self._lock_depth:
+                self._lock_file(wait)
+            self._lock_depth += 1
             try:
                 yield
             finally:
-                if self._lock_descriptor is not None:  # closed in a forked child
+                self._lock_depth -= 1
+                # The descriptor is closed in a forked child.
+                if not self._lock_depth and self._lock_descriptor is not None:
                     # Explicitly: a child that is being forked may still have it open.
                     fcntl.flock(self._lock_descriptor, fcntl.LOCK_UN)
         finally:

@@ -721,7 +721,10 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
 
     @contextmanager
     def hold_off_changes(self, wait: float | None = None) -> Iterator[None]:
-        """Keep all other threads and processes from changing the memory during the block."""
+        """Keep all other threads and processes from changing the memory during the block.
+
+        This thread may change it.
+        """
         with self._database.lock_changes(wait):
             yield
 
