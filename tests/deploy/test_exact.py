@@ -105,15 +105,17 @@ def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
 
 def row_kept(model):
     """As if the sums had missed one of the deleted rows."""
-    delete = model._deletions._delete_rows
+    sums = model._model.fitted_model.sums
+    delete = model._deletions.delete_samples
 
-    def kept(*given):
-        receipt = delete(*given)
-        deleted = model._model.fitted_model.sums._deleted
-        deleted[:] = [(keys[1:], labels[1:]) for keys, labels in deleted]
-        return receipt
+    def kept(*given, **named):
+        deletion = delete(*given, **named)
+        memory = model._model.snapshot().memory
+        with sums.follow(memory, 3) as followed:
+            followed.add(ROWS[:1].astype(np.float32), LABELS[:1])
+        return deletion
 
-    model._deletions._delete_rows = kept
+    model._deletions.delete_samples = kept
 
 
 with_sums = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not ForgettingKNN])
@@ -156,7 +158,7 @@ def test_a_certificate_holds_with_any_number_of_threads(kind, tmp_path):
                 exact = model.digests(recompute=True)
                 assert model.find_certificate_faults(issued, exact=exact) == []
                 assert "exact" not in describe_unconfirmed_fields(issued, exact)
-                head = model._model.fitted_model.solve_head()
+                head = model._model.fitted_model.solve_head(model._model.snapshot())
                 weights.add(b"".join(buffer.numpy().tobytes() for buffer in head.buffers()))
     finally:
         torch.set_num_threads(usual_count)

@@ -90,7 +90,7 @@ class Service:
 
 
 def work_elsewhere(pipe) -> None:
-    """Another process. It keeps a reader and an estimator of a directory, and writes where it is
+    """Another process. It keeps a predictor and an estimator of a directory, and changes it when it is
     told to.
     """
     embedded._load_pretrained = cache(
@@ -114,10 +114,9 @@ def work_elsewhere(pipe) -> None:
             method, keywords = arguments
             answer = getattr(estimator, method)(**keywords)
         else:
-            with Predictor.load(directory, device="cpu") as writer:
-                writer.predict(queries)
-                answer = getattr(writer, name)(**arguments)
-                writer.predict(queries)
+            reader.predict(queries)
+            answer = getattr(reader, name)(**arguments)
+            reader.predict(queries)
         pipe.send(answer)
 
 
@@ -143,9 +142,9 @@ class Elsewhere:
 class Uses:
     """All who use a directory of an exact family, and what it must hold.
 
-    One of them writes at a time: a predictor that stays open (`writer`), or the service around one;
-    where neither is, the estimator, and the other process by an estimator and a predictor of its
-    own.
+    Any of them changes it at any time: two predictors that stay open (`reader`, and sometimes
+    `second`), the service around the second, the estimator, and the other process by an estimator
+    and a predictor of its own.
     """
 
     def __init__(self, family: str, directory: Path, elsewhere: Elsewhere, seed: int) -> None:
@@ -158,7 +157,7 @@ class Uses:
         self.ever = 0  # ids that were used are below
         self.copies = 0
         self.create()
-        self.writer: Predictor | None = None
+        self.second: Predictor | None = None
         self.service: Service | None = None
         self.reader = Predictor.load(directory, device="cpu")
         self.estimator = self.load_estimator()
@@ -200,15 +199,16 @@ class Uses:
 
     def expected_logits(self) -> np.ndarray:
         """As the pipeline has them: a fit to the samples that must be there, with the classes of
-        the manifest.
+        the memory.
         """
-        manifest = self.reader.follow()
+        classes = self.reader.classes.names
+        settings = self.reader.manifest.settings
         ids = np.array(sorted(self.samples))
         keys = normalize_rows(np.array([self.samples[one].x for one in ids.tolist()]))
-        labels = np.array([manifest.classes.index(self.samples[one].label) for one in ids.tolist()])
+        labels = np.array([classes.index(self.samples[one].label) for one in ids.tolist()])
         kind = FAMILIES[self.family]
-        settings = kind.read_section({self.family: manifest.settings})
-        system = kind.fit(Keys(ids, keys), labels, len(manifest.classes), settings)
+        settings = kind.read_section({self.family: settings})
+        system = kind.fit(Keys(ids, keys), labels, len(classes), settings)
         asked = normalize_rows(self.queries)
         depth = max(kind.count_neighbors(settings).values(), default=1)
         near = find_nearest(
@@ -227,19 +227,14 @@ class Uses:
 
     def step(self) -> str:
         """Something that happens next; what it was."""
-        holder = "service" if self.service else "writer" if self.writer else "nobody"
-        doable = {
-            "service": [*2 * [self.forget_by_http, self.add_by_writer], self.compact, self.release],
-            "writer": [
-                *2 * [self.forget_by_writer, self.add_by_writer],
-                self.compact,
-                self.release,
-            ],
-            "nobody": [
-                *(self.open_writer, self.serve, self.add_by_estimator, self.forget_by_estimator),
-                *(self.write_elsewhere, self.estimate_elsewhere, self.save_a_copy, self.reload),
-            ],
-        }[holder]
+        doable = [
+            *2 * [self.forget_by_predictor, self.add_by_predictor, self.purge],
+            *(self.add_by_estimator, self.forget_by_estimator, self.estimate_elsewhere),
+            *(self.write_elsewhere, self.save_a_copy, self.reload),
+        ]
+        if self.service:
+            doable += 2 * [self.forget_by_http]
+        doable += [self.release] if self.second else [self.open_second, self.serve]
         act = doable[self.random.integers(len(doable))]
         act()
         self.check()
@@ -252,7 +247,7 @@ class Uses:
             return
         logits = self.expected_logits()
         expected_bits = self.expected_bits()
-        for model, asks in zip((self.reader, self.writer), askers[:2], strict=True):
+        for model, asks in zip((self.reader, self.second), askers[:2], strict=True):
             if model and asks:
                 assert model.predict(self.queries).logits.tobytes() == logits.tobytes()
                 self.require_exact(model)
@@ -261,7 +256,7 @@ class Uses:
         if askers[3]:
             assert self.elsewhere.do("answers") == (logits.tobytes(), expected_bits)
         if self.service and askers[4]:
-            names = self.reader.follow().names
+            names = self.reader.classes.texts
             answers = self.service.ask("/predict", self.body())["predictions"]
             for answer, probabilities in zip(answers, softmax(logits), strict=True):
                 wanted = {name: float(one) for name, one in zip(names, probabilities, strict=True)}
@@ -290,30 +285,36 @@ class Uses:
 
     def known_samples(self) -> list[Sample]:
         """Of classes that the model knows now."""
-        known = {str(name) for name in self.reader.follow().classes if name is not None}
+        known = {str(name) for name in self.reader.classes.names if name is not None}
         return [sample for sample in self.new_samples() if str(sample.label) in known]
 
-    def open_writer(self) -> None:
-        self.writer = Predictor.load(self.directory, device="cpu")
+    def open_second(self) -> None:
+        self.second = Predictor.load(self.directory, device="cpu")
 
     def serve(self) -> None:
-        self.open_writer()
-        self.service = Service(self.writer)
+        self.open_second()
+        self.service = Service(self.second)
 
     def release(self) -> None:
         if self.service:
             self.service.stop()
-        self.writer.close()
-        self.writer = self.service = None
+        self.second.close()
+        self.second = self.service = None
 
-    def compact(self) -> None:
-        self.writer.compact()
+    def predictor(self) -> Predictor:
+        """One of those that are open."""
+        if self.second and self.random.random() < 0.5:
+            return self.second
+        return self.reader
 
-    def forget_by_writer(self) -> None:
+    def purge(self) -> None:
+        assert self.predictor().purge() == ()
+
+    def forget_by_predictor(self) -> None:
         ids = self.some_ids()
         request = f"request {self.random.integers(5)}" if self.random.random() < 0.3 else None
         try:
-            receipt = self.writer.forget(ids, request=request)
+            receipt = self.predictor().forget(ids, request=request)
         except ValueError as error:
             if "was carried out at" not in str(error):
                 raise
@@ -329,11 +330,12 @@ class Uses:
             assert self.service.ask("/certificate/check", check)["sound"]
         self.gone(ids)
 
-    def add_by_writer(self) -> None:
+    def add_by_predictor(self) -> None:
         if samples := self.known_samples():
             labels = [str(sample.label) for sample in samples]
             units = [sample.unit for sample in samples]
-            self.came(self.writer.add(self.stacked(samples), labels, units=units).ids, samples)
+            added = self.predictor().add(self.stacked(samples), labels, units=units)
+            self.came(added.ids, samples)
 
     def stacked(self, samples: list[Sample]) -> np.ndarray:
         return np.array([sample.x for sample in samples])
@@ -383,7 +385,7 @@ class Uses:
     def write_elsewhere(self) -> None:
         what = self.random.integers(3)
         if what == 0:
-            self.elsewhere.do("compact", {})
+            self.elsewhere.do("purge", {})
         elif what == 1:
             ids = self.some_ids()
             self.elsewhere.do("forget", {"ids": ids})
@@ -422,9 +424,11 @@ class Uses:
         return pickle.loads(pickle.dumps(estimator))
 
     def close(self) -> None:
-        if self.writer:
+        if self.second:
             self.release()
-        assert self.reader.verify().sound
+        self.reader.purge()
+        report = self.reader.verify()
+        assert report.sound and not report.foreign
         self.reader.close()
 
 
@@ -447,7 +451,7 @@ class PictureUses(Uses):
     def create(self) -> None:
         with Predictor.load(self.directory, device="cpu") as model:
             self.first_new_id = self.ever = model.manifest.memory.first_new_id
-            self.names = [str(name) for name in model.manifest.classes]
+            self.names = [str(name) for name in model.classes.names]
             for one in model.ids.tolist():
                 self.samples[one] = Sample(self._images[one], self.names[self._labels[one]], None)
         self.queries = self._images[:5]
@@ -490,10 +494,12 @@ class PictureUses(Uses):
         fitted = family.fit(
             Keys(ids, keys), labels, len(self.names), family.validate_section(settings)
         )
-        head = model._model.head.solve_head()
+        snapshot = model._model.snapshot()
+        head = model._model.head.solve_head(snapshot)
         for buffer, expected in zip(head.buffers(), fitted.model.buffers(), strict=True):
             assert buffer.numpy().tobytes() == expected.numpy().tobytes()
-        assert model._model.head.digests() == model._model.head.digests(recompute=True)
+        digests = model._model.head.digests(snapshot)
+        assert digests == model._model.head.digests(snapshot, recompute=True)
         assert isinstance(model._model.head._architecture, FittedArchitecture)
 
     def some_ids(self) -> list[int]:

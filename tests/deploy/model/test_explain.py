@@ -16,14 +16,9 @@ from tests.estimators.inputs import RanPAC
 
 def elsewhere(model: Predictor, files: list[str | None]) -> None:
     """Remember that the samples came from these files."""
-    view, ids = model._store.view, model.ids
-    keys, tokens, labels = (
-        view.keys[: len(ids)].copy(),
-        view.tokens[: len(ids)].copy(),
-        view.labels[: len(ids)].copy(),
-    )
-    model._store.delete(ids)
-    model._store.add(ids, keys, tokens, labels, files)
+    rows = model._file.snapshot().memory.columns
+    model._file.delete(rows.ids)
+    model._file.add(rows.ids, rows.keys, rows.tokens, rows.labels, files)
 
 
 def shown(html: str) -> list[str]:

@@ -20,7 +20,6 @@ from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
 from munkey.encoders.keys import Keys
 from munkey.encoders.registry import EncoderEntry, MissingEncoderError
-from munkey.memory.errors import LockedMemoryError
 from munkey.models import system
 from munkey.models.families.newton import NewtonFamilySettings
 from munkey.models.family import FAMILIES, System
@@ -46,10 +45,7 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
         manifest["encoder"]["settings"]["encoder"] == "efficientnet-lite0"
         and len(manifest["encoder"]["weights"]) == 64
     )
-    assert manifest["classes"] == ["cat", "dog & co", "fish"] and manifest["stored"] == {
-        "height": 10,
-        "width": 10,
-    }
+    assert manifest["stored"] == {"height": 10, "width": 10}
     assert (
         manifest["provenance"]["commit"] == "c0ffee"
         and manifest["provenance"]["system"] == "original-m"
@@ -62,7 +58,7 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     )
     assert "33.5" not in card and "44.5" not in card  # of another method and of another seed
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
-    assert names == {"manifest.json", "weights.safetensors", "README.md", "memory"}
+    assert names == {"manifest.json", "weights.safetensors", "README.md", "memory.db"}
 
 
 def test_the_command_says_how_much_was_exported(result, tmp_path, capsys):
@@ -291,12 +287,15 @@ def test_an_export_in_use_is_not_made_again(run):
     renew_export("tiny", directory, chosen)
     renew_export("tiny", directory, chosen)
     with Predictor.load(directory) as model:
-        with pytest.raises(LockedMemoryError):  # it might forget any moment
-            renew_export("tiny", directory, chosen)
         assert not model.forget([999], ignore_missing=True, request="2026-17").sequences
         assert model.log() == []
-    renew_export("tiny", directory, chosen)  # a request that found nothing has deleted nothing
+        # A request that found nothing has deleted nothing.
+        renew_export("tiny", directory, chosen)
+        assert not model.in_place
+        with pytest.raises(OSError, match="replaced or removed while it was open; open it again"):
+            model.forget([0])  # it would be lost
     with Predictor.load(directory) as model:
+        assert 0 in model.ids
         model.forget([0])
     with pytest.raises(ExportError, match="in use"):
         renew_export("tiny", directory, chosen)
@@ -309,4 +308,4 @@ def test_an_export_in_use_is_not_made_again(run):
         renew_export("tiny", directory, chosen)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:
-        assert 0 not in model.ids and model._store.deletions == 1
+        assert 0 not in model.ids and model.deletions == 1

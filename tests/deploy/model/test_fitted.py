@@ -1,7 +1,8 @@
 """Exact families in use: they answer as the pipeline does, and after any deletion as if the rows had never been."""
 
+import threading
 import tracemalloc
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,9 +18,8 @@ from munkey.deploy.model import samples
 from munkey.deploy.model.export import export
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.matrices import MemoryView
-from munkey.deploy.store.store import Store
 from munkey.encoders import keys
+from munkey.memory import memory_file
 from munkey.memory.errors import UnknownIdsError
 from munkey.memory.neighbors import find_nearest
 from munkey.memory.sums import Sums
@@ -129,7 +129,7 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, m
         after = used.predict(pictures).logits.tobytes()
         assert after != before and reader.predict(pictures).logits.tobytes() == after
         used.forget(added[:1])
-        used.compact()
+        used.purge()
         used.forget(added[1:])
         assert (
             used.predict(pictures).logits.tobytes()
@@ -150,7 +150,7 @@ def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(
         new_ids = used.add(pictures[:4], [0, 2, 1, 1]).ids
         used.forget(new_ids[:2])
         used.forget([new_ids[2], ORDER[0]])
-        used.compact()
+        used.purge()
         newer_ids = used.add(pictures[4:6], [0, 0]).ids
         used.forget([new_ids[3], ORDER[1], newer_ids[0]])
         answer = used.predict(pictures).logits
@@ -217,29 +217,37 @@ def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictur
         used.predict(pictures)
         used.predict(pictures)
         assert sizes == [23, -3]
-        monkeypatch.setattr(deployed, "BLOCK", 2)  # so many are not kept until somebody asks
-        used.forget(ORDER[4:6])
-        assert sizes == [23, -3, -2]
 
 
 @pytest.mark.parametrize("family", ["lda", "ncm"])  # others may choose constants by the rows
-def test_the_answer_after_a_deletion_reads_no_rows(family, model, pictures, monkeypatch):
-    with Predictor.load(model, device="cpu") as used:
+def test_the_answer_after_a_change_reads_only_what_has_changed(
+    family, model, pictures, monkeypatch
+):
+    """Also after a change by another predictor, and after a purge."""
+    read = []
+    read_rows = memory_file._read_rows
+
+    def noted(connection, state, after=0):
+        room, count = read_rows(connection, state, after)
+        read.append(count)
+        return room, count
+
+    with (
+        Predictor.load(model, device="cpu") as used,
+        Predictor.load(model, device="cpu") as other,
+    ):
         used.predict(pictures)
+        other.predict(pictures)
+        monkeypatch.setattr(memory_file, "_read_rows", noted)
         used.forget(ORDER[:2])
-        snapshots = []
-        snapshot = Store.snapshot
-
-        def noted(self):
-            snapshots.append(self)
-            return snapshot(self)
-
-        monkeypatch.setattr(Store, "snapshot", noted)
+        other.forget(ORDER[2:3])
         used.predict(pictures)
-        assert snapshots == []
-        used.add(pictures[:1], [0])
+        assert read == []
+        other.add(pictures[:2], [0, 1])
+        other.purge()
         used.predict(pictures)
-        assert len(snapshots) == 1  # what was added is read
+        assert read == [2]  # by `used`; `other` has added them itself
+        assert used.digests() == other.digests() == used.digests(recompute=True)
 
 
 @summed
@@ -265,30 +273,61 @@ def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, 
 def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, pictures):
     with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
-        used._store.add([999], used._store.view.keys[:1], [[0.0]], [7])
+        used._file.add([999], used.keys()[1][:1], [[0.0]], [7])
         assert any("cannot be summed" in problem for problem in used.verify().problems)
         with pytest.raises(UnreadableModelError, match="cannot be summed"):
             used.predict(pictures)
 
 
 @summed
-def test_a_row_that_is_deleted_while_rows_are_summed_is_not_in_the_answer(
+def test_a_row_that_is_deleted_while_rows_are_summed_is_in_no_later_answer(
     run, family, model, pictures, monkeypatch
 ):
-    rows, gone = MemoryView.take_rows, ORDER[:1]
+    """The answer is of the rows before the deletion, all of them; the sums are right in the next one."""
+    add, gone = Sums.add, ORDER[:1]
 
-    def meanwhile(view, numbers):
-        monkeypatch.setattr(MemoryView, "take_rows", rows)
-        read = rows(view, numbers)
-        used._store.delete(gone)
-        return read
+    def meanwhile(sums, *rows):
+        monkeypatch.setattr(Sums, "add", add)
+        used.forget(gone)
+        add(sums, *rows)
 
-    with Predictor.load(model, device="cpu") as used:
-        monkeypatch.setattr(MemoryView, "take_rows", meanwhile)
-        answer = used.predict(pictures).logits
-    assert MemoryView.take_rows is rows
     original = system.load(place(run, family) / "system.safetensors")
-    assert answer.tobytes() == pipeline(run, forget_samples(original, gone)).tobytes()
+    with Predictor.load(model, device="cpu") as used:
+        monkeypatch.setattr(Sums, "add", meanwhile)
+        answer = used.predict(pictures).logits
+        assert Sums.add is add
+        assert answer.tobytes() == pipeline(run, original).tobytes()
+        later = used.predict(pictures).logits
+    assert later.tobytes() == pipeline(run, forget_samples(original, gone)).tobytes()
+
+
+@every
+def test_threads_that_ask_while_rows_come_and_go_get_answers_of_one_moment_each(
+    run, family, model, pictures
+):
+    """Each is the answer of a fit to the rows between two changes, to the bit."""
+    original = system.load(place(run, family) / "system.safetensors")
+    moments = [pipeline(run, forget_samples(original, ORDER[:count])) for count in range(9)]
+    with (
+        Predictor.load(model, device="cpu") as used,
+        Predictor.load(model, device="cpu") as other,
+    ):
+        used.predict(pictures[:1])
+        started = threading.Barrier(3)
+
+        def ask() -> list[bytes]:
+            started.wait()
+            return [used.predict(pictures).logits.tobytes() for _ in range(12)]
+
+        with ThreadPoolExecutor(2) as threads:
+            asked = [threads.submit(ask) for _ in range(2)]
+            started.wait()
+            for count in range(8):
+                (used, other)[count % 2].forget(ORDER[count : count + 1])
+                assert used.predict(pictures).logits.tobytes() == moments[count + 1].tobytes()
+            given = {answer for answers in asked for answer in answers.result()}
+        assert given <= {moment.tobytes() for moment in moments}
+        assert used.verify().sound and other.verify().sound
 
 
 @every
@@ -346,14 +385,12 @@ def test_labels_are_read_until_each_class_has_occurred(monkeypatch):
             read_blocks.append(block.start)
             return labels[block]
 
-    view = SimpleNamespace(live=np.ones(len(labels), dtype=bool), labels=Labels())
-    store = SimpleNamespace(reading=lambda: nullcontext(view))
-    rows = SimpleNamespace(_store=store)
-    count, present = samples.Samples.count_samples_and_labels(rows, np.array([1, 0]))
-    assert count == len(labels) and present.tolist() == [1, 0]
+    memory = SimpleNamespace(live=np.ones(len(labels), dtype=bool), labels=Labels())
+    rows = SimpleNamespace(memory=memory)
+    assert samples.Samples.find_present(rows, np.array([1, 0])).tolist() == [1, 0]
     assert read_blocks == [0]
     read_blocks.clear()
-    assert samples.Samples.count_samples_and_labels(rows, np.array([2]))[1].tolist() == [2]
+    assert samples.Samples.find_present(rows, np.array([2])).tolist() == [2]
     assert read_blocks == [0, 4]
 
 

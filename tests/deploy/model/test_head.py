@@ -103,7 +103,7 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pict
             and reader.predict(pictures).logits.tobytes() == after.tobytes()
         )
         used.forget(added)
-        used.compact()
+        used.purge()
         assert (
             used.predict(pictures).logits.tobytes()
             == reader.predict(pictures).logits.tobytes()
@@ -129,7 +129,7 @@ def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path)
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
-        *_, bias_or_shares = used._model.head.solve_head().buffers()
+        *_, bias_or_shares = used._model.head.solve_head(used._model.snapshot()).buffers()
         bias_or_shares[0] += 1e-12
         [problem] = used.verify().problems
         assert "restart the process" in problem

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -14,23 +15,21 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
+from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import (
     EmptyModelError,
     PictureError,
     UnknownNamesError,
     UnreadableModelError,
 )
-from munkey.deploy.model import manifest, samples
+from munkey.deploy.model import manifest, retrieval, samples
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.retrieval import Retriever
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.matrices import CopiedRows, MemoryView
-from munkey.deploy.store.store import Store
 from munkey.encoders import keys
 from munkey.memory import neighbors
 from munkey.memory.errors import ClosedMemoryError, LockedMemoryError, UnknownIdsError
-from munkey.memory.rows import Source
 from munkey.models import system
 from munkey.models.family import FAMILIES, Retrieval
 from munkey.settings import DataSettings, InferenceSettings
@@ -53,7 +52,8 @@ def pipeline(result, dataset: Dataset, forgotten=()) -> np.ndarray:
 
 
 def retriever(model: Predictor) -> Retriever:
-    return Retriever(model._store, model.manifest.inference, model.manifest.memory.first_new_id)
+    first_new_id = model.manifest.memory.first_new_id
+    return Retriever(model._file.snapshot().memory, model.manifest.inference, first_new_id)
 
 
 def test_its_logits_are_the_pipelines_bit_by_bit(predictor, result, images):
@@ -77,7 +77,7 @@ def test_on_a_gpu_ids_stay_on_the_host_and_only_answers_are_read_back(directory,
     with Predictor.load(directory, device="cpu") as opened:
         found = retriever(opened).retrieve(opened._model.encoder.compute_keys(pictures))
         with like_a_gpu() as gpu:
-            network = LoadedNetwork(directory, opened.manifest, META)
+            network = LoadedNetwork(directory, opened.manifest, len(CLASSES), META)
             logits = network.compute_logits(pictures, found.to_memory(META), found.neighbors)
     assert logits.shape == (3, len(CLASSES)) and set(gpu.reads) == {
         "munkey.models.forward.predict_blocks"
@@ -107,13 +107,12 @@ def test_with_nothing_left_it_refuses_to_answer(predictor, images):
     """The picture alone would: by weights that all of the forgotten trained."""
     predictor.predict(images.images[:2])
     predictor.forget(predictor.ids)
-    for compact in (predictor.purge, predictor.compact):
-        compact()
-        for only in (False, True):
-            with pytest.raises(
-                EmptyModelError, match="so there is nothing to predict from; train a new model"
-            ):
-                predictor.predict(images.images[:2], only_held_classes=only)
+    for only in (False, True):
+        with pytest.raises(
+            EmptyModelError, match="so there is nothing to predict from; train a new model"
+        ):
+            predictor.predict(images.images[:2], only_held_classes=only)
+        predictor.purge()
     with pytest.raises(ValueError, match="no longer holds a trained sample"):
         predictor.add(images.images[:1], [0])
 
@@ -171,19 +170,27 @@ def test_samples_are_found_and_forgotten_by_their_source_file(predictor, result)
         predictor.select(files=["a/00.png"])
 
 
-def test_what_is_forgotten_stays_forgotten(directory, images):
-    with Predictor.load(directory) as first, Predictor.load(directory) as reader:
-        assert reader.predict(images.images[[0]]).neighbors.ids[0, 0] == 0
-        head = first.forget([0, 1]).after
-        assert 0 not in reader.predict(images.images[[0]]).neighbors.ids
-        with pytest.raises(LockedMemoryError):
-            Predictor.load(directory)
-    with Predictor.load(directory) as second:
-        assert not {0, 1} & set(second.ids.tolist()) and second.verify(head).sound
-        with pytest.raises(ClosedMemoryError, match="reading only"):
-            second.forget([2])
-        with pytest.raises(ClosedMemoryError, match="writer=True"):
-            second.add(images.images[:1], [0])
+def test_what_is_forgotten_stays_forgotten_whoever_forgot_it(directory, images):
+    with Predictor.load(directory) as first, Predictor.load(directory) as second:
+        assert second.predict(images.images[[0]]).neighbors.ids[0, 0] == 0
+        first.forget([0, 1])
+        assert 0 not in second.predict(images.images[[0]]).neighbors.ids
+        head = second.forget([2]).after
+        assert not {0, 1, 2} & set(first.ids.tolist()) and first.head == head
+        added = second.add(images.images[:1], [0]).ids
+        assert first.predict(images.images[[0]]).neighbors.ids[0, 0] == added[0]
+        assert first.add(images.images[:1], [0]).ids == added + 1
+    with Predictor.load(directory) as third:
+        assert not {0, 1, 2} & set(third.ids.tolist()) and third.verify(head).sound
+
+
+def test_a_change_waits_for_others_and_says_so_when_it_was_too_long(directory):
+    with Predictor.load(directory) as first, Predictor.load(directory, wait=0.1) as second:
+        with first._file.hold_off_changes():
+            with pytest.raises(LockedMemoryError, match="nothing was changed, try again"):
+                second.forget([0])
+            assert 0 in second.ids  # answers do not wait
+        assert second.forget([0]).sequences == range(1, 2)
 
 
 def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, result):
@@ -195,7 +202,7 @@ def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, resu
     assert near.ids[0, 1:].tolist() == token_before.ids[0, :3].tolist()
     assert predictor.verify().sound
     predictor.forget(predictor.select(files=[file]).ids)
-    predictor.compact()
+    predictor.purge()
     assert predictor.add(images.images[:2], [0, 1]).ids.tolist() == [61, 62]
 
 
@@ -203,10 +210,10 @@ def test_a_token_is_lent_by_trained_neighbors_for_each_answer(predictor, images)
     pictures = images.images[images.get_ids("test")[:4]]
     before = predictor.predict(pictures)
     added = predictor.add(pictures, [0, 0, 1, 2]).ids
-    view, first = predictor._store.view, predictor.predict(pictures[:1]).neighbors
-    assert not view.tokens[predictor._store.require_rows(added)].any()  # none of their own
+    memory, first = predictor._file.snapshot().memory, predictor.predict(pictures[:1]).neighbors
+    assert not memory.tokens[memory.find_rows(added)].any()  # none of their own
     lent = retriever(predictor).retrieve(predictor._model.encoder.compute_keys(pictures[:1]))
-    trained = view.tokens[predictor._store.require_rows(before.neighbors.ids[0])]
+    trained = memory.tokens[memory.find_rows(before.neighbors.ids[0])]
     assert first.ids[0, 0] == added[0]
     np.testing.assert_allclose(lent.tokens[0, 0], before.neighbors.weights[0] @ trained, rtol=1e-5)
 
@@ -230,59 +237,77 @@ def test_what_was_forgotten_is_in_no_token_that_was_lent_before(directory, tmp_p
         assert len(one.ids) and (left.neighbors.ids == -1).all() and np.isfinite(left.logits).all()
 
 
-@pytest.mark.parametrize("reading", ["the neighbors", "what their tokens are averaged of"])
-def test_what_is_deleted_while_an_answer_is_read_is_not_in_it(
-    reading, predictor, images, monkeypatch
-):
-    picture = images.images[images.get_ids("test")[:1]]
-    predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
-    keys, near, read, copy = (
-        predictor._model.encoder.compute_keys(picture),
-        predictor.predict(picture).neighbors.ids[0],
-        [],
-        MemoryView.copy_rows,
-    )
-
-    def copying(view: MemoryView, rows: np.ndarray) -> CopiedRows:
-        read.append(rows)
-        if len(read) == ["the neighbors", "what their tokens are averaged of"].index(reading) + 1:
-            predictor.forget(near[1:2])
-        return copy(view, rows)
-
-    monkeypatch.setattr(MemoryView, "copy_rows", copying)
-    found, again = retriever(predictor).retrieve(keys), retriever(predictor).retrieve(keys)
-    assert (
-        near[1] not in predictor.ids
-        and near[1] not in found.neighbors.ids
-        and 60 in found.neighbors.ids
-    )
-    assert np.array_equal(found.tokens, again.tokens)
-
-
-def test_a_compaction_while_an_answer_is_read_exchanges_no_file_names(
+def test_an_answer_is_of_one_moment_whatever_happens_while_it_is_computed(
     predictor, images, monkeypatch
 ):
-    one, read_sources = images.get_ids("train")[-1], Store.read_sources
-    compacting = threading.Thread(target=predictor.compact)  # after it, each row has another number
+    """Between the search for neighbors, the tokens that trained ones lend, and the file names."""
+    picture = images.images[images.get_ids("test")[:1]]
+    predictor.add(picture, [0])  # the nearest row now: its token is lent by the trained neighbors
+    before = predictor.predict(picture)
+    near = before.neighbors.ids[0]
+    assert near[0] == 60
+    changes = [
+        lambda: predictor.forget(near[1:2]),
+        predictor.purge,
+        lambda: predictor.add(images.images[[3]], [1]),
+    ]
+    find_nearest = retrieval.find_nearest
 
-    def naming(store: Store, rows: np.ndarray) -> list[Source]:
-        monkeypatch.setattr(Store, "read_sources", read_sources)
-        predictor.forget([0])
-        compacting.start()
-        compacting.join(0.2)
-        assert compacting.is_alive() and store.state.generation == 1
-        return read_sources(store, rows)
+    def disturbed(*arguments):
+        if changes:
+            changes.pop(0)()
+        found = find_nearest(*arguments)
+        if changes:
+            changes.pop(0)()
+        return found
 
-    monkeypatch.setattr(Store, "read_sources", naming)
-    found = retriever(predictor).retrieve(
-        predictor._model.encoder.compute_keys(images.images[[one]])
-    )
-    assert found.neighbors.ids[0, 0] == one and found.files[0, 0].endswith(f"{one}.png")
-    compacting.join()
-    again = retriever(predictor).retrieve(
-        predictor._model.encoder.compute_keys(images.images[[one]])
-    )
-    assert predictor._store.state.generation == 2 and np.array_equal(again.files, found.files)
+    monkeypatch.setattr(retrieval, "find_nearest", disturbed)
+    meanwhile = predictor.predict(picture)
+    assert not changes
+    after = predictor.predict(picture)
+    assert near[1] not in predictor.ids and near[1] not in after.neighbors.ids
+    assert np.array_equal(meanwhile.logits, before.logits)
+    assert not np.array_equal(after.logits, before.logits)
+    assert meanwhile.neighbors.files == before.neighbors.files
+    assert np.array_equal(meanwhile.neighbors.ids, before.neighbors.ids)
+
+
+def test_what_is_forgotten_while_a_picture_is_read_is_not_in_the_answer(
+    predictor, images, monkeypatch
+):
+    """No prediction is based on a sample that was forgotten before its neighbors were looked up."""
+    one = images.get_ids("train")[:1]
+    predictor.warm_up()
+    compute_keys = predictor._model.encoder.compute_keys
+
+    def slow(pictures):
+        predictor.forget(one)
+        return compute_keys(pictures)
+
+    monkeypatch.setattr(predictor._model.encoder, "compute_keys", slow)
+    assert one[0] not in predictor.predict(images.images[one]).neighbors.ids
+
+
+def test_answers_of_threads_are_of_one_moment_each_while_others_change_the_model(predictor, images):
+    """Each answer is one of those that the model gave between two changes, to the bit."""
+    pictures = images.images[images.get_ids("test")[:3]]
+    forgotten = images.get_ids("train")[::3]
+    right = {predictor.predict(pictures).logits.tobytes()}
+    started = threading.Barrier(3)
+
+    def ask() -> list[bytes]:
+        started.wait()
+        return [predictor.predict(pictures).logits.tobytes() for _ in range(8)]
+
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(ask) for _ in range(2)]
+        started.wait()
+        for one in forgotten.tolist():
+            predictor.forget([one])
+            right.add(predictor.predict(pictures).logits.tobytes())
+            predictor.purge()
+        given = {answer for answers in asked for answer in answers.result()}
+    assert given <= right and predictor.verify().sound
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
@@ -308,9 +333,10 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
     monkeypatch.setattr(samples, "MAX_QUERIES", 2)
-    assert predictor.similar([0, 1], above=1e-6)
+    assert predictor._model.samples().find_similar([0, 1], above=1e-6)
+    request = DeletionRequest({None: [{"ids": [0, 1, 2]}]}, also_similar=True)
     with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 in one call"):
-        predictor.similar([0, 1, 2])
+        predictor.plan(request)
 
 
 def test_logits_far_apart_have_probabilities():
@@ -506,20 +532,31 @@ def test_a_forked_child_is_refused_in_words(predictor, images):
         lambda: predictor.predict(images.images[:20]),
         lambda: predictor.add(images.images[:1], [0]),
         lambda: predictor.forget([0]),
-        predictor.compact,
+        predictor.purge,
         predictor.rows,
     ]
-    with predictor._change_lock:  # another thread's, which the child lacks
-        child = os.fork()
-        if not child:
-            signal.alarm(20)  # or it would hang
-            refusals = 0
-            for call in calls:
-                try:
-                    call()
-                except ClosedMemoryError as error:
-                    refusals += "opened by another process" in str(
-                        error
-                    ) or "start the process with `spawn`" in str(error)
-            os._exit(refusals)
+    holding = threading.Event()
+
+    def hold_off() -> None:
+        """Hold the lock of another thread, which the child lacks; `fork` waits until it is free."""
+        with predictor._file.hold_off_changes():
+            holding.set()
+            time.sleep(0.2)
+
+    other = threading.Thread(target=hold_off)
+    other.start()
+    holding.wait()
+    child = os.fork()
+    if not child:
+        signal.alarm(20)  # or it would hang
+        refusals = 0
+        for call in calls:
+            try:
+                call()
+            except ClosedMemoryError as error:
+                refusals += "opened by another process" in str(
+                    error
+                ) or "start the process with `spawn`" in str(error)
+        os._exit(refusals)
+    other.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)

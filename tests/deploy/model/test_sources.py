@@ -4,31 +4,27 @@ import glob
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.deploy.model.sources import SourceFiles
-from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import raw
+from munkey.memory.memory import Memory, make_columns
+from tests.memory.inputs import numbers
 
 NOT_UTF8 = os.fsdecode(b"caf\xe9.png")
 
 
 @pytest.fixture
-def named(folder):
-    """A memory whose samples 0, 1, ... came from these files."""
-    stores = []
+def named():
+    """Makes a memory whose samples 0, 1, ... came from these files."""
 
-    def made(*files: str | Path) -> Store:
-        _, keys, tokens = raw(len(files))
-        stores.append(
-            Store.create(folder, range(len(files)), keys, tokens, files=list(map(str, files)))
-        )
-        return stores[0]
+    def make(*files: str | Path) -> Memory:
+        rows = numbers(len(files), 0, 3)
+        names = np.array(list(map(str, files)), dtype=object)
+        return Memory.create(make_columns(np.arange(len(files)), rows, rows, files=names))
 
-    yield made
-    for store in stores:
-        store.close()
+    return make
 
 
 def ids(sources: SourceFiles, *files: str | Path) -> list[int]:
@@ -37,10 +33,10 @@ def ids(sources: SourceFiles, *files: str | Path) -> list[int]:
 
 def test_a_file_is_found_through_a_path_that_goes_up(named, tmp_path, monkeypatch):
     (tmp_path / "pets" / "cats").mkdir(parents=True)
-    store = named("cats/a.png", tmp_path / "added.png")
+    memory = named("cats/a.png", tmp_path / "added.png")
     monkeypatch.chdir(tmp_path / "pets" / "cats")
     for root in (tmp_path / "pets", tmp_path / "elsewhere" / ".." / "pets"):
-        sources = SourceFiles(store, str(root))
+        sources = SourceFiles(memory, str(root))
         assert ids(sources, "a.png", "../../added.png") == [0, 1]
         assert ids(sources, tmp_path / "x" / ".." / "pets" / "cats" / "a.png") == [0]
 
@@ -180,14 +176,15 @@ TWINS = (
 def test_a_name_with_brackets_or_stars_never_means_another_file(root, named, tmp_path, monkeypatch):
     """Each name is asked for again after its own file is gone."""
     monkeypatch.chdir(tmp_path)
-    store = named(*TWINS)
-    sources = SourceFiles(store, root)
+    memory = named(*TWINS)
+    sources = SourceFiles(memory, root)
     for row in (0, 2, 4, 6):
         folder = TWINS[row].rpartition("/")[0]
         names = [TWINS[row], f"{root}/{TWINS[row]}", *([folder] if row == 6 else [])]
         for name in names:
             assert ids(sources, name) == [row], name
-        store.delete([row])
+        memory = memory.drop(memory.find_rows(np.array([row])))
+        sources = SourceFiles(memory, root)
         for name in names:
             assert ids(sources, name) == [], name
     assert ids(sources, "glob:cat/IMG*") == [1]
@@ -200,8 +197,8 @@ def test_a_pattern_is_applied_below_folders_that_have_brackets_themselves(
     here = tmp_path / "scans [1]"
     here.mkdir()
     monkeypatch.chdir(here)
-    store = named("a.png", here / "b.png", tmp_path / "scans 1" / "b.png", "/pets 1/a.png")
-    sources = SourceFiles(store, "/pets [1]")
+    memory = named("a.png", here / "b.png", tmp_path / "scans 1" / "b.png", "/pets 1/a.png")
+    sources = SourceFiles(memory, "/pets [1]")
     assert ids(sources, "glob:a.*") == [0]
     assert ids(sources, "glob:b.*") == ids(sources, "b.png") == [1]
 
@@ -218,8 +215,8 @@ def test_a_name_that_could_mean_another_file_later_is_refused(
     root, files, name, named, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    store = named(*files)
-    sources = SourceFiles(store, root)
+    memory = named(*files)
+    sources = SourceFiles(memory, root)
     with pytest.raises(AmbiguousFileError, match="absolute path"):
         ids(sources, name)
     assert ids(sources, f"{root}/pets/1.png") == [0]
@@ -230,10 +227,10 @@ def test_without_a_data_set_a_name_means_a_path_from_here_and_others_are_only_su
 ):
     """Once a/1.png was gone, the deepest common folder was b, in which a/1.png is somebody else's."""
     monkeypatch.chdir(tmp_path)
-    store = named(tmp_path / "a/1.png", tmp_path / "b/a/1.png", tmp_path / "b/a/2.png")
-    sources = SourceFiles(store, None)
+    memory = named(tmp_path / "a/1.png", tmp_path / "b/a/1.png", tmp_path / "b/a/2.png")
+    sources = SourceFiles(memory, None)
     assert ids(sources, "a/1.png") == [0]
-    store.delete([0])
+    sources = SourceFiles(memory.drop(np.array([0])), None)
     assert ids(sources, "a/1.png") == []
     assert f"'a/1.png' may be '{tmp_path}/b/a/1.png'. " in sources.suggest_names(["a/1.png"])
 

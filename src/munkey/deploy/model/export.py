@@ -38,7 +38,7 @@ from munkey.deploy.model.sources import locate_file
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_system
 from munkey.encoders.parts import fingerprint_weights, make_portable
 from munkey.memory.memory_file import Classes, MemoryFile
-from munkey.models.family import FittedArchitecture
+from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
@@ -185,12 +185,14 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
 
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
     """Write the rows of an estimator as a model into an empty folder: memory and manifest."""
+    family = FAMILIES[rows.family]
+    assert isinstance(family, FittedFamily), "estimators of other families are exported"
     tokens = rows.labels[:, None].astype(np.float32)  # the token of a fitted family is the class
     name = secrets.token_bytes(16)
     MemoryFile.create(
         folder / MEMORY,
         rows.ids,
-        rows.keys,
+        family.prepare_keys(rows.keys),
         tokens,
         rows.labels,
         units=rows.units,
