@@ -3,20 +3,22 @@
 import errno
 import gc
 import io
+import json
 import os
 import re
+import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
 
 from munkey.cli.output import FOUND_NOTHING
 from munkey.deploy import certificate, deletions
-from munkey.deploy.deletions import Deletions
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.ledger import Ledger
-from munkey.deploy.store.store import Store
+from munkey.memory.database import Database
+from munkey.memory.memory_file import Change, MemoryFile
 from tests.deploy.inputs import IDS, picture_in
 
 
@@ -29,13 +31,24 @@ def without(*ids):
     return [one for one in IDS.tolist() if one not in ids]
 
 
+def add_like(model, ids, like, files=None, units=None, *, identical=False):
+    """Add samples of class cat with the keys and tokens of others. identical: exact copies of them."""
+    with Predictor.load(model) as predictor:
+        memory = predictor._file.snapshot().memory
+        rows = memory.find_rows(np.array(like))
+        contents = memory.columns.contents[rows] if identical else None
+        labels = [0] * len(rows)
+        predictor._file.add(
+            ids, memory.keys[rows], memory.tokens[rows], labels, files, units, contents
+        )
+
+
 def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
     ended = munkey("forget", model, "--ids", "12, 10", "--similar", "0")
     with Predictor.load(model) as predictor:
         assert ended == (
             0,
-            f"forgot 2 samples, 22 left; numbers 1 to 2 in the chain\nnames of source files and units remain in the "
-            f"directory until you run `munkey purge {model}`\nhead of the chain: {predictor.head}\n",
+            f"forgot 2 samples, 22 left; numbers 1 to 2 in the chain\nhead of the chain: {predictor.head}\n",
             "",
         )
     assert left(model) == without(10, 12)
@@ -44,19 +57,20 @@ def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--ids", "12", "--request", "S"], 1),
+        (["--ids", "12", "--request", "S", "--no-purge"], 1),
+        (["--ids", "12"], 0),
         (["--ids", "12", "--certificate", "receipt.json"], 0),
         (["--ids", "10", "--request", "R"], 0),
         (["--ids", "11", "--ignore-missing"], 0),
         (["--ids", "12", "--dry-run"], 0),
     ],
-    ids=["deleted", "purged", "repeated", "nothing", "dry run"],
+    ids=["deleted", "purged", "certified", "repeated", "nothing", "dry run"],
 )
-def test_that_names_stay_is_said_only_where_this_deletion_left_them(
+def test_that_bytes_stay_is_said_only_where_this_deletion_left_them(
     words, said, munkey, model, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    munkey("forget", model, "--ids", "10", "--request", "R")
+    munkey("forget", model, "--ids", "10", "--request", "R", "--no-purge")
     ended = munkey("forget", model, *words)
     assert ended.code == (FOUND_NOTHING if "--ignore-missing" in words else 0)
     assert ended.out.count(f"remain in the directory until you run `munkey purge {model}`") == said
@@ -71,7 +85,7 @@ def test_ids_of_a_file_and_source_files_count_together(munkey, model, tmp_path):
     assert (
         ended.code == 0
         and left(model) == without(10, 12, 14, 16, 20, 22)
-        and ended.json["purged"] is False
+        and ended.json["purged"] is True
     )
     assert (ended.json["deleted"], ended.json["left"], ended.json["missing"]) == (6, 18, [])
 
@@ -109,9 +123,7 @@ def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(
     munkey, model, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    with Predictor.load(model) as predictor:
-        row = predictor._store.view.take_rows(np.array([0]))
-        predictor._store.add([200], row.keys, row.tokens, [0], [str(tmp_path / "pets" / "10.png")])
+    add_like(model, [200], [10], [str(tmp_path / "pets" / "10.png")])
     ended = munkey("forget", model, "--files", "pets/10.png", "--ids", "11", "--ignore-missing")
     assert ended.code == 2 and "ids 10" in ended.err and "ids 200" in ended.err
     assert left(model) == [*IDS.tolist(), 200]
@@ -120,12 +132,12 @@ def test_a_file_that_can_be_two_is_refused_and_nothing_is_deleted(
 
 
 def test_a_dry_run_says_what_would_go_and_changes_nothing(munkey, model):
-    before = {path: path.stat().st_mtime_ns for path in model.rglob("generation-*/*")}
+    before = {path: path.read_bytes() for path in model.rglob("*")}
     files = ["--files", "pets/12.png", "--files", "pets/10.png"]  # one sample is named twice
     ended = munkey("forget", model, "--ids", "10", *files, "--dry-run", "--json")
     assert (ended.code, ended.json["would_delete"], ended.json["left"]) == (0, [10, 12], 22)
     assert left(model) == IDS.tolist()
-    assert before == {path: path.stat().st_mtime_ns for path in model.rglob("generation-*/*")}
+    assert before == {path: path.read_bytes() for path in model.rglob("*")}
 
 
 @pytest.mark.parametrize(
@@ -219,15 +231,7 @@ def test_a_long_refusal_names_ten_and_counts_the_rest(munkey, model, tmp_path):
 
 def with_twins(model):
     """Add two samples of class cat and unit Anna: 200 is identical to 10, and 201 to 12."""
-    with Predictor.load(model) as predictor:
-        store = predictor._store
-        rows = store.require_rows([10, 12])
-        keys, tokens, records = (
-            store.view.take_rows(rows).keys,
-            store.view.take_rows(rows).tokens,
-            store.view.take_rows(rows).records,
-        )
-        store.add([200, 201], keys, tokens, [0, 0], None, ["Anna", "Anna"], records["content"])
+    add_like(model, [200, 201], [10, 12], units=["Anna", "Anna"], identical=True)
 
 
 def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
@@ -255,21 +259,16 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
 def with_look_alikes(model):
     """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
     with Predictor.load(model) as predictor:
-        store = predictor._store
-        own = store.view.take_rows(store.require_rows([10]))
-        key, away = own.keys[0], np.roll(own.keys[0], 1)
+        memory = predictor._file.snapshot().memory
+        [row] = memory.find_rows(np.array([10]))
+        key = memory.keys[row]
+        away = np.roll(key, 1)
         away = away - key * (away @ key) / (key @ key)
         away *= np.linalg.norm(key) / np.linalg.norm(away)
-        keys = np.stack(
-            [0.98 * key + np.sqrt(1 - 0.98**2) * away, 0.5 * key + np.sqrt(0.75) * away]
-        )
-        store.add(
-            [200, 201],
-            keys.astype(np.float32),
-            np.repeat(own.tokens, 2, 0),
-            [0, 0],
-            None,
-            ["Anna", None],
+        keys = [0.98 * key + np.sqrt(1 - 0.98**2) * away, 0.5 * key + np.sqrt(0.75) * away]
+        tokens = memory.tokens[[row, row]]
+        predictor._file.add(
+            [200, 201], np.array(keys, np.float32), tokens, [0, 0], None, ["Anna", None]
         )
 
 
@@ -353,7 +352,7 @@ def test_requests_of_a_csv_are_carried_out_once(munkey, model, tmp_path):
     )
     for one in ended["requests"]:
         made = certificate.read_certificate(tmp_path / f"made-{one['request']}.json")
-        assert (made.request, made.rows, made.purged) == (one["request"], one["deleted"], True)
+        assert (made.request, made.rows) == (one["request"], one["deleted"]) and made.purged_at
         assert munkey("certificate", model, one["certificate"], "--check").code == 0
     before = (tmp_path / "made-2026-1.json").read_bytes()
     for again in (munkey(*words, "--dry-run"), munkey(*words)):
@@ -407,9 +406,7 @@ def test_a_request_that_found_nothing_never_reads_as_carried_out(munkey, model, 
         True,
     ]
     table.write_text("request,unit\n1,Anna\n2,Bob\n")  # corrected, and under the same number
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
-        predictor._store.add([300], rows.keys, rows.tokens, [0], None, ["Bob"])
+    add_like(model, [300], [10], units=["Bob"])
     ended = munkey(*words)
     assert ended.code == 0 and "request 2: forgot 1 sample" in ended.out
 
@@ -418,7 +415,7 @@ def test_a_memory_that_recorded_a_request_without_samples_says_that_it_found_not
     munkey, model, tmp_path
 ):
     with Predictor.load(model) as predictor:
-        when = predictor._store.delete([], request="2").when.isoformat()
+        when = predictor._file.delete([], request="2").when.isoformat()
     for words in (["--dry-run"], []):
         ended = munkey("forget", model, "--unit", "Bobb", "--request", "2", *words)
         assert (
@@ -501,7 +498,7 @@ def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_pat
         "forget", model, "--ids", "10,12", "--certificate", tmp_path / "receipt.json", "--json"
     )
     made = certificate.read_certificate(tmp_path / "receipt.json")
-    assert ended.code == 0 and (made.rows, made.ids, made.rows_zeroed) == (2, None, True)
+    assert ended.code == 0 and (made.rows, made.ids) == (2, None) and made.purged_at
     assert made.live == 22 and made.head == ended.json["head"]
     assert made.ids_sha256 == certificate.hash_ids([10, 12], bytes.fromhex(ended.json["salt"]))
     assert (
@@ -552,12 +549,18 @@ def test_a_certificate_is_never_overwritten_and_nothing_is_deleted_then(
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.*")} == before
 
 
-@pytest.mark.parametrize("prevented", [False, True])
-def test_a_purge_that_was_prevented_is_said_and_list_limits(
+def full(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+@pytest.mark.parametrize("prevented", [None, "a reader", "a full disk"])
+def test_a_purge_that_was_prevented_is_said_and_is_due(
     prevented, munkey, model, tmp_path, monkeypatch
 ):
-    if prevented:  # as by a process that reads for as long as SQLite waits
-        monkeypatch.setattr(Ledger, "empty_wal", lambda _: False)
+    if prevented == "a reader":  # for longer than the purge waits
+        monkeypatch.setattr(Database, "empty_log", lambda _: False)
+    if prevented == "a full disk":
+        monkeypatch.setattr(Database, "vacuum", full)
     ended = munkey(
         "forget",
         model,
@@ -565,18 +568,18 @@ def test_a_purge_that_was_prevented_is_said_and_list_limits(
         "pets/10.png",
         "--certificate",
         tmp_path / "receipt.json",
+        "--wait",
+        "0.1",
         "--json",
     )
-    assert ended.code == 0 and ended.json["purged"] is not prevented
-    assert certificate.read_certificate(tmp_path / "receipt.json").purged is not prevented
-    assert ("names of source files and units may be left" in ended.err) is prevented
+    assert ended.code == 0 and ended.json["purged"] is (prevented is None)
+    made = certificate.read_certificate(tmp_path / "receipt.json")
+    assert (made.purged_at is None) == ("bytes of the samples may be left in it" in ended.err)
+    assert (made.purged_at is None) is (prevented is not None)
+    assert (munkey("inspect", model, "--json").json["purged"] == "due") is (prevented is not None)
 
 
-def full(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
-@pytest.mark.parametrize("fails", ["certificate", "purge", "close", "standard output"])
+@pytest.mark.parametrize("fails", ["certificate", "close", "standard output"])
 def test_what_was_committed_is_said_whatever_fails_afterwards(
     fails, munkey, model, tmp_path, monkeypatch
 ):
@@ -586,9 +589,10 @@ def test_what_was_committed_is_said_whatever_fails_afterwards(
         if fails == "standard output":
             patch.setattr(sys, "stdout", open("/dev/full", "w"))  # noqa: PTH123, SIM115
         else:
-            patch.setattr(
-                *(certificate, "write_new_file") if fails == "certificate" else (Store, fails), full
+            place = (
+                (certificate, "write_new_file") if fails == "certificate" else (MemoryFile, fails)
             )
+            patch.setattr(*place, full)
         ended = munkey(
             "forget", model, "--ids", "10,12", "--request", "R", "--certificate", receipt, "--json"
         )
@@ -659,15 +663,15 @@ def test_ctrl_c_says_what_is_done_and_the_certificate_of_it_can_be_made_up_for(
         "--certificate",
         tmp_path / "made-{request}.json",
     ]
-    delete_rows = Deletions._delete_rows
+    delete = Change.delete
 
-    def interrupted(deletions, rows, number, block_return):
-        if number == "B":
+    def interrupted(change, rows, *, request, block_return):
+        if request == "B":
             raise KeyboardInterrupt
-        return delete_rows(deletions, rows, number, block_return)
+        return delete(change, rows, request=request, block_return=block_return)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Deletions, "_delete_rows", interrupted)
+        patch.setattr(Change, "delete", interrupted)
         ended = munkey(*words)
     assert (
         ended.code == 130
@@ -713,9 +717,7 @@ def test_a_list_with_a_header_alone_names_nothing(option, said, munkey, model, t
 
 def test_a_mistyped_name_is_named_also_where_its_request_was_carried_out(munkey, model, tmp_path):
     """The failure: at the second run, only "carried out" was left of a request with one good name."""
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
-        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["Cy", "Ida"])
+    add_like(model, [200, 201], [10, 12], units=["Cy", "Ida"])
     (tmp_path / "requests.csv").write_text("request,unit\n13,Cy\n13,Idda\n")
     words = ("forget", model, "--csv", tmp_path / "requests.csv", "--ignore-missing")
     for said in ("forgot 1 sample", "carried out on"):
@@ -740,9 +742,7 @@ def test_a_file_without_requests_says_so_and_changes_nothing(content, munkey, mo
 
 def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
     """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
-        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, ["7", "NA"])
+    add_like(model, [200, 201], [10, 12], units=["7", "NA"])
     (tmp_path / "requests.csv").write_bytes(
         b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n"
     )
@@ -758,9 +758,7 @@ def test_requests_in_another_encoding_are_refused_with_what_to_do(munkey, model,
 
 
 def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows([10, 12]))
-        predictor._store.add([200, 201], rows.keys, rows.tokens, [0, 0], None, [" U1\n", "U1"])
+    add_like(model, [200, 201], [10, 12], units=[" U1\n", "U1"])
     listed = munkey("list", model, "--ids", "200")
     assert (
         listed.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"]
@@ -789,26 +787,88 @@ def test_what_standard_output_cannot_encode_is_escaped(munkey, model, monkeypatc
         assert rb"\xe9" in written.getvalue() or rb"\u00e9" in written.getvalue()
 
 
-def test_a_second_writer_waits_for_the_first(munkey, model):
+def holding(folder, name):
+    """The files below a folder that hold a name, in any byte."""
+    return [file for file in folder.rglob("*") if file.is_file() and name in file.read_bytes()]
+
+
+def test_no_byte_is_left_once_it_ends_unless_the_purge_is_put_off(munkey, model):
+    add_like(model, [200, 201], [10, 12], ["pets/A-200.png", "pets/A-201.png"], ["Zoe", "Kim"])
+    key = numbers_of_key(model, 14)
+    assert holding(model, b"pets/A-200.png") and holding(model, b"Kim") and holding(model, key)
+    put_off = munkey("forget", model, "--ids", "200", "--no-purge", "--json")
+    assert put_off.code == 0 and put_off.json["purged"] is False
+    assert munkey("inspect", model, "--json").json["purged"] == "due"
+    ended = munkey("forget", model, "--unit", "Kim", "--ids", "14", "--json")
+    assert ended.code == 0 and ended.json["purged"] is True
+    for name in (b"pets/A-200.png", b"pets/A-201.png", b"Zoe", b"Kim", key):
+        assert not holding(model, name)
+    assert munkey("inspect", model, "--json").json["purged"].startswith("20")
+
+
+def numbers_of_key(model, one):
+    """Bytes in the middle of the key of a sample, which no other key has. SQLite may split a whole key."""
     with Predictor.load(model) as predictor:
-        ending = threading.Timer(0.2, predictor.close)
-        ending.start()
-        assert munkey("forget", model, "--ids", "10", "--wait", "20").code == 0
+        memory = predictor._file.snapshot().memory
+        [row] = memory.find_rows(np.array([one]))
+        key = memory.keys[row]
+        start = int(np.flatnonzero(key)[8])
+        return key[start : start + 16].tobytes()
+
+
+def test_a_change_waits_for_another_one(munkey, model):
+    begun = threading.Event()
+
+    def change() -> None:
+        with Predictor.load(model) as predictor, predictor._file.hold_off_changes():
+            begun.set()
+            time.sleep(0.2)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    assert begun.wait(60)
+    assert munkey("forget", model, "--ids", "10", "--wait", "20").code == 0
+    changing.join()
     assert left(model) == without(10)
 
 
-def test_a_model_that_another_process_writes_is_locked(munkey, model):
-    with Predictor.load(model):
-        ended = munkey("forget", model, "--ids", "10")
-        assert ended.code == 3 and "a memory has one writer at a time" in ended.err
+def test_a_memory_that_stays_busy_is_locked_and_nothing_is_changed(munkey, model):
+    with Predictor.load(model) as predictor, predictor._file.hold_off_changes():
+        for words in (["forget", model, "--ids", "10"], ["purge", model]):
+            ended = munkey(*words, "--wait", "0.1")
+            assert ended.code == 3 and "busy by another process for more than 0.1 s" in ended.err
+            assert "nothing was changed, try again" in ended.err
         assert munkey("forget", model, "--ids", "10", "--dry-run").code == 0
+        assert munkey("list", model).code == munkey("verify", model).code == 0
+    assert left(model) == IDS.tolist() and munkey("log", model, "--json").json["log"] == []
+
+
+def test_two_processes_that_forget_at_the_same_time_both_succeed(model):
+    command = [sys.executable, "-m", "munkey.cli", "forget", str(model), "--json", "--ids"]
+    running = [
+        subprocess.Popen([*command, ids], stdout=subprocess.PIPE, text=True)
+        for ids in ("10,12", "14,16")
+    ]
+    ended = [json.loads(process.communicate(timeout=120)[0]) for process in running]
+    assert [process.returncode for process in running] == [0, 0]
+    assert sorted(one["first"] for one in ended) == [1, 3]
+    assert left(model) == without(10, 12, 14, 16)
+    with Predictor.load(model) as predictor:
+        assert predictor.verify().sound and not predictor.is_purge_due
+
+
+def test_an_open_model_answers_without_what_another_process_forgot(munkey, model, tmp_path):
+    picture = picture_in(tmp_path)
+    with Predictor.load(model, device="cpu") as predictor:
+        nearest = int(predictor.predict(picture).neighbors.ids[0, 0])
+        assert munkey("forget", model, "--ids", nearest).code == 0
+        assert nearest not in predictor.predict(picture).neighbors.ids
+        assert predictor.ids.tolist() == without(nearest)
 
 
 def with_units(model, units):
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows(IDS[: len(units)]))
-        ids = list(range(200, 200 + len(units)))
-        predictor._store.add(ids, rows.keys, rows.tokens, [0] * len(units), None, units)
+    ids = range(200, 200 + len(units))
+    add_like(model, list(ids), IDS[: len(units)], units=units)
 
 
 @pytest.mark.parametrize(
@@ -894,11 +954,8 @@ def test_the_samples_without_a_unit_can_be_listed(munkey, model):
 
 def with_files(model, files, first=200):
     """Add a sample from each file, with ids from `first` on."""
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows([10] * len(files)))
-        ids = range(first, first + len(files))
-        labels = [0] * len(files)
-        predictor._store.add(ids, rows.keys, rows.tokens, labels, files, None)
+    ids = range(first, first + len(files))
+    add_like(model, list(ids), [10] * len(files), files)
 
 
 @pytest.mark.parametrize("by", ["files", "csv", "request"])
@@ -963,9 +1020,7 @@ def test_a_spreadsheet_is_told_to_be_saved_as_csv(munkey, model, tmp_path):
 
 
 def test_files_are_found_as_people_type_them(munkey, model):
-    with Predictor.load(model) as predictor:
-        rows = predictor._store.view.take_rows(predictor._store.require_rows([10]))
-        predictor._store.add([200], rows.keys, rows.tokens, [0], ["pets/Zoe\u0308/1.png"], None)
+    add_like(model, [200], [10], ["pets/Zoe\u0308/1.png"])
     for typed in (
         "pets/Zo\u00eb/1.png",
         " pets/Zo\u00eb/1.png ",
