@@ -593,7 +593,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         self._forget_empty_classes()
         self._file.purge()
-        return self._list_foreign_files()
+        return self.foreign_files
 
     @property
     def is_purge_due(self) -> bool:
@@ -744,10 +744,11 @@ class Predictor(AbstractContextManager["Predictor"]):
                 manifests.read_static_file(self.directory, self.manifest, name)
             except UnreadableModelError as error:
                 problems.append(str(error))
-        return replace(report, problems=tuple(problems), foreign=self._list_foreign_files())
+        return replace(report, problems=tuple(problems), foreign=self.foreign_files)
 
-    def _list_foreign_files(self) -> tuple[str, ...]:
-        """List files in the directory that do not belong to the model."""
+    @property
+    def foreign_files(self) -> tuple[str, ...]:
+        """Files in the directory that do not belong to the model. No purge changes them."""
         memory_names = {MEMORY, *(f"{MEMORY}{suffix}" for suffix in SIDE_FILES)}
         model_names = {manifests.MANIFEST_NAME, *memory_names, *self.manifest.static_files}
         names = {path.name for path in self.directory.iterdir()}
@@ -795,7 +796,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         receipt = self.receipt_of(sequence, request)
         state = self._file.read_state()
-        is_purged = receipt.sequences.stop - 1 <= state.purged and not self._list_foreign_files()
+        is_purged = receipt.sequences.stop - 1 <= state.purged and not self.foreign_files
         return certify(
             receipt,
             purged_at=self.purged_at if is_purged else None,

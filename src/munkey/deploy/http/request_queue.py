@@ -7,7 +7,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 import numpy as np
@@ -17,7 +16,6 @@ from munkey.deploy.http.bodies import RequestLimits, decode_pictures
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.predictor import Predictor
-from munkey.memory.errors import LockedMemoryError
 
 T = TypeVar("T")
 IDLE_S = 1.0  # seconds between two rounds of `maintain`
@@ -38,12 +36,6 @@ class RequestQueue:
         Limits of a request, and of the number of predictions in progress.
     pending_predictions : int
         Number of predictions in progress.
-    unpurged : bool
-        Whether traces of deleted samples, such as names of source files, may be in the directory.
-    purged_at : datetime or None
-        When the last purge ended; None if it was incomplete, or if there was none yet.
-    foreign : tuple of str
-        Files in the directory that do not belong to the model, as of the last purge.
     """
 
     def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
@@ -55,14 +47,10 @@ class RequestQueue:
         self._change_lock = asyncio.Lock()  # one deletion or purge at a time
         self._check_lock = asyncio.Lock()  # one check of the whole memory at a time
         self._names_lock = asyncio.Lock()  # one lookup of names at a time
-        self._has_log = False  # whether a reader prevented emptying the write-ahead log
-        self.unpurged = predictor.is_purge_due
-        self.purged_at: datetime | None = None
-        self.foreign: tuple[str, ...] = ()
+        self._has_log = False  # whether a reader may have prevented emptying the write-ahead log
         self._last_request = time.monotonic()
-        # Time of the first deletion since the last purge; None if there was none. Earlier deletions
-        # count from the start of the service.
-        self._unpurged_since = self._last_request if self.unpurged else None
+        # When `maintain` first saw that a purge is due; None if none is.
+        self._due_since: float | None = None
 
     @contextmanager
     def reserve_place(self) -> Iterator[None]:
@@ -130,20 +118,14 @@ class RequestQueue:
 
         Adds `describe_purge` to its result. Afterwards, `maintain` purges, even if `work` fails.
         """
-        result: Json = {"deleted": True}  # kept if `work` fails, since it may have deleted samples
+
+        def delete() -> Json:
+            return work(self.predictor) | self.describe_purge()
+
         self._last_request = time.monotonic()
-        try:
-            async with self._change_lock:
-                result = await asyncio.to_thread(work, self.predictor)
-        finally:
-            if result["deleted"] and not result.get("repeated"):
-                if result.get("purged"):
-                    self._record_purge(())
-                else:
-                    self._has_log = True
-                    self.unpurged = True
-                    self._unpurged_since = self._unpurged_since or time.monotonic()
-        return result | self.describe_purge()
+        self._has_log = True
+        async with self._change_lock:
+            return await asyncio.to_thread(delete)
 
     async def check(self, work: Callable[[Predictor], T]) -> T:
         """Run `work`, which may take minutes, while predictions and deletions continue.
@@ -153,49 +135,56 @@ class RequestQueue:
         async with self._check_lock:
             return await asyncio.to_thread(work, self.predictor)
 
-    async def purge(self) -> None:
+    async def purge(self) -> Json:
         """Remove every byte of deleted samples from the files, while predictions continue.
 
-        Raises LockedMemoryError if a reader in another process prevents it.
+        Returns `describe_purge`. Raises LockedMemoryError if a reader in another process prevents
+        it, and OSError if the disk is full.
         """
-        async with self._change_lock:
-            foreign_files = await asyncio.to_thread(self.predictor.purge)
-            self._record_purge(foreign_files)
 
-    def _record_purge(self, foreign_files: tuple[str, ...]) -> None:
-        """Record a purge. It is complete only if there are no foreign files."""
-        self._has_log = False
-        self._unpurged_since = None
-        self.unpurged = len(foreign_files) > 0
-        self.foreign = foreign_files
-        self.purged_at = None
-        if not foreign_files:
-            self.purged_at = datetime.now(UTC)
+        def purge() -> Json:
+            self.predictor.purge()
+            return self.describe_purge()
+
+        async with self._change_lock:
+            return await asyncio.to_thread(purge)
 
     def describe_purge(self) -> Json:
-        """Return whether and when the model was purged, and foreign files, as response fields."""
-        purged_at = None
-        if self.purged_at:
-            purged_at = self.purged_at.isoformat(timespec="microseconds")
-        state: Json = {"purged": not self.unpurged, "purged_at": purged_at}
-        if self.foreign:
-            state["foreign"] = self.foreign
+        """Return whether and when the model was purged, and foreign files, as response fields.
+
+        Reads the memory, so call it in a thread.
+        """
+        foreign_files = self.predictor.foreign_files
+        state: Json = {
+            "purged": not self.predictor.is_purge_due and not foreign_files,
+            "purged_at": None if foreign_files else self.predictor.purged_at,
+        }
+        if foreign_files:
+            state["foreign"] = foreign_files
         return state
 
     async def maintain(self) -> None:
         """Purge whenever the service is idle, until this task is canceled."""
         while True:
             await asyncio.sleep(IDLE_S)
-            if self._has_log:
-                # A change empties the log itself, unless a reader needs it just then.
-                async with self._change_lock:
-                    with suppress(LockedMemoryError):
-                        self._has_log = not await asyncio.to_thread(self.predictor.empty_log)
-            now = time.monotonic()
-            if self._unpurged_since is None:
-                continue
-            is_idle = now - self._last_request >= PURGE_IDLE_S
-            if is_idle or now - self._unpurged_since >= PURGE_LATEST_S:
-                # If a reader in another process prevents the purge, try again in the next round.
-                with suppress(LockedMemoryError):
-                    await self.purge()
+            # If a reader is in the way, or the disk is full, try again in the next round.
+            with suppress(OSError):
+                await self._maintain_once()
+
+    async def _maintain_once(self) -> None:
+        """Empty the write-ahead log, and purge if that is due and the service is idle."""
+        if self._has_log:
+            # A change empties the log itself, unless a reader needs it just then.
+            async with self._change_lock:
+                self._has_log = not await asyncio.to_thread(self.predictor.empty_log)
+        # Another process may have deleted or purged.
+        if not await asyncio.to_thread(lambda: self.predictor.is_purge_due):
+            self._due_since = None
+            return
+        now = time.monotonic()
+        if self._due_since is None:
+            self._due_since = now
+        is_idle = now - self._last_request >= PURGE_IDLE_S
+        if is_idle or now - self._due_since >= PURGE_LATEST_S:
+            await self.purge()
+            self._due_since = None

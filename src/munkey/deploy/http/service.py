@@ -9,6 +9,7 @@ import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from importlib.metadata import version
 from typing import Annotated, Any
 
@@ -81,7 +82,7 @@ METRIC_HELP = {
     "deleted_samples_total": "Samples deleted since the memory was created.",
     "predictions_waiting": "Predictions in progress.",
     "unpurged": "1 if traces of deleted samples may be in the directory.",
-    "purged_timestamp_seconds": "Time of the last purge since the start if it was complete, else 0.",
+    "purged_timestamp_seconds": "Time of the last purge if it was complete, else 0.",
     "pictures_total": "Pictures classified since the start.",
     "refusals_total": "Refusals since the start, by status.",
 }
@@ -112,8 +113,8 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         maintenance = asyncio.create_task(queue.maintain())
         yield
         maintenance.cancel()
-        if queue.unpurged:
-            with suppress(LockedMemoryError):
+        with suppress(OSError):  # the next process purges then
+            if predictor.is_purge_due:
                 await queue.purge()
         await asyncio.to_thread(predictor.close)
 
@@ -204,7 +205,8 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
         plan = await queue.look_up_names(lambda model: model.plan(body.to_deletion_request()))
         if body.dry_run:
             [result] = await queue.look_up_names(lambda model: model.preview(plan))
-            result |= list_unmatched_names(plan) | queue.describe_purge()
+            result |= list_unmatched_names(plan)
+            result |= await asyncio.to_thread(queue.describe_purge)
         else:
             result = await queue.delete(lambda model: delete_samples(model, body, plan))
         if result["found_nothing"]:
@@ -215,15 +217,14 @@ def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestL
     @app.post("/purge", dependencies=[Depends(access.make_role_check("forget"))])
     async def purge() -> Json:
         """Remove all traces of deleted samples. `foreign` lists files that are not the model's."""
-        await queue.purge()
-        return queue.describe_purge()
+        return await queue.purge()
 
     @app.get("/health")
     def health(
         role: Annotated[str | None, Depends(access.identify_role)],
     ) -> Json:
         """Check that the service works. `verify` and `forget` also get details of the memory."""
-        # Not a coroutine, so FastAPI runs it in a thread: during a purge, the memory may block it.
+        # Not a coroutine, so FastAPI runs it in a thread: it reads the memory.
         head = predictor.head  # raises an error if the memory cannot be used
         if role in ("verify", "forget"):
             return {
@@ -291,7 +292,8 @@ def make_verify_router(
     async def log() -> Json:
         """List deletions: numbers in the chain, time, request, count, and heads, without ids."""
         deletions = await queue.look_up_names(Predictor.log)
-        return {"log": json_format.format_log(deletions)} | queue.describe_purge()
+        purge_state = await asyncio.to_thread(queue.describe_purge)
+        return {"log": json_format.format_log(deletions)} | purge_state
 
     @router.get(
         "/certificate", responses={404: {"model": Refusal, "description": "No such deletion."}}
@@ -338,15 +340,16 @@ def make_verify_router(
     @router.get("/metrics", responses={200: {"content": {"text/plain": {}}}})
     def metrics() -> PlainTextResponse:
         """Return metrics in the Prometheus text format."""
-        # Not a coroutine, so FastAPI runs it in a thread: during a purge, the memory may block it.
+        # Not a coroutine, so FastAPI runs it in a thread: it reads the memory.
+        purge_state = queue.describe_purge()
         purged_timestamp: float = 0
-        if queue.purged_at:
-            purged_timestamp = queue.purged_at.timestamp()
+        if purge_state["purged_at"]:
+            purged_timestamp = datetime.fromisoformat(purge_state["purged_at"]).timestamp()
         values = {
             "samples": len(predictor.ids),
             "deleted_samples_total": predictor.deletions,
             "predictions_waiting": queue.pending_predictions,
-            "unpurged": int(queue.unpurged),
+            "unpurged": int(not purge_state["purged"]),
             "purged_timestamp_seconds": purged_timestamp,
         }
         lines = [f"# HELP munkey_{name} {text}\n" for name, text in METRIC_HELP.items()]
