@@ -1,8 +1,9 @@
-"""Speed of the memory in one file, beside that of the store of four mapped matrices.
+"""Speed of the memory in one file.
 
 `python -m benchmarks.memory_file` measures 10,000 and 100,000 rows x 384. `--sizes 1000000`
-measures a larger memory, which takes 8 GB of disk space in `--folder`. Wall time depends on the
-cost of a sync, so both engines and a bare sync of 4 KiB take turns.
+measures a larger memory, which takes 6 GB of disk space in `--folder`. Wall time depends on the
+cost of a sync, which varies widely on virtual machines. Compare it with the bare sync of 4 KiB in
+the same rounds, and with CPU time.
 """
 
 import argparse
@@ -11,22 +12,47 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from benchmarks.measuring import Result, ratios
-from benchmarks.memory import Times, reported
-from munkey.deploy.store import disk
-from munkey.deploy.store.store import Store
+from benchmarks.measuring import Result, summary
 from munkey.memory.memory_file import MemoryFile
 
 WIDTH = 384  # numbers in a key; a token is the class, as for LDA and KNN
+SIZES = 10_000, 100_000, 1_000_000  # rows, for `make bench`
 BLOCK = 50_000  # rows that are generated at a time
 OPENED = 12_000, 1_280  # rows and width of the memory whose opening is measured
+
+
+class Times:
+    """Wall and CPU milliseconds of calls."""
+
+    def __init__(self) -> None:
+        self.wall: list[float] = []
+        self.cpu: list[float] = []
+
+    def of(self, call: Callable[[], object]) -> None:
+        """Measure one call."""
+        wall_start = time.perf_counter()
+        cpu_start = time.process_time()
+        call()
+        self.wall.append(1e3 * (time.perf_counter() - wall_start))
+        self.cpu.append(1e3 * (time.process_time() - cpu_start))
+
+
+def reported(name: str, values: Sequence[float], unit: str = "ms") -> list[Result]:
+    """Return a list with the median and quartiles of values, and print them.
+
+    The 99th percentile of at least 100 values is printed as well.
+    """
+    result = summary(name, values, unit)
+    if len(values) >= 100:
+        print(f"{f'{name}, p99':58} {np.percentile(values, 99):12.4g} {unit:12} n = {len(values)}")
+    return [result]
 
 
 def rows(ids: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -35,34 +61,18 @@ def rows(ids: np.ndarray, width: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     return ids, keys, np.zeros((len(ids), 1), np.float32)
 
 
-def blocks(count: int, width: int) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    for ids in np.split(np.arange(count), range(BLOCK, count, BLOCK)):
-        yield rows(ids, width)
-
-
-def make_file(path: Path, count: int, width: int = WIDTH) -> None:
-    first, *others = blocks(count, width)
-    with MemoryFile.create(path, *first) as file:
-        for block in others:
-            file.add(*block)
-
-
-def make_store(folder: Path, count: int, width: int = WIDTH) -> None:
-    first, *others = blocks(count, width)
-    with Store.create(folder, *first) as store:
-        for block in others:
-            store.add(*block)
+def make_file(path: Path, count: int, width: int) -> None:
+    """Create a memory of `count` rows."""
+    first, *others = np.split(np.arange(count), range(BLOCK, count, BLOCK))
+    with MemoryFile.create(path, *rows(first, width)) as file:
+        for ids in others:
+            file.add(*rows(ids, width))
 
 
 def read_all(path: Path) -> None:
     """Open a memory, and read all keys."""
     with MemoryFile.open(path) as file:
         file.snapshot()
-
-
-def read_all_of_store(folder: Path) -> None:
-    with Store.open(folder) as store:
-        np.array(store.view.keys)
 
 
 # A second process that reads while the first one deletes
@@ -114,140 +124,122 @@ def resident(process: int) -> str:
 # Measurements
 
 
-class Engines:
-    """Both engines with the same rows, which take turns."""
+def delete_one_by_one(
+    file: MemoryFile, ids: list[int], process: subprocess.Popen[str], name: str
+) -> list[Result]:
+    """Delete single rows, and look at each deletion in this process and in another one.
 
-    def __init__(self, folder: Path, count: int) -> None:
-        self.name = f"{count:,} rows"
-        self.folder = folder
-        self.count = count
-        self.path = folder / "memory.db"
-        self.results: list[Result] = []
-        self.take_turns(
-            "create",
-            partial(make_file, self.path, count),
-            partial(make_store, folder / "store", count),
-        )
-        print(f"{self.name}: file {self.path.stat().st_size / 1e6:,.0f} MB")
-        self.ids = np.random.default_rng(0).permutation(count).tolist()
-        self.file = MemoryFile.open(self.path)
-        self.store = Store.open(folder / "store")
+    They alternate with a bare write and sync of 4 KiB.
+    """
+    deleting = Times()
+    syncs = Times()
+    following = Times()
+    elsewhere: list[float] = []
+    emptied = 0
+    scratch = os.open(file.path.with_name("scratch"), os.O_RDWR | os.O_CREAT)
 
-    def report(self, what: str, times: Times) -> None:
-        self.results += reported(f"{self.name}: {what}", times.wall)
-        self.results += reported(f"{self.name}: {what}, CPU", times.cpu)
+    def sync() -> None:
+        os.pwrite(scratch, b"x" * 4096, 0)
+        os.fdatasync(scratch)
 
-    def take_turns(
-        self, what: str, file: Callable[[], object], store: Callable[[], object], rounds: int = 1
-    ) -> None:
-        """Measure one operation of both engines."""
-        times = {"file": Times(), "store": Times()}
-        for _ in range(rounds):
-            times["file"].of(file)
-            times["store"].of(store)
-        for engine, measured_times in times.items():
-            self.report(f"{what}, {engine}", measured_times)
+    for row_id in ids:
+        deleting.of(partial(file.delete, [row_id]))
+        emptied += not Path(f"{file.path}-wal").stat().st_size
+        following.of(file.snapshot)
+        elsewhere.append(ask(process, row_id))
+        syncs.of(sync)
+    os.close(scratch)
+    print(f"{name}: the log was empty after {emptied} of {len(ids)} deletions")
+    return [
+        *reported(f"{name}: one deletion, acknowledged", deleting.wall),
+        *reported(f"{name}: its CPU", deleting.cpu),
+        *reported(f"{name}: a bare sync", syncs.wall),
+        *reported(f"{name}: next snapshot in this process", following.wall),
+        *reported(f"{name}: next snapshot in another process", elsewhere),
+    ]
 
-    def delete_one_by_one(self, process: subprocess.Popen[str], deletions: int) -> None:
-        """Delete single rows, and look at each deletion in this process and in another one."""
-        scratch = os.open(self.folder / "scratch", os.O_RDWR | os.O_CREAT)
 
-        def sync() -> None:
-            disk.write(scratch, b"x" * 4096, 0)
-            disk.sync(scratch)
-
-        times = {part: Times() for part in ("file", "store", "sync", "own")}
-        elsewhere = Times()
-        emptied = 0
-        for row_id in [self.ids.pop() for _ in range(deletions)]:
-            times["file"].of(partial(self.file.delete, [row_id]))
-            emptied += not Path(f"{self.path}-wal").stat().st_size
-            times["own"].of(self.file.snapshot)
-            elsewhere.wall.append(ask(process, row_id))
-            times["store"].of(partial(self.store.delete, [row_id]))
-            times["sync"].of(sync)
-        os.close(scratch)
-        print(f"{self.name}: the log was empty after {emptied} of {deletions} deletions")
-        self.report("one deletion, log emptied", times["file"])
-        self.report("one deletion, store", times["store"])
-        relative = ratios(times["file"].wall, times["store"].wall)
-        self.results += reported(f"{self.name}: one deletion, file / store", relative, "")
-        self.report("a bare sync", times["sync"])
-        self.report("next snapshot in this process", times["own"])
-        self.results += reported(f"{self.name}: refresh elsewhere", elsewhere.wall)
-
-    def delete_tenths(self, process: subprocess.Popen[str], rounds: int) -> None:
-        times = {"file": Times(), "store": Times()}
-        refreshes = []
-        for _ in range(rounds):
-            batch = [self.ids.pop() for _ in range(self.count // 10)]
-            times["file"].of(partial(self.file.delete, batch))
-            refreshes.append(ask(process, batch[0]))
-            times["store"].of(partial(self.store.delete, batch))
-            self.store.settle()
-        self.report("a tenth", times["file"])
-        self.report("a tenth, store (not yet zero)", times["store"])
-        self.results += reported(f"{self.name}: refresh elsewhere after a tenth", refreshes)
-
-    def add_one_by_one(self, additions: int) -> None:
-        new_ids = iter(range(2 * self.count, 2 * self.count + 2 * additions))
-        self.take_turns(
-            "add one row",
-            lambda: self.file.add(*rows(np.array([next(new_ids)]), WIDTH)),
-            lambda: self.store.add(*rows(np.array([next(new_ids)]), WIDTH)),
-            additions,
-        )
-
-    def close(self) -> None:
-        self.file.close()
-        self.store.close()
+def delete_tenths(
+    file: MemoryFile, batches: list[list[int]], process: subprocess.Popen[str], name: str
+) -> list[Result]:
+    """Delete a tenth of the rows at once, and look at it in another process."""
+    deleting = Times()
+    elsewhere = []
+    for batch in batches:
+        deleting.of(partial(file.delete, batch))
+        elsewhere.append(ask(process, batch[0]))
+    what = f"{name}: deletion of {len(batches[0]):,}"
+    return [
+        *reported(f"{what}, acknowledged", deleting.wall),
+        *reported(f"{what}, CPU", deleting.cpu),
+        *reported(f"{what}, next snapshot in another process", elsewhere),
+    ]
 
 
 def measured(folder: Path, count: int, deletions: int, rounds: int) -> list[Result]:
-    """Measure a memory of one size with both engines, which take turns."""
-    engines = Engines(folder, count)
-    file, store = engines.file, engines.store
-    opening = Times()
+    """Measure a memory of one size, which is part of each result's name."""
+    name = f"{count:,} rows"
+    path = folder / "memory.db"
+    parts = {part: Times() for part in ("create", "open and read", "add one row", "purge")}
+    parts |= {part: Times() for part in ("copy", "verify")}
+    parts["create"].of(partial(make_file, path, count, WIDTH))
+    print(f"{name}: file {path.stat().st_size / 1e6:,.0f} MB")
     for _ in range(rounds):
-        opening.of(partial(read_all, engines.path))
-    engines.report("open and read", opening)
-    file.snapshot()
-    with follower(engines.path) as process:
-        assert process.stdout is not None
-        print(f"{engines.name}: memory of a reader: {process.stdout.readline().strip()}")
-        engines.delete_one_by_one(process, deletions)
-        engines.delete_tenths(process, min(rounds, 3))
-    engines.add_one_by_one(deletions // 4)
-    engines.take_turns("purge", file.purge, store.purge)
-    engines.take_turns(
-        "copy", lambda: file.copy(folder / "copy.db"), lambda: store.copy(folder / "copied")
-    )
-    engines.take_turns("verify", lambda: _require_sound(file), lambda: _require_sound(store))
-    print(f"{engines.name}: this process, both engines: {resident(os.getpid())}")
-    engines.close()
-    return engines.results
+        parts["open and read"].of(partial(read_all, path))
+    ids = np.random.default_rng(0).permutation(count).tolist()
+    first_in_batch = range(deletions, deletions + min(rounds, 3) * (count // 10), count // 10)
+    batches = [ids[start : start + count // 10] for start in first_in_batch]
+    with MemoryFile.open(path) as file:
+        file.snapshot()
+        with follower(path) as process:
+            assert process.stdout is not None
+            print(f"{name}: memory of a reader: {process.stdout.readline().strip()}")
+            results = delete_one_by_one(file, ids[:deletions], process, name)
+            results += delete_tenths(file, batches, process, name)
+        for new_id in range(2 * count, 2 * count + max(deletions // 4, 1)):
+            parts["add one row"].of(partial(file.add, *rows(np.array([new_id]), WIDTH)))
+        parts["purge"].of(file.purge)
+        parts["copy"].of(partial(file.copy, folder / "copy.db"))
+        parts["verify"].of(partial(require_sound, file))
+    print(f"{name}: this process: {resident(os.getpid())}")
+    for what, times in parts.items():
+        results += reported(f"{name}: {what}", times.wall)
+        results += reported(f"{name}: {what}, CPU", times.cpu)
+    return results
 
 
-def _require_sound(memory: MemoryFile | Store) -> None:
-    report = memory.verify()
+def require_sound(file: MemoryFile) -> None:
+    report = file.verify()
     assert report.sound, str(report)
 
 
 def opened(folder: Path, rounds: int) -> list[Result]:
-    """Measure how long it takes to open a memory and to read all keys."""
+    """Measure how long it takes to open a memory of pictures' keys, and to read all of them."""
     count, width = OPENED
     make_file(folder / "memory.db", count, width)
-    make_store(folder / "store", count, width)
-    times = {part: Times() for part in ("file", "store")}
+    times = Times()
     for _ in range(rounds):
-        times["file"].of(partial(read_all, folder / "memory.db"))
-        times["store"].of(partial(read_all_of_store, folder / "store"))
+        times.of(partial(read_all, folder / "memory.db"))
     name = f"{count:,} x {width:,}"
     return [
-        *reported(f"{name}: open and read", times["file"].wall),
-        *reported(f"{name}: open and read, CPU", times["file"].cpu),
-        *reported(f"{name}: open and read, store", times["store"].wall),
+        *reported(f"{name}: open and read", times.wall),
+        *reported(f"{name}: open and read, CPU", times.cpu),
     ]
+
+
+def memory(device: str, rounds: int) -> list[Result]:
+    """Measure memories of three sizes, and how the time of a deletion grows with their size."""
+    results: list[Result] = []
+    for size in SIZES:
+        with tempfile.TemporaryDirectory() as folder:
+            results += measured(Path(folder), size, min(100 * rounds, size // 10), rounds)
+    for name in ("one deletion, acknowledged", "its CPU"):
+        medians = [
+            result["median"] for result in results if result["name"].endswith(f" rows: {name}")
+        ]
+        slope = float(np.polyfit(np.log10(SIZES), medians, 1)[0])
+        results.append(summary(f"{name}: for ten times as many rows", [slope], "ms more"))
+    return results
 
 
 def main() -> None:

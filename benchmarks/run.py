@@ -15,7 +15,7 @@ import torch
 
 from benchmarks.inference import deletion, evaluation, input_pipeline, lookup
 from benchmarks.measuring import RESULTS, Result, file_for, this_machine
-from benchmarks.memory import memory
+from benchmarks.memory_file import memory
 from benchmarks.search import search
 from benchmarks.training import attention, training
 from munkey.experiment.run.job import keep_freed_memory

@@ -39,15 +39,15 @@ def keys(count: int, seed: int) -> np.ndarray:
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def create_memory(folder: Path, rows: int) -> Store:
+def create_memory(path: Path, rows: int) -> MemoryFile:
     """Create a memory with this number of rows, block by block to save RAM."""
-    store = Store.create(
-        folder, np.zeros(0, int), np.zeros((0, WIDTH), "f4"), np.zeros((0, TOKEN), "f4")
+    file = MemoryFile.create(
+        path, np.zeros(0, int), np.zeros((0, WIDTH), "f4"), np.zeros((0, TOKEN), "f4")
     )
     for start in range(0, rows, BLOCK):
         ids = np.arange(start, min(start + BLOCK, rows))
-        store.add(ids, keys(len(ids), start + 1), np.zeros((len(ids), TOKEN), np.float32))
-    return store
+        file.add(ids, keys(len(ids), start + 1), np.zeros((len(ids), TOKEN), np.float32))
+    return file
 
 
 def search(device: str, rounds: int) -> list[Result]:
@@ -59,7 +59,7 @@ def search(device: str, rounds: int) -> list[Result]:
     for rows in SIZES:
         with (
             tempfile.TemporaryDirectory() as folder,
-            create_memory(Path(folder) / "memory", rows) as file,
+            create_memory(Path(folder) / "memory.db", rows) as file,
         ):
             results += time_queries(file, f"in {rows:,} x {WIDTH}", rounds)
             file.delete(np.arange(0, rows, 10))
@@ -89,18 +89,18 @@ def time_queries(file: MemoryFile, where: str, rounds: int) -> list[Result]:
     ]
 
 
-def resident(folder: Path, rows: int) -> list[Result]:
+def resident(path: Path, rows: int) -> list[Result]:
     """Measure the anonymous memory of a separate process that searches, without the page cache."""
-    command = [sys.executable, "-m", "benchmarks.search", str(folder)]
+    command = [sys.executable, "-m", "benchmarks.search", str(path)]
     megabytes = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     return [
         summary(f"a process that searches {rows:,} rows, beyond the page cache", [megabytes], "MB")
     ]
 
 
-def serve(folder: Path) -> None:
+def serve(path: Path) -> None:
     """Print this process's anonymous memory in MB after a search."""
-    with MemoryFile.open(folder) as reader:
+    with MemoryFile.open(path) as reader:
         find_nearest(reader.snapshot().memory, keys(BATCH, SIZES[-1] + 2), DEPTH)
         status = Path("/proc/self/status").read_text()
     for line in status.splitlines():

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks import grid, measuring, memory, page, search, training
+from benchmarks import grid, measuring, memory_file, page, search, training
 from benchmarks.keys import format_difference
 from benchmarks.run import BENCHMARKS
 from munkey.core.paths import Layout
@@ -48,9 +48,11 @@ def test_a_benchmark_reports_n_median_and_quartiles(name, capsys):
         assert is_shown == (row["unit"] in {"images/s", "queries/s", "ms"})
 
 
-def test_the_memory_on_disk_and_its_search_are_measured_beside_their_promises(monkeypatch, capsys):
-    monkeypatch.setattr(memory, "SIZES", (100, 1000))
-    monkeypatch.setattr(memory, "WIDTHS", (12, 3))
+def test_the_memory_in_a_file_and_its_search_are_measured_beside_their_promises(
+    monkeypatch, capsys
+):
+    monkeypatch.setattr(memory_file, "SIZES", (100, 1000))
+    monkeypatch.setattr(memory_file, "WIDTH", 12)
     for name, value in {"SIZES": (100, 3000), "WIDTH": 12, "TOKEN": 3, "BATCH": 20}.items():
         monkeypatch.setattr(search, name, value)
     monkeypatch.setattr(search, "resident", lambda *_: [])

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from munkey.audits.attacks.storage import extract_traces, list_files, search_file
-from munkey.deploy.store.store import Store
-from tests.deploy.store.inputs import create, raw
+from munkey.memory.memory_file import MemoryFile
+from tests.memory.inputs import create, raw
 from tests.pages import blocks
 
 pytestmark = pytest.mark.ci
@@ -80,14 +80,14 @@ def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
     project.mkdir()
     run(project, "git init -q -b main; dvc init -q; dvc config cache.type reflink,copy")
     run(project, f"dvc remote add -q --default store {tmp_path / 'remote'}")
-    create(project / "results/memory").close()
+    create(project / "results/memory/memory.db").close()
     (project / "dvc.yaml").write_text(
         "stages:\n  grid:\n    cmd: 'true'\n    outs:\n      - results:\n          persist: true\n"
     )
     run(project, "dvc commit -q --force; git add .; git commit -qm first; dvc push -q")
-    with Store.open(project / "results/memory") as store:
-        store.delete(IDS[[3]])
-        store.purge()
+    with MemoryFile.open(project / "results/memory/memory.db") as file:
+        file.delete(IDS[[3]])
+        file.purge()
     assert places(tmp_path, GONE) == {"project/.dvc/cache", "remote/files/md5"}
     run(project, page("Earlier versions in DVC"))
     assert places(tmp_path, GONE) == set()
@@ -142,14 +142,14 @@ def ids_in(database: Path) -> set[str]:
 
 
 def test_the_commands_for_mlflow_leave_no_earlier_version_and_what_others_may_restore(tmp_path):
-    create(tmp_path / "memory").close()
+    create(tmp_path / "memory/memory.db").close()
     logged = run(
         tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/")
     )
     run_id, model = logged.split()[-2:]
-    with Store.open(tmp_path / "memory") as store:
-        store.delete(IDS[[3]])
-        store.purge()
+    with MemoryFile.open(tmp_path / "memory/memory.db") as file:
+        file.delete(IDS[[3]])
+        file.purge()
     assert places(tmp_path, GONE) == {
         f"mlartifacts/{run_id}/artifacts",
         f"mlartifacts/models/{model}",
@@ -167,10 +167,8 @@ def test_the_commands_for_mlflow_leave_no_earlier_version_and_what_others_may_re
         NAME="digits",
         VERSION="1",
     )
-    assert places(tmp_path, GONE) == set() and places(tmp_path, KEPT) == {
-        "memory/generation-1/keys",
-        "memory/generation-1/tokens",
-    }
+    assert places(tmp_path, GONE) == set()
+    assert places(tmp_path, KEPT) == {"memory/memory.db"}
     assert WORD not in (tmp_path / "mlflow.db").read_bytes()
     assert len(theirs) == 4
     assert before - ids_in(tmp_path / "mlflow.db") == {run_id, model}
