@@ -70,8 +70,8 @@ def test_nothing_is_certified_where_nothing_was_deleted(file):
 def test_ids_stand_in_it_only_if_they_are_asked_for(file, tmp_path):
     made = certificate.add_ids(deleted(file, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
     certificate.write_certificate(made, tmp_path / "receipt.json")
-    for file in ("receipt.json", "receipt.html"):
-        text = (tmp_path / file).read_text()
+    for name in ("receipt.json", "receipt.html"):
+        text = (tmp_path / name).read_text()
         assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
     listed = certificate.add_ids(made, IDS[[7, 2]].tolist(), b"salt", list_ids=True)
     assert (

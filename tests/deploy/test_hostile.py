@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import sqlite3
 from pathlib import Path
 
 import numpy as np
@@ -14,36 +15,45 @@ from safetensors.torch import load, save
 from munkey.deploy.errors import OTHER_VERSION, UnreadableModelError
 from munkey.deploy.model.manifest import read_manifest, read_static_file
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.store import Store
+from munkey.memory import memory_file
+from munkey.memory.database import SIDE_FILES
+from munkey.memory.memory_file import MEMORY_FORMAT, MemoryFile
+from tests.memory.inputs import create
 
 PICTURE = np.zeros((1, 10, 10, 3), np.uint8)
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """What nothing may change: all but the lock, and the ledger, in which a writer notes what it erased."""
-    transient = ("-wal", "-shm", "lock", "store.db")
-    files = (
-        file
-        for file in directory.rglob("*")
-        if file.is_file() and not file.name.endswith(transient)
-    )
-    return {str(file): file.read_bytes() for file in files}
+    """What nothing may change: all but the files that SQLite keeps beside the memory, which are empty."""
+    transient = ("-shm", "-lock")
+    found = {}
+    for file in directory.rglob("*"):
+        if file.is_file() and not file.name.endswith(transient):
+            found[str(file)] = file.read_bytes()
+    if found.get(str(directory / "memory.db-wal")) == b"":
+        del found[str(directory / "memory.db-wal")]
+    return found
+
+
+def use_all(model: Predictor) -> None:
+    """Check it, and then answer; a directory that is refused is not changed even then."""
+    model.verify()
+    model.predict(PICTURE)
 
 
 def refused(directory: Path, *said: str) -> None:
-    """It cannot be used, neither for reading nor for writing, and the sentence names the file and what to do."""
+    """It cannot be used, neither for answers nor for changes, and the sentence names the file and what to do."""
     before = contents(directory)
-    for writer in (False, True):
+    for use in (lambda model: model.predict(PICTURE), use_all):
         with (
             pytest.raises(UnreadableModelError) as raised,
-            Predictor.load(directory, writer=writer, device="cpu") as model,
+            Predictor.load(directory, device="cpu") as model,
         ):
-            model.predict(PICTURE)
-        to_do = (
-            OTHER_VERSION
-            if "this munkey reads" in str(raised.value)
-            else "put an undamaged copy there"
-        )
+            use(model)
+        to_do = "put an undamaged copy there"
+        if "this munkey reads" in str(raised.value):
+            is_memory = "memory.db" in str(raised.value)
+            to_do = memory_file.OTHER_VERSION if is_memory else OTHER_VERSION
         assert str(raised.value).endswith(f". Nothing was changed; {to_do}")
         assert str(raised.value).count("Nothing was changed") == 1
         for words in said:
@@ -88,11 +98,10 @@ def weights(directory: Path, change) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"version": 2}, "of format 2, while this munkey reads format 6"),
-        ({"version": "3"}, 'of format "3", while this munkey reads format 6'),
+        ({"version": 2}, "of format 2, while this munkey reads format 7"),
+        ({"version": "3"}, 'of format "3", while this munkey reads format 7'),
         ({"format": "something else"}, "not the manifest of a model"),
-        ({"classes": []}, "classes"),
-        ({"classes": ["cat"]}, "weights.safetensors"),
+        ({"classes": ["cat"]}, "classes: Extra inputs are not permitted"),
         ({"architecture": "../../x"}, "weights.safetensors"),
         ({"token_dim": 6}, "of another width than its manifest states"),
         ({"model__width": 16}, "weights.safetensors"),
@@ -106,8 +115,8 @@ def weights(directory: Path, change) -> None:
         ({"inference__k": "4"}, "inference.k"),
         ({"inference__temperature": -1.0}, "temperature"),
         (
-            {"version": 5, "lookup": {"approximate_from": 100_000}},
-            "of format 5, while this munkey reads format 6",
+            {"version": 6, "classes": ["cat", "dog & co", "fish"]},
+            "of format 6, while this munkey reads format 7",
         ),
         ({"lookup": {"approximate_from": 100_000}}, "lookup: Extra inputs are not permitted"),
         ({"encoder__settings__batch_size": 10**6}, "too large"),
@@ -131,7 +140,7 @@ def test_a_manifest_that_makes_no_sense_is_refused(changes, said, directory):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"classes": ["fish", "dog & co", "cat"]},
+        {"token_dim": 6},
         {"inference__k": 1},
         {"memory__first_new_id": 0},
         {"sha256": None},
@@ -155,7 +164,7 @@ def test_a_picture_may_have_2_16_patches(image_size, patch_size, right, director
     manifest(directory, data__image_size=image_size, model__patch_size=patch_size)
     if right:
         assert (
-            read_manifest(directory).network.image_size,
+            read_manifest(directory).make_network(3).image_size,
             read_manifest(directory).model.patch_size,
         ) == (
             image_size,
@@ -198,14 +207,23 @@ def test_what_is_no_export_is_refused(directory, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["manifest.json", "weights.safetensors", "memory", "memory/store.db"]
+    "name",
+    [
+        "manifest.json",
+        "weights.safetensors",
+        *(f"memory.db{suffix}" for suffix in ("", *SIDE_FILES)),
+    ],
 )
 def test_links_and_pipes_are_not_followed(name, directory, tmp_path):
     path = directory / name
     if path.exists():
         shutil.move(path, tmp_path / "moved")
+    else:
+        (tmp_path / "moved").write_bytes(b"")
     path.symlink_to(tmp_path / "moved")
+    kept = (tmp_path / "moved").read_bytes()
     refused(directory)
+    assert (tmp_path / "moved").read_bytes() == kept
     path.unlink()
     os.mkfifo(path)
     with pytest.raises(UnreadableModelError), Predictor.load(directory, device="cpu") as model:
@@ -233,12 +251,151 @@ def test_a_memory_that_is_refused_is_not_kept_open(changes, directory):
     manifest(directory, **changes)
     with pytest.raises(UnreadableModelError):
         Predictor.load(directory)
-    Store.open(directory / "memory").close()
+    assert not any(
+        os.path.realpath(link).startswith(str(directory))
+        for link in Path("/proc/self/fd").iterdir()
+    )
+    MemoryFile.open(directory / "memory.db").close()
+
+
+def replace_memory(directory: Path, other: Path) -> None:
+    """Put another file in place of the memory, without the files beside it."""
+    for suffix in ("", *SIDE_FILES):
+        (directory / f"memory.db{suffix}").unlink(missing_ok=True)
+    shutil.copy(other, directory / "memory.db")
+
+
+def other_database(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE pets (name TEXT)")
+    connection.execute("INSERT INTO pets VALUES ('Rex')")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (other_database, "memory.db: not a memory"),
+        (lambda path: path.write_bytes(b""), "memory.db"),
+        (lambda path: path.write_bytes(b"SQLite format 3\0" + bytes(5000)), "memory.db"),
+        (lambda path: path.write_text("no database " * 1000), "memory.db: damaged"),
+        (lambda path: create(path).close(), "memory.db: is the memory of another model"),
+    ],
+    ids=["another database", "empty", "header", "text", "another memory"],
+)
+def test_a_file_that_is_not_the_memory_of_the_model_is_refused(make, said, directory, tmp_path):
+    make(tmp_path / "other")
+    replace_memory(directory, tmp_path / "other")
+    refused(directory, said)
+
+
+def test_a_missing_memory_is_said_and_none_is_made(directory):
+    for suffix in ("", *SIDE_FILES):
+        (directory / f"memory.db{suffix}").unlink(missing_ok=True)
+    refused(directory, "memory.db: not found")
+    assert not list(directory.glob("memory.db*"))
+
+
+def change_file(directory: Path, *statements: str) -> None:
+    connection = sqlite3.connect(directory / "memory.db", isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+@pytest.mark.parametrize("version", [MEMORY_FORMAT - 1, MEMORY_FORMAT + 1])
+def test_a_memory_of_another_format_says_the_way_out(version, directory):
+    change_file(directory, f"PRAGMA user_version = {version}")
+    refused(directory, f"of format {version}, while this munkey reads format {MEMORY_FORMAT}")
+
+
+def test_a_directory_of_format_6_says_the_way_out_and_stays(directory, tmp_path):
+    """Its manifest has the classes, and its memory is a folder."""
+    for suffix in ("", *SIDE_FILES):
+        (directory / f"memory.db{suffix}").unlink(missing_ok=True)
+    folder = directory / "memory"
+    folder.mkdir()
+    for name in ("keys.bin", "store.db", "lock"):
+        (folder / name).write_bytes(b"of format 6")
+    manifest(directory, version=6, classes=["cat", "dog & co", "fish"], memory__rows=36)
+    refused(directory, "manifest.json: of format 6, while this munkey reads format 7")
+    assert {file.name for file in folder.iterdir()} == {"keys.bin", "store.db", "lock"}
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ["CREATE TRIGGER back AFTER DELETE ON rows BEGIN INSERT INTO rows SELECT * FROM rows; END"],
+        ["CREATE TABLE more (x)"],
+        ["CREATE VIEW more AS SELECT * FROM rows"],
+        ["DROP TABLE blocked"],
+        ["ALTER TABLE rows ADD COLUMN more"],
+        ["DELETE FROM state"],
+        ["INSERT INTO state SELECT * FROM state"],
+        ['UPDATE state SET classes = \'[["x", "y", "z"], null]\''],
+        ["UPDATE state SET classes = x'00'"],
+        ["UPDATE state SET key_width = 1 << 40"],
+        ["UPDATE state SET key_width = 'wide'"],
+        ["UPDATE state SET row_count = 35"],
+        ["UPDATE rows SET label = label + 1 WHERE number = (SELECT max(number) FROM rows)"],
+        ["DELETE FROM vectors WHERE number = 1"],
+        ["UPDATE vectors SET token = zeroblob(4) WHERE number = 20"],
+        ["UPDATE rows SET id = 'ten' WHERE number = 20"],
+        ["UPDATE rows SET unit = x'ff' WHERE number = 20"],
+        ["UPDATE rows SET id = (SELECT id FROM rows WHERE number = 19) WHERE number = 20"],
+    ],
+    ids=lambda statements: statements[0][:50],
+)
+def test_a_memory_that_was_changed_is_refused(statements, directory):
+    change_file(directory, *statements)
+    refused(directory, "memory.db: damaged")
+
+
+@pytest.mark.parametrize(
+    "classes",
+    [
+        '[["cat"], null]',
+        "[[], null]",
+        "[]",
+        "{}",
+        "7",
+        "[null, null]",
+        "[[[1], [2], [3]], null]",
+        '[["a", "b", "c"], 7]',
+        "[" * 100_000,
+    ],
+)
+def test_classes_that_make_no_sense_are_refused_even_if_they_are_sealed(classes, directory):
+    """Who has the file can compute its seal, which has no secret of its own."""
+    with MemoryFile.open(directory / "memory.db") as file, file.change() as change:
+        change._write(
+            change.snapshot._replace(state=change.snapshot.state._replace(classes=classes))
+        )
+    refused(directory)
+
+
+def test_a_log_that_belongs_to_another_memory_is_refused(directory, tmp_path):
+    other = shutil.copytree(directory, tmp_path / "other")
+    with Predictor.load(other) as model:
+        keys = model.keys()[1][:3]
+        model._file.delete(model.ids[:5])
+        connection = sqlite3.connect(f"file:{other / 'memory.db'}?mode=ro", uri=True)
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM rows").fetchone()  # it keeps the log
+        tokens = np.zeros((3, 5), np.float32)
+        model._file.add(range(1000, 1003), keys, tokens, [0, 1, 2])
+        log = (other / "memory.db-wal").read_bytes()
+        connection.close()
+    assert log
+    (directory / "memory.db-shm").unlink(missing_ok=True)
+    (directory / "memory.db-wal").write_bytes(log)
+    refused(directory, "memory.db: damaged")
 
 
 def test_a_label_that_is_no_class_is_found(predictor, images):
-    view = predictor._store.view
-    predictor._store.add([1000], view.keys[:1].copy(), view.tokens[:1].copy(), [99])
+    memory = predictor._file.snapshot().memory
+    predictor._file.add([1000], memory.keys[:1], memory.tokens[:1], [99])
     with pytest.raises(UnreadableModelError, match="labels that are not among its classes"):
         predictor.predict(images.images[:1])  # the nearest row of all
     assert predictor.select(ids=[1000]).classes == {"99": 1} and predictor.rows()[-1].label is None

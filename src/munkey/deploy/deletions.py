@@ -235,7 +235,8 @@ class Deletions:
         if not receipt.repeated:
             emptied_classes = []
             for label in np.setdiff1d(labels, present_labels).tolist():
-                emptied_classes.append(remaining.classes.get(label, ""))
+                if label in remaining.classes:  # anyone can write a label that is not a class
+                    emptied_classes.append(remaining.classes[label])
             receipt = replace(receipt, identical=identical, emptied=tuple(emptied_classes))
         return Deletion(receipt, memory.ids[rows], copies.samples, len(remaining.memory))
 

@@ -120,7 +120,14 @@ NO_CLASSES = Classes()
 @lru_cache(maxsize=4)
 def parse_classes(text: str) -> Classes:
     """Parse the classes of a state. Raises ValueError or TypeError if it is damaged."""
-    names, dtype = json.loads(text)
+    try:
+        names, dtype = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("the names of its classes are nested") from error
+    if not isinstance(names, list) or not all(isinstance(name, Class) for name in names):
+        raise TypeError("the names of its classes are not a list of texts or numbers")
+    if not isinstance(dtype, str | None):
+        raise TypeError("the type of its classes is not a text")
     return Classes(tuple(names), dtype)
 
 
@@ -461,6 +468,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             [[*fields, seal, sequence, head, mark]] = records
             state = State(*fields)
             is_plausible = state.is_plausible()
+            parse_classes(state.classes)
             head = head or compute_first_head(state.store)
             is_sealed = seal == state.compute_seal(head, mark)
         if not is_plausible or not is_sealed:
