@@ -23,17 +23,15 @@ def rows(ids, numbers=None, width=3) -> Columns:
         units=np.array([f"u{one % 3}" for one in ids], object),
         files=np.array([f"{one}.png" for one in ids], object),
         contents=contents,
+        added=10 * ids,
         numbers=np.array(numbers if numbers is not None else range(1, len(ids) + 1), np.int64),
     )
 
 
 def held(memory: Memory) -> list[tuple]:
     """All live rows, as Python values."""
-    columns = memory.columns.take(memory.live_rows)
-    return [
-        (int(row_id), key.tolist(), token.tolist(), int(label), unit, file, content.tolist())
-        for row_id, key, token, label, unit, file, content, _ in zip(*columns, strict=True)
-    ]
+    *columns, _ = memory.columns.take(memory.live_rows)  # all but the row numbers
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def of(ids) -> list[tuple]:

@@ -205,27 +205,3 @@ def test_a_read_only_map_of_a_file_is_searched_as_it_is(tmp_path: Path):
             searched_rows(mapped, np.arange(500)[::-1], mapped_live),
             4,
         )
-
-
-@pytest.mark.parametrize("ties", [False, True])
-def test_what_is_deleted_during_a_search_does_not_answer(ties, monkeypatch):
-    """The best rows of each query die again and again, after their keys were read and before `live` is looked at."""
-    queries, keys = near_ties()
-    searched = searched_rows(keys if ties else unit_rows(300, 3))
-    cosines = neighbors._Search.compute_cosines
-    deaths = [40]
-
-    def deleting(search: neighbors._Search, places: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        result = cosines(search, places, rows)
-        if deaths[0]:
-            deaths[0] -= 1
-            for line, near in zip(rows, result, strict=True):
-                best_first = line[np.argsort(-near)]
-                searched.live[best_first[searched.live[best_first]][:3]] = False
-        return result
-
-    monkeypatch.setattr(neighbors._Search, "compute_cosines", deleting)
-    result = find_nearest_rows(queries, searched, 4)
-    assert np.count_nonzero(~searched.live) > 20
-    rows, _ = brute_force(queries[-1:], searched, 4)
-    np.testing.assert_array_equal(result.rows[-1], rows[0])
