@@ -334,7 +334,7 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
 def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
     monkeypatch.setattr(samples, "MAX_QUERIES", 2)
     assert predictor._model.samples().find_similar([0, 1], above=1e-6)
-    request = DeletionRequest({None: [{"ids": [0, 1, 2]}]}, also_similar=True)
+    request = DeletionRequest({None: [{"ids": [0, 1, 2]}]}, similar=None, also_similar=True)
     with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 in one call"):
         predictor.plan(request)
 
