@@ -71,7 +71,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background
 def folders():
     return sorted(Path(sys.argv[1]).glob("munkey-*"))
 def make():
-    return MunkeyClassifier(family="lda", key_size=32, device="cpu", verbose=False)
+    return MunkeyClassifier(family="lda", encoder="pixels", device="cpu", verbose=False)
 dropped, model = make().fit(X, Y), make().fit(X, Y)
 assert len(folders()) == 2
 del dropped
