@@ -147,13 +147,15 @@ class RowsInMemory:
     def _fit(self, rows: LabeledRows, next_id: int, has_forgotten: bool) -> MemoryState:
         """Fit the family to rows. Returns a state with the rows sorted by id."""
         classes, class_indices = np.unique(rows.labels, return_inverse=True)
+        # As a directory stores them, so that the same rows are copies of one another there.
+        keys = self.family.prepare_keys(rows.keys)
         columns = make_columns(
             ids=rows.ids,
-            keys=rows.keys,
+            keys=keys,
             tokens=class_indices[:, None].astype(np.float32),  # the token is the class
             labels=class_indices,
             units=rows.units,
-            contents=digest_keys(rows.keys),
+            contents=digest_keys(keys),
         )
         memory = Memory.create(columns)
         columns = memory.columns.take(memory.live_rows)  # sorted, and writable, as torch needs
