@@ -20,6 +20,11 @@ from tests.plugins import written
 
 MUNKEY = "munkey.models.families.munkey"
 JOBS = sorted(f"munkey.jobs.{path.stem}" for path in (PACKAGE / "jobs").glob("[!_]*.py"))
+JOBS += sorted(
+    f"munkey.studies.{path.parent.name}.{path.stem}"
+    for path in (PACKAGE / "studies").glob("*/*.py")
+    if path.stem in ("jobs", "tables")
+)
 
 # An edit of a module
 
