@@ -13,10 +13,9 @@ from munkey.report.figures.curves import scenarios_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main, paper, scenarios
-from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
-from munkey.report.tables.summary import Row, read_main, read_metrics
+from munkey.report.tables.summary import Row, read_metrics
 
 
 def tables(
@@ -38,23 +37,6 @@ def tables(
     texts = main.render_all_tables(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
-
-
-def main_audited(
-    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
-) -> None:
-    """Write the main table with an additional column, the audits' residual shares.
-
-    Parameters
-    ----------
-    audit_tables
-        The tables of the audits, each in the folder of its data set.
-    """
-    audits = {path.parent: read_table(path) for path in audit_tables}
-    residue = collect_residue(audits)
-    for path in outputs.values():
-        text = main.render_main_table(read_main(main_table), rows, get_markup(path), residue)
-        write_text(path, text)
 
 
 def ablation_tables(

@@ -7,7 +7,7 @@ from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarForm
 
 from munkey.report.figures import theme
 from munkey.report.figures.theme import check_frame
-from munkey.report.tables.audits import RESIDUE
+from munkey.report.tables.summary import RESIDUE
 
 # The axis of shares [%] is linear between -SHARE_LINEAR and SHARE_LINEAR.
 SHARE_LINEAR = 20.0

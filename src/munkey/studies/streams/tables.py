@@ -18,7 +18,6 @@ from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_json, read_npz, write_text
 from munkey.report.figures import theme
-from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
@@ -27,6 +26,7 @@ from munkey.report.tables.markup import (
     format_two_digits,
     render,
 )
+from munkey.report.tables.summary import RESIDUE
 from munkey.studies.streams.figure import streams_plot
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
