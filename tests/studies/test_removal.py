@@ -108,3 +108,12 @@ def test_what_is_left_is_planned_and_imported_as_before(
     copy.run(
         "-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-cache"
     )
+
+
+def test_planning_a_run_loads_no_table_of_a_study() -> None:
+    plans = [f"munkey.studies.{name}.plan" for name in load_studies()]
+    code = f"import sys, {', '.join(plans)}; print(*(name for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = [name for name in done.stdout.split() if name.startswith("munkey.studies.")]
+    assert set(plans) <= set(loaded)
+    assert not [name for name in loaded if name.endswith((".tables", ".figure", ".jobs"))]

@@ -3,6 +3,10 @@
 They are the systems of the main run at the largest forget rate.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from munkey.audits.attacks.relearning import Role
 from munkey.core.paths import fill
 from munkey.experiment.plan.audits import get_title
@@ -10,7 +14,9 @@ from munkey.experiment.plan.plan import Files, Plan
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import Sections
 from munkey.studies.relearning.settings import RelearnSettings
-from munkey.studies.relearning.tables import RelearnedSystem
+
+if TYPE_CHECKING:  # planning a run loads no table
+    from munkey.studies.relearning.tables import RelearnedSystem
 
 
 class RelearnPlan:

@@ -3,13 +3,19 @@
 They use the pool of an audit. Each model forgets its half of the pool in several requests.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from munkey.core.paths import fill
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.settings import Sections
 from munkey.studies.streams.settings import StreamSettings
-from munkey.studies.streams.tables import StreamedSystem
 from munkey.unlearn.contract import METHODS
+
+if TYPE_CHECKING:  # planning a run loads no table
+    from munkey.studies.streams.tables import StreamedSystem
 
 
 class StreamPlan:
