@@ -11,14 +11,18 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/unlearn.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/audit.smk"
-include: "workflow/rules/relearn.smk"
 include: "workflow/rules/ablations.smk"
 include: "workflow/rules/scenarios.smk"
-include: "workflow/rules/streams.smk"
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/explore.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/export.smk"
+
+
+# Each with its targets.
+for study in load_studies():
+
+    include: f"workflow/rules/{study}.smk"
 
 
 rule all:
@@ -66,11 +70,6 @@ rule scenarios:
         LAYOUT.settings,
 
 
-rule streams:
-    input:
-        expand(LAYOUT.stream, dataset=PARAMS.datasets, part=["table.md", "curves.svg", "curves.png"]),
-
-
 rule selection:
     input:
         expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="md"),
@@ -100,11 +99,6 @@ rule audit_grids:
 rule differencing:
     input:
         expand(LAYOUT.audit, dataset=PARAMS.datasets, part="differencing.md"),
-
-
-rule relearning:
-    input:
-        expand(LAYOUT.relearning, dataset=PARAMS.datasets, part=["table.md", "curves.svg", "curves.png"]),
 
 
 rule exports:

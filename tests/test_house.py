@@ -291,7 +291,12 @@ def test_a_room_reads_as_plainly_as_its_models(room: str) -> None:
 # Pages and the files around the code
 
 PAGES = sorted([*ROOT.glob("*.md"), ROOT / "data" / "README.md", *(ROOT / "docs").rglob("*.md")])
-EXAMPLES = {"my_audit", "my_method", "my-method"}  # what a page says that its reader may add
+EXAMPLES = {
+    "my_audit",
+    "my_method",
+    "my-method",
+    "rounding",
+}  # what a page says that its reader may add
 PATH = re.compile(r"\b(?:src|tests|workflow|benchmarks|docs|profiles|tools|notebooks)/[\w./-]*\w")
 
 

@@ -379,29 +379,6 @@ class SelectionSettings(Section):
     comparable: NonNegative
 
 
-class RelearnSettings(Section):
-    """Further training on the retain set only, to see whether the system relearns deleted samples.
-
-    Attributes
-    ----------
-    steps
-        The numbers of steps after which to measure.
-    lr_factor
-        The constant learning rate divided by train.lr.
-    """
-
-    steps: Annotated[
-        list[Annotated[int, Field(ge=0, le=1_000_000)]], Field(min_length=2, max_length=100)
-    ]
-    lr_factor: Positive
-
-    @model_validator(mode="after")
-    def _check_steps(self) -> Self:
-        if self.steps[0] or sorted(set(self.steps)) != self.steps:
-            raise ValueError(f"steps = {self.steps} must start with 0 and ascend")
-        return self
-
-
 # A second pool must not overlap the first, and both together must leave some training samples.
 MAX_REDRAWN_POOL = 0.4
 
@@ -432,8 +409,6 @@ class AuditSettings(Section):
         Blocks of knobs with the values to try. An audit is run for each combination in a block.
     grid_pairs
         The number of pairs for each combination.
-    relearn
-        How to train the systems of the main run further.
     in_paper
         Whether the target `paper` and its report include the audit.
     draw
@@ -451,7 +426,6 @@ class AuditSettings(Section):
     grid: Annotated[
         list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)
     ]
-    relearn: RelearnSettings
     draw: Annotated[int, Field(ge=0)]
     in_paper: bool
 
@@ -469,32 +443,6 @@ class AuditSettings(Section):
         if self.control_pairs == 1:
             raise ValueError(
                 "control_pairs = 1: an interval needs at least 2 pairs; 0 runs no control"
-            )
-        return self
-
-
-class StreamSettings(Section):
-    """A stream of deletion requests for the samples of an audit's pool.
-
-    Attributes
-    ----------
-    pairs
-        The number of pairs of models.
-    requests
-        The number of requests that half of a pool is divided into.
-    additions
-        The requests, numbered from 1, after which new samples are added.
-    """
-
-    pairs: Annotated[int, Field(ge=2, le=64)]
-    requests: Annotated[int, Field(ge=2, le=1000)]
-    additions: list[Annotated[int, Field(ge=1)]]
-
-    @model_validator(mode="after")
-    def _check_additions(self) -> Self:
-        if max(self.additions, default=0) > self.requests:
-            raise ValueError(
-                f"additions = {self.additions}: there are only {self.requests} requests"
             )
         return self
 

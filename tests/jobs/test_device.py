@@ -5,7 +5,7 @@ import pytest
 from munkey.core import gpu
 from munkey.core.files import read_json
 from munkey.experiment.run.job import Surroundings
-from munkey.jobs import audit, evaluate, keys, relearn
+from munkey.jobs import audit, evaluate, keys
 from munkey.models import system
 from munkey.models.training_inputs import SampleFiles
 from munkey.settings import EncoderSettings
@@ -52,9 +52,6 @@ def test_a_system_is_read_to_it(tmp_path):
     images, out = tmp_path / "data/images.npy", tmp_path / "out"
     with pytest.raises(InterruptedError, match="original to meta"):
         evaluate.evaluate(SampleFiles(images), "original", out, {}, Surroundings("meta"))
-    files = SampleFiles(images, tmp_path / "forget.csv")
-    with pytest.raises(InterruptedError, match="original to meta"):
-        relearn.relearn(files, "original", out, "digits", 0, {}, Surroundings("meta"))
 
 
 @pytest.mark.usefixtures("read_to")

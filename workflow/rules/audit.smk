@@ -181,6 +181,6 @@ use rule job as main_audited with:
         LAYOUT.log("main_audited"),
     params:
         rows=EXHIBITS.rows,
-        code=code("tables.main_audited"),
+        code=code("report.main_audited"),
     message:
         "make the main table with what is left"

@@ -8,6 +8,7 @@ from snakemake.logging import logger
 
 from munkey.core import gpu_slots
 from munkey.experiment.run import code_digest, fork_server, outcome, reasons
+from munkey.experiment.run.dispatch import name_job_module
 from munkey.experiment.tracking import mlflow_log
 from munkey.experiment.run.job import describe_failures
 from munkey.core.paths import fill
@@ -17,11 +18,13 @@ from munkey.unlearn.contract import METHODS
 
 
 def code(function, roots=lambda _: []):
-    """For `params`: the function of munkey.jobs that a job runs, and a digest of all code that it imports.
+    """For `params`: the function that a job runs, and a digest of all code that it imports.
+
+    function: MODULE.FUNCTION of munkey.jobs, or studies.NAME.MODULE.FUNCTION.
 
     roots: what it finds through a registry, by the wildcards.
     """
-    job = f"munkey.jobs.{function.partition('.')[0]}"
+    job = name_job_module(function)
     return lambda wildcards: f"{function} {code_digest.digest(job, *roots(wildcards))}"
 
 

@@ -11,7 +11,9 @@ use rule job as explore_page with:
         main_table=table("main", "csv"),
         audits=lambda w: expand(LAYOUT.audit, dataset={w.dataset} & {*audited(w)}, part="table.csv"),
         scenarios=lambda w: explores_scenarios(w.dataset),
-        streams=lambda w: so_far("streams", expand(LAYOUT.stream, dataset=w.dataset, part="curves.csv"), in_paper=False),
+        streams=lambda w: so_far(
+            "streams", expand(LAYOUT.result_path("streams/{dataset}/curves.csv"), dataset=w.dataset), in_paper=False
+        ),
     output:
         page=LAYOUT.explore,
     log:

@@ -17,10 +17,7 @@ class Layout:
 
     def __init__(self, name: str) -> None:
         self.name = name
-
-        def result_path(path: str) -> str:
-            return f"results/{name}/{path}"
-
+        result_path = self.result_path
         self.images = result_path("data/{dataset}/images.npy")
         self.samples = result_path("data/{dataset}/samples.csv")
         self.classes = result_path("data/{dataset}/classes.json")
@@ -50,11 +47,6 @@ class Layout:
         self.hardest_half = result_path("audit/{dataset}/hardest/seed{seed}.csv")
         self.mislabeled = result_path("audit/{dataset}/mislabeled/{part}")
         self.audit = result_path("audit/{dataset}/{part}")
-        self.relearned = result_path("audit/{dataset}/relearned/seed{seed}/{system}.csv")
-        self.relearning = result_path("audit/{dataset}/relearning/{part}")
-        self.stream_logits = result_path("streams/{dataset}/seed{seed}/{system}.npz")
-        self.stream_record = result_path("streams/{dataset}/seed{seed}/{system}.json")
-        self.stream = result_path("streams/{dataset}/{part}")
         self.all_metrics = result_path("metrics.csv")
         self.table = result_path("tables/{table}.{ending}")
         self.trace = result_path("trace/{case}/seed{seed}.npz")
@@ -65,6 +57,10 @@ class Layout:
         self.settings = result_path("settings.json")
         self.export = result_path("exports/{dataset}/seed{seed}/{part}")
         self.exported = result_path("exports/{dataset}/seed{seed}.json")
+
+    def result_path(self, path: str) -> str:
+        """Return the path of a result, from its path within the configuration's folder."""
+        return f"results/{self.name}/{path}"
 
     def log(self, name: str) -> str:
         """Return the path of a job's log."""

@@ -16,12 +16,13 @@ from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.page import page as pages
 from munkey.report.tables import frontier as frontiers
+from munkey.report.tables import main as main_tables
 from munkey.report.tables import paper
 from munkey.report.tables.ablations import read_summary
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import TitledTable, render
+from munkey.report.tables.markup import TitledTable, get_markup, render
 from munkey.report.tables.scenarios import make_scenario_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings
@@ -42,6 +43,23 @@ def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) ->
     kind, _, dataset = chart.partition("-")
     figure = CHARTS[kind].draw(ChartSource(inputs, dataset, threshold))
     theme.save(figure, svg.with_suffix(""))
+
+
+def main_audited(
+    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
+) -> None:
+    """Write the main table with an additional column, the audits' residual shares.
+
+    Parameters
+    ----------
+    audit_tables
+        The tables of the audits, each in the folder of its data set.
+    """
+    audits = {path.parent: read_table(path) for path in audit_tables}
+    residue = collect_residue(audits)
+    for path in outputs.values():
+        text = main_tables.render_main_table(read_main(main_table), rows, get_markup(path), residue)
+        write_text(path, text)
 
 
 def frontier(

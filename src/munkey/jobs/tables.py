@@ -6,21 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from munkey.audits.attacks.relearning import RelearnedSystem
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
-from munkey.report.figures.curves import scenarios_plot, streams_plot
+from munkey.report.figures.curves import scenarios_plot
 from munkey.report.figures.ranks import rank_diagram
-from munkey.report.figures.relearning import relearning_plot
 from munkey.report.tables import ablations as ablation_summaries
-from munkey.report.tables import main, paper, scenarios, streams
-from munkey.report.tables import relearning as relearning_curves
-from munkey.report.tables.audits import collect_residue
+from munkey.report.tables import main, paper, scenarios
 from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
-from munkey.report.tables.streams import StreamedSystem
-from munkey.report.tables.summary import Row, read_main, read_metrics
+from munkey.report.tables.summary import Row, read_metrics
 
 
 def tables(
@@ -42,23 +37,6 @@ def tables(
     texts = main.render_all_tables(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
-
-
-def main_audited(
-    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
-) -> None:
-    """Write the main table with an additional column, the audits' residual shares.
-
-    Parameters
-    ----------
-    audit_tables
-        The tables of the audits, each in the folder of its data set.
-    """
-    audits = {path.parent: read_table(path) for path in audit_tables}
-    residue = collect_residue(audits)
-    for path in outputs.values():
-        text = main.render_main_table(read_main(main_table), rows, get_markup(path), residue)
-        write_text(path, text)
 
 
 def ablation_tables(
@@ -101,23 +79,6 @@ def scenario_tables(
     theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
 
-def stream_tables(
-    systems: list[StreamedSystem],
-    dataset: str,
-    curves: Path,
-    shares: Path,
-    markdown: Path,
-    svg: Path,
-) -> None:
-    """Write the tables and the figure of a stream of requests, and CSV files with their numbers."""
-    findings = streams.compute_findings(systems)
-    write_text(curves, findings.curves.to_csv(index=False))
-    write_text(shares, findings.shares.to_csv(index=False))
-    titled = streams.make_stream_tables(findings, systems, dataset)
-    write_text(markdown, render(titled, "markdown"))
-    theme.save(streams_plot(findings.curves, findings.shares), svg.with_suffix(""))
-
-
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
     """Write the table of why each (p_image, p_token) was chosen or not.
 
@@ -137,31 +98,6 @@ def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) 
     write_text(csv, method_ranks.to_csv())
     write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
     theme.save(rank_diagram(method_ranks, PAPERS_METHOD), svg.with_suffix(""))
-
-
-def relearning_table(
-    systems: list[RelearnedSystem],
-    seeds: list[int],
-    dataset: str,
-    curves: Path,
-    table: Path,
-    markdown: Path,
-    svg: Path,
-) -> None:
-    """Compare each system's relearning with its oracle's, in curves, a table and a figure.
-
-    Parameters
-    ----------
-    seeds
-        The seeds of each system's curves.
-    """
-    all_curves = relearning_curves.read_curves(systems, seeds)
-    findings = relearning_curves.summarize_relearning(all_curves)
-    write_text(curves, all_curves.to_csv(index=False))
-    write_text(table, findings.to_csv(index=False))
-    titled = [relearning_curves.make_relearning_table(findings, all_curves, dataset)]
-    write_text(markdown, render(titled, "markdown"))
-    theme.save(relearning_plot(all_curves), svg.with_suffix(""))
 
 
 def compare(

@@ -20,6 +20,11 @@ from tests.plugins import written
 
 MUNKEY = "munkey.models.families.munkey"
 JOBS = sorted(f"munkey.jobs.{path.stem}" for path in (PACKAGE / "jobs").glob("[!_]*.py"))
+JOBS += sorted(
+    f"munkey.studies.{path.parent.name}.{path.stem}"
+    for path in (PACKAGE / "studies").glob("*/*.py")
+    if path.stem in ("jobs", "tables")
+)
 
 # An edit of a module
 
@@ -120,9 +125,10 @@ def test_modules_of_no_influence_are_not_followed_and_exist():
     assert not NO_INFLUENCE.intersection(code.find_closure([*JOBS, MUNKEY]))
 
 
-def test_the_draws_of_a_run_do_not_hang_on_audits_and_its_selection_not_on_tables():
+def test_the_main_run_does_not_hang_on_audits_and_its_selection_not_on_tables():
     code = Code({})
-    assert not [name for name in code.find_closure(["munkey.jobs.forget"]) if ".audits." in name]
+    for job in ("forget", "metrics", "tables", "track"):
+        assert not [name for name in code.find_closure([f"munkey.jobs.{job}"]) if ".audits" in name]
     assert not [name for name in code.find_closure(["munkey.jobs.search"]) if ".report." in name]
 
 

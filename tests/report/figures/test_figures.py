@@ -1,6 +1,7 @@
 """Figures: they show what they were given, text is inside and apart, the same figure gives the same bytes."""
 
 import hashlib
+import importlib
 import itertools
 import json
 import re
@@ -22,20 +23,17 @@ from munkey.report.figures.curves import (
     neighbors_plot,
     scenarios_plot,
     sensitivity_plot,
-    streams_plot,
 )
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
-from munkey.report.figures.relearning import relearning_plot
 from munkey.report.figures.selection import selection_plot
 from munkey.report.figures.shares import compute_limits, forest_plot, strata_plot
 from munkey.report.tables.comparisons import compute_wilson_interval
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.ranks import compute_ranks
 from munkey.report.tables.summary import Row
-from tests.report.figures.test_relearning import relearned
 from tests.report.tables.test_audit_grid import audited
 from tests.report.tables.test_frontier import ACCURACY, AUDIT, DESIGNS, found, summary
 from tests.report.tables.test_ranks import gaps
@@ -175,31 +173,6 @@ def after_requests():
     return frame.assign(ToW=np.linspace(0.4, 0.95, 8), ToW_sd=np.linspace(0.01, 0.1, 8), n=3)[:-1]
 
 
-def streamed():
-    """Four requests, three seeds: two methods, and a retrained model at the first and the last request."""
-    lines = itertools.product(range(3), range(5), ("MUNKEY", "SCRUB", "Retrain"))
-    curves = pd.DataFrame(
-        [{"seed": seed, "done": done, "title": title} for seed, done, title in lines]
-    )
-    curves = curves.assign(TA=np.linspace(90, 60, 45), seconds=np.geomspace(0.1, 2000, 45))
-    lines = itertools.product(range(1, 5), ("MUNKEY", "SCRUB"), (0, 1))
-    shares = pd.DataFrame(
-        [{"done": done, "title": title, "request": number} for done, title, number in lines]
-    )
-    return curves[(curves["title"] != "Retrain") | curves["done"].isin([1, 4])], shares.assign(
-        share=np.linspace(-200, 300, 16)
-    )
-
-
-def many_streams(count):
-    """So many methods over three requests; of all but the first, shares far beyond 100% on either side."""
-    titles = [f"method {number}" for number in range(count)]
-    lines = [(title, done) for title in titles for done in range(4)]
-    curves = pd.DataFrame(lines, columns=["title", "done"]).assign(seed=0, TA=90.0, seconds=1.0)
-    shares = curves[curves["done"] > 0].assign(request=0)
-    return curves, shares.assign(share=np.linspace(-4000, 3000, len(shares)))
-
-
 ALL = {
     "k_curve": lambda: neighbors_plot(curve()),
     "pairs": lambda: selection_plot(grid(), 0.3),
@@ -213,11 +186,13 @@ ALL = {
     "strata": lambda: strata_plot(strata()),
     "strata, none": lambda: strata_plot(shares()),
     "ranks": lambda: rank_diagram(compute_ranks(gaps(10)), "b"),
-    "relearning": lambda: relearning_plot(relearned()),
     "audit grid": lambda: grid_plot(audited()),
     "scenarios": lambda: scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]),
-    "streams": lambda: streams_plot(*streamed()),
 }
+
+# Those of studies are held to the same.
+for file in sorted((Path(__file__).parents[2] / "studies").glob("*/drawings.py")):
+    ALL |= importlib.import_module(f"tests.studies.{file.parent.name}.drawings").DRAWINGS
 # SHA-256 of each as SVG, when somebody last looked at it.
 DRAWN = json.loads(Path(__file__).with_name("drawn.json").read_text())
 
@@ -291,22 +266,6 @@ def test_all_text_is_inside_the_figure_and_large_enough(name):
             frame.x0 <= box.x0 and box.x1 <= frame.x1 and frame.y0 <= box.y0 and box.y1 <= frame.y1
         ), text
         assert text.get_fontsize() >= 8
-
-
-def test_of_fourteen_streams_no_two_look_alike_each_is_named_and_no_mark_is_cut_off():
-    """The failure: two of twelve lines were of one blue, and shares below -150 were cut off."""
-    accuracy, seconds, left = streams_plot(*many_streams(14)).axes
-    looks = [(line.get_color(), line.get_marker()) for line in seconds.lines]
-    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 14
-    low, high = left.get_ylim()
-    drawn = np.concatenate([line.get_ydata() for line in left.lines[:14]])
-    assert low < drawn.min() == -4000 and high > drawn.max() == 3000
-    for axes in (accuracy, seconds, left):
-        assert [text.get_text() for text in axes.texts] == [
-            f"method {number}" for number in range(14)
-        ]
-        heights = np.sort([text.get_position()[1] for text in axes.texts])
-        assert np.diff(heights).min() > 0.06 and heights[0] >= 0 and heights[-1] <= 1
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
@@ -564,7 +523,6 @@ def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(p
         (sensitivity_plot, training().assign(P_s=np.inf), "infinite"),
         (partial(selection_plot, threshold=0.3), grid().iloc[:0], "no rows"),
         (grid_plot, audited().iloc[:0], "no rows"),
-        (relearning_plot, relearned().iloc[:0], "no rows"),
         (forest_plot, shares().iloc[:0], "no rows"),
     ],
 )

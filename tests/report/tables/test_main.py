@@ -5,14 +5,13 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.report.tables.audits import ABOUT_SHARE
 from munkey.report.tables.main import (
     make_main_tables,
     make_selection_table,
     render_all_tables,
     render_main_table,
 )
-from munkey.report.tables.summary import Row, add_seed_gaps, describe_damage, summarize
+from munkey.report.tables.summary import ABOUT_SHARE, Row, add_seed_gaps, describe_damage, summarize
 from munkey.report.tables.terminal import render_plain
 from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, pairs, tidy
 

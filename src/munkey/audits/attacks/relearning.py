@@ -8,28 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from typing_extensions import TypedDict
 
 from munkey.audits.evidence import Curves
 from munkey.audits.registry import Finding, audit
 
 Role = Literal["nothing", "oracle", "method"]
-
-
-class RelearnedSystem(TypedDict):
-    """A system in the plan (munkey.experiment.plan.relearning).
-
-    Attributes
-    ----------
-    curves
-        The curve files, one per seed.
-    """
-
-    name: str
-    title: str
-    role: Role
-    family: str
-    curves: list[str]
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,16 @@
 """The schema of `params.yaml`. Unknown keys and invalid values are rejected before any job starts.
 
 No setting has a default: its value is in `params.yaml` or in an overlay given with `--configfile`.
-Families with settings add a section with their name; unlearning methods have theirs in `unlearn`.
+Families with settings add a section with their name; unlearning methods have theirs in `unlearn`, and
+studies where their `study.py` says.
 """
 
 import math
 from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from itertools import product
-from typing import Annotated, Literal, NamedTuple, Self, cast
+from operator import attrgetter
+from typing import Annotated, Literal, NamedTuple, Self, TypeVar, cast
 
 from pydantic import (
     BeforeValidator,
@@ -34,6 +36,7 @@ from munkey.experiment.params.overlays import (
     merge,
     read_sections,
 )
+from munkey.experiment.params.studies import collect_sections
 from munkey.models.family import FAMILIES, Family, FittedFamily, Settings
 from munkey.settings import (
     AuditSettings,
@@ -50,11 +53,12 @@ from munkey.settings import (
     SelectionSettings,
     SmallCount,
     SourceSettings,
-    StreamSettings,
     TrackingSettings,
     TrainSettings,
 )
 from munkey.unlearn.contract import METHODS, Method
+
+SectionT = TypeVar("SectionT", bound=Section)
 
 
 def _drop_null(scenarios: object) -> object:
@@ -178,7 +182,6 @@ class Params(DatasetParams):
     search_drop: NonNegative | None
     selection: SelectionSettings
     audit: AuditSettings
-    stream: StreamSettings
     explore: ExploreSettings
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
@@ -246,6 +249,11 @@ class Params(DatasetParams):
             raise ValueError(
                 f"search_grid: unknown key {unknown_keys[0]!r}{hint} Allowed: lr_factor, {listed}"
             )
+
+    def section(self, settings: type[SectionT]) -> SectionT:
+        """Return the section of a study, by its type."""
+        places = {kind: place for place, kind in collect_sections().items()}
+        return cast("SectionT", attrgetter(places[settings])(self))
 
     def method(self, name: str) -> Method:
         """Return a registered method. Post-hoc methods start from `network`."""
@@ -441,8 +449,29 @@ def _make_settings_schemas(
     sections["unlearn"] = (unlearn, ...)
     return SettingsSchemas(
         create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
-        create_model("Params", __base__=Params, **sections),  # type: ignore[call-overload]
+        create_model("Params", __base__=Params, **sections, **_make_study_fields()),  # type: ignore[call-overload]
     )
+
+
+def _make_study_fields() -> dict[str, object]:
+    """Return pydantic's fields for the sections of all studies.
+
+    A section that has sections of studies within it gets these as additional fields.
+    """
+    fields: dict[str, object] = {}
+    nested: dict[str, dict[str, object]] = {}
+    for place, settings in collect_sections().items():
+        section, _, name = place.partition(".")
+        if name:
+            nested.setdefault(section, {})[name] = (settings, ...)
+        else:
+            fields[section] = (settings, ...)
+    for section, inner_fields in nested.items():
+        outer = Params.model_fields[section].annotation
+        assert outer is not None
+        whole = create_model(outer.__name__, __base__=outer, **inner_fields)  # type: ignore[call-overload]
+        fields[section] = (whole, ...)
+    return fields
 
 
 def rate_name(rate: float) -> str:

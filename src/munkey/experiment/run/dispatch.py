@@ -1,4 +1,4 @@
-"""Calling the function in munkey.jobs that a rule names.
+"""Calling the function that a rule names, in munkey.jobs or a study.
 
 `workflow/scripts/job.py` calls `run` for every rule.
 """
@@ -65,7 +65,8 @@ class Task:
     Attributes
     ----------
     params
-        The rule's params. `code` is MODULE.FUNCTION, a space, and a digest of the code.
+        The rule's params. `code` is the path of the function (`name_job_module`), a space, and a digest
+        of the code.
     """
 
     rule: str
@@ -92,9 +93,8 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
         else:
             outputs += paths
     with job(log, threads, outputs):
-        function_path, _, _ = str(task.params["code"]).partition(" ")  # MODULE.FUNCTION DIGEST
-        module, _, name = function_path.partition(".")
-        function = getattr(importlib.import_module(f"munkey.jobs.{module}"), name)
+        path, _, _ = str(task.params["code"]).partition(" ")  # MODULE.FUNCTION DIGEST
+        function = getattr(importlib.import_module(name_job_module(path)), path.rpartition(".")[2])
         surroundings = {
             "device": select_device(gpus),
             "config": config,
@@ -106,6 +106,20 @@ def run(task: Task, log: str, threads: int, gpus: int, config: Named) -> None:
             "checkpoint_s": config["checkpoint_s"],
         }
         call(function, task, surroundings)
+
+
+def name_job_module(path: str) -> str:
+    """Return the module of a job's function: of munkey.jobs, or of a study.
+
+    Parameters
+    ----------
+    path
+        MODULE.FUNCTION, or studies.NAME.MODULE.FUNCTION.
+    """
+    module = path.rpartition(".")[0]
+    if module.startswith("studies."):
+        return f"munkey.{module}"
+    return f"munkey.jobs.{module}"
 
 
 def call(function: Function, task: Task, surroundings: Named) -> None:

@@ -11,7 +11,8 @@ from munkey.core.diverged import DIVERGED
 from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.report.figures import theme
 from munkey.report.figures.shares import CHANCE_BAND, CROWDED, compute_limits
-from munkey.report.tables.audits import RESIDUE, list_knobs, select_deployed_rows
+from munkey.report.tables.audits import list_knobs, select_deployed_rows
+from munkey.report.tables.summary import RESIDUE
 
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # columns shown next to the shares: title and color

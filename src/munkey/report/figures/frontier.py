@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
-from munkey.report.tables.audits import RESIDUE
 from munkey.report.tables.comparisons import compute_accuracy_interval
 from munkey.report.tables.frontier import KINDS
 from munkey.report.tables.markup import format_two_digits
+from munkey.report.tables.summary import RESIDUE
 
 WIDTH = 5.4  # inches; readable in a README without zooming, even on a phone
 TICKS = (0, 1, 5, 20, 50, 100)  # percent

@@ -16,13 +16,12 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
 from munkey.report.tables.audits import (
-    ATTACK_ONLY,
-    RESIDUE,
     STRATA,
     is_flagged_by_attack_only,
     name_audited_system,
     select_first_rows,
 )
+from munkey.report.tables.summary import ATTACK_ONLY, RESIDUE
 
 NARROWEST = (-25.0, 110.0)  # percent
 WIDEST = (-300.0, 300.0)

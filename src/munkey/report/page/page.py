@@ -21,7 +21,6 @@ from munkey.report.tables import ablations, paper
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import (
-    Residue,
     make_attack_tables,
     make_audit_table,
     make_storage_tables,
@@ -31,7 +30,7 @@ from munkey.report.tables.audits import (
 from munkey.report.tables.markup import TitledTable, render_html_table
 from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import runtime_table
-from munkey.report.tables.summary import Row, describe_underfitting
+from munkey.report.tables.summary import Residue, Row, describe_underfitting
 
 LONG_CELL = 36  # characters; longer cells contain sentences, so their lines may wrap
 MAIN = "../tables/main.csv"  # relative to the page

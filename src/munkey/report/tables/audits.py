@@ -19,7 +19,7 @@ from munkey.report.tables.markup import (
     format_seed_count,
     percent,
 )
-from munkey.report.tables.summary import Row
+from munkey.report.tables.summary import ATTACK_ONLY, RESIDUE, Residue, Row
 
 PATHS = {  # how a memory is queried; the first path is the deployed one
     "deployed": "",
@@ -35,15 +35,7 @@ STRATA = {
 }
 # Column titles of the built-in attacks on a single model. Those of plug-ins follow in the table.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
-RESIDUE = "residual share [%]"  # the header of columns and axes
 HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
-ATTACK_ONLY = "†"  # marks a residue that only an attack flagged
-ABOUT_SHARE = (
-    "residual share: measured by an audit, with its 95% interval;"
-    f" {ATTACK_ONLY}: flagged only by an attack"
-)
-# Residual shares as text, by data set and system.
-Residue = Mapping[str, Mapping[str, str]]
 
 
 def name_audited_system(row: pd.Series) -> str:

@@ -13,12 +13,7 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import (
-    ABOUT_SHARE,
-    RESIDUE,
-    format_share,
-    is_flagged_by_attack_only,
-)
+from munkey.report.tables.audits import format_share, is_flagged_by_attack_only
 from munkey.report.tables.comparisons import (
     TESTED,
     compute_accuracy_interval,
@@ -36,6 +31,7 @@ from munkey.report.tables.markup import (
     make_bold,
     percent,
 )
+from munkey.report.tables.summary import ABOUT_SHARE, RESIDUE
 
 LIMIT_PHRASES = {
     1.0: "Most accurate with a residual share of at most 1%",

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from munkey.report.tables.audits import ABOUT_SHARE, RESIDUE, Residue
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -23,7 +22,10 @@ from munkey.report.tables.markup import (
 )
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import (
+    ABOUT_SHARE,
     GAP_METRICS,
+    RESIDUE,
+    Residue,
     Row,
     add_differences,
     add_seed_gaps,

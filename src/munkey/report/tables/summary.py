@@ -5,7 +5,7 @@ A summary has one row per data set, forget rate and system.
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, cast
@@ -36,6 +36,15 @@ LARGE_LOSS = 5.0  # points of test accuracy; methods that lose more are listed b
 CHANCE = 50.0  # MIA [%] of an attack that guesses
 DIFFERENCES_FILE = "differences.csv"  # in the same folder as main.csv
 SEPARATOR = " | "  # between the reasons of several seeds
+# The residual shares that audits measure, a column beside the main run's.
+RESIDUE = "residual share [%]"  # the header of columns and axes
+ATTACK_ONLY = "†"  # marks a residue that only an attack flagged
+ABOUT_SHARE = (
+    "residual share: measured by an audit, with its 95% interval;"
+    f" {ATTACK_ONLY}: flagged only by an attack"
+)
+# Residual shares as text, by data set and system.
+Residue = Mapping[str, Mapping[str, str]]
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ import yaml
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.encoders import keys
-from munkey.evaluation.streams import StreamEvaluation, StreamEvaluator, draw_stream
-from munkey.jobs import relearn
 from munkey.models.family import FAMILIES, Family, Training
+from munkey.studies.streams import jobs
+from munkey.studies.streams.stream import StreamEvaluation, StreamEvaluator, draw_stream
 from tests.conftest import ROOT
 from tests.jobs.inputs import keyed, prepared
 
@@ -37,7 +37,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_what_is_left_where_its_family_has
     )
     train = dataset.get_ids("train")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    moments = list(relearn._retrain_stream(order, evaluator, family.oracle, "digits", 0))
+    moments = list(jobs._retrain_stream(order, evaluator, family.oracle, "digits", 0))
     assert [each.done for each in moments] == [1, 2, 4]
     for moment, training in zip(moments, trainings, strict=True):
         left = order.get_members(moment.done)
@@ -55,7 +55,7 @@ def test_a_moments_accuracies_are_of_what_is_left_and_of_the_test_split(tmp_path
     moment = StreamEvaluation(
         2, 0.5, np.eye(10)[np.where(right, dataset.labels, (dataset.labels + 1) % 10)]
     )
-    assert relearn._measure_moment(dataset, order, moment) == {
+    assert jobs._measure_moment(dataset, order, moment) == {
         **{"done": 2, "seconds": 0.5},
         **{
             "RA": pytest.approx(300 / len(order.get_members(2))),

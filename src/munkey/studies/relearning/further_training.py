@@ -10,7 +10,8 @@ import numpy as np
 
 from munkey.audits.margins import compute_margins, compute_normal_scores, count_below
 from munkey.models.family import FAMILIES, Retrieval, System, Training
-from munkey.settings import DataSettings, RelearnSettings
+from munkey.settings import DataSettings
+from munkey.studies.relearning.settings import RelearnSettings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

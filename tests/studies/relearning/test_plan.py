@@ -3,8 +3,8 @@
 import pytest
 
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.relearning import RelearnPlan
 from munkey.settings import Section
+from munkey.studies.relearning.plan import RelearnPlan
 from tests.experiment.inputs import small_config, small_plan
 
 
@@ -59,7 +59,7 @@ def test_a_job_depends_on_how_its_family_is_trained_and_asked_and_on_no_more(rel
     assert relearn.get_settings("digits", "cf")["inference"] == Section()
     munkey = relearn.get_settings("digits", "munkey")
     assert set(munkey) == {"data", "model", "train", "munkey", "inference", "relearn"}
-    assert munkey["relearn"] == relearn.params.audit.relearn
+    assert munkey["relearn"] == relearn.settings
 
 
 @pytest.mark.parametrize("steps", [[0], [1, 2], [0, 2, 1], [0, 1, 1], [0, 1.5]])

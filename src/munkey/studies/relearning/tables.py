@@ -1,15 +1,18 @@
 """The relearning table: how far forgotten samples come back, compared with an oracle trained equally long."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Literal
 
 import pandas as pd
+from typing_extensions import TypedDict
 
-from munkey.audits.attacks.relearning import RelearnedSystem, relearning
+from munkey.audits.attacks.relearning import Role, relearning
 from munkey.audits.evidence import Curves
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.core.files import read_table
+from munkey.core.files import read_table, write_text
+from munkey.report.figures import theme
 from munkey.report.tables.audits import name_audited_system
 from munkey.report.tables.markup import (
     ABSENT,
@@ -17,10 +20,28 @@ from munkey.report.tables.markup import (
     describe_divergence,
     format_mean_sd,
     format_seed_count,
+    render,
 )
+from munkey.studies.relearning.figure import relearning_plot
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")
 DIGITS = {"FA": 1, "margin": 2}  # decimals of each metric
+
+
+class RelearnedSystem(TypedDict):
+    """A system that is trained further, as the plan lists it.
+
+    Attributes
+    ----------
+    curves
+        The curve files, one per seed.
+    """
+
+    name: str
+    title: str
+    role: Role
+    family: str
+    curves: list[str]
 
 
 def read_curves(systems: Sequence[RelearnedSystem], seeds: Sequence[int]) -> pd.DataFrame:
@@ -138,3 +159,28 @@ def _make_cells(row: pd.Series) -> dict[str, str]:
                 mean = row[f"{metric}_{measure}_mean"]
                 cells[column] = format_mean_sd(mean, row[f"{metric}_{measure}_sd"], digits)
     return cells
+
+
+def relearning_table(
+    systems: list[RelearnedSystem],
+    seeds: list[int],
+    dataset: str,
+    curves: Path,
+    table: Path,
+    markdown: Path,
+    svg: Path,
+) -> None:
+    """Compare each system's relearning with its oracle's, in curves, a table and a figure.
+
+    Parameters
+    ----------
+    seeds
+        The seeds of each system's curves.
+    """
+    all_curves = read_curves(systems, seeds)
+    findings = summarize_relearning(all_curves)
+    write_text(curves, all_curves.to_csv(index=False))
+    write_text(table, findings.to_csv(index=False))
+    titled = [make_relearning_table(findings, all_curves, dataset)]
+    write_text(markdown, render(titled, "markdown"))
+    theme.save(relearning_plot(all_curves), svg.with_suffix(""))

@@ -9,12 +9,12 @@ import torch
 from scipy.stats import norm
 from torch.nn import functional as F
 
-from munkey.audits.further_training import EvaluationSamples, train_further
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.models.family import FAMILIES, System, Training
 from munkey.models.networks.sisa import SisaArchitecture
-from munkey.settings import RelearnSettings
+from munkey.studies.relearning.further_training import EvaluationSamples, train_further
+from munkey.studies.relearning.settings import RelearnSettings
 from munkey.training.loop import adamw, shuffled_batches
 from tests.conftest import MUNKEY, VIT, generator, image_set, lively
 from tests.models.inputs import DATA, member_keys, quiet, recipe, seven_samples

@@ -1,6 +1,7 @@
 """Tables of streams of requests: accuracy, seconds, and the residual share of each earlier request."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -15,15 +16,18 @@ from munkey.audits.attacks.residual_share import (
 from munkey.audits.evidence import Halves, Pairs, swap_partners
 from munkey.audits.margins import compute_margins
 from munkey.core.diverged import DIVERGED
-from munkey.core.files import read_json, read_npz
-from munkey.report.tables.audits import RESIDUE
+from munkey.core.files import read_json, read_npz, write_text
+from munkey.report.figures import theme
 from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
     describe_divergence,
     format_mean_sd,
     format_two_digits,
+    render,
 )
+from munkey.report.tables.summary import RESIDUE
+from munkey.studies.streams.figure import streams_plot
 
 CURVES = ["name", "title", "seed", "RA", "TA", "done", "seconds"]
 SHARES = ["name", "title", "done", "request", "share", "share_low", "share_high"]
@@ -31,7 +35,7 @@ ALL_REQUESTS = 0  # in the column `request`: all samples that have been forgotte
 
 
 class StreamedSystem(TypedDict):
-    """A system that takes part in a stream, as munkey.experiment.plan.streams lists it.
+    """A system that takes part in a stream, as the plan lists it.
 
     Attributes
     ----------
@@ -108,7 +112,7 @@ def compute_shares(models: Sequence[dict[str, np.ndarray]]) -> Iterator[dict[str
     Parameters
     ----------
     models
-        The arrays that `munkey.jobs.relearn.stream` wrote. Seeds 2p and 2p + 1 form a pair.
+        The arrays that `munkey.studies.streams.jobs.stream` wrote. Seeds 2p and 2p + 1 form a pair.
     """
     # In shapes, P is the number of pairs, N that of all samples, and n that of pool samples.
     requests = np.stack([arrays["request"] for arrays in models])  # (2P, N); 0 if never deleted
@@ -217,3 +221,20 @@ def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:
     row = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
     value, low, high = (row + 0.0).round()
     return f"{value:.0f} [{low:.0f}, {high:.0f}]".replace("inf", "∞")
+
+
+def stream_tables(
+    systems: list[StreamedSystem],
+    dataset: str,
+    curves: Path,
+    shares: Path,
+    markdown: Path,
+    svg: Path,
+) -> None:
+    """Write the tables and the figure of a stream of requests, and CSV files with their numbers."""
+    findings = compute_findings(systems)
+    write_text(curves, findings.curves.to_csv(index=False))
+    write_text(shares, findings.shares.to_csv(index=False))
+    titled = make_stream_tables(findings, systems, dataset)
+    write_text(markdown, render(titled, "markdown"))
+    theme.save(streams_plot(findings.curves, findings.shares), svg.with_suffix(""))

@@ -8,10 +8,10 @@ from munkey.core.randomness import Stage
 from munkey.data.forget_sets import ForgetSplit
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.streams import Stream, StreamEvaluator, draw_stream, evaluate_stream
 from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.settings import InferenceSettings
+from munkey.studies.streams.stream import Stream, StreamEvaluator, draw_stream, evaluate_stream
 from tests.conftest import VIT, generator, lively, unit_rows
 from tests.models.inputs import DATA, EXACT, QUERIES, answered, fitted, seven_samples
 from tests.unlearn.world import original, same, tensors

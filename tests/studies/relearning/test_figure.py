@@ -1,33 +1,10 @@
 """The figure of relearning: a panel for each method, beside the oracle and the original of its own family."""
 
 import numpy as np
-import pandas as pd
+import pytest
 
-from munkey.report.figures.relearning import relearning_plot
-
-STEPS = [0, 1, 10, 100]
-SYSTEMS = [
-    *(("vit", "original-t", "ViT", "nothing"), ("vit", "retrain-t", "ViT", "oracle")),
-    *(("vit", f"method-{number}", f"Method {number}", "method") for number in range(5)),
-    *(("munkey", "original-m", "MUNKEY", "nothing"), ("munkey", "retrain-m", "MUNKEY", "oracle")),
-    ("munkey", "munkey", "MUNKEY", "method"),
-]
-
-
-def relearned() -> pd.DataFrame:
-    rng = np.random.default_rng(0)
-    keys = ("family", "name", "title", "role")
-    return pd.DataFrame(
-        {
-            **dict(zip(keys, system, strict=True)),
-            "seed": seed,
-            "step": step,
-            "FA": rng.uniform(80, 100),
-        }
-        for system in SYSTEMS
-        for seed in (0, 1)
-        for step in STEPS
-    )
+from munkey.studies.relearning.figure import relearning_plot
+from tests.studies.relearning.drawings import STEPS, relearned
 
 
 def test_each_method_has_a_panel_with_the_references_of_its_family():
@@ -45,3 +22,8 @@ def test_each_method_has_a_panel_with_the_references_of_its_family():
         for line, name in zip(axes.lines, names, strict=True):
             np.testing.assert_allclose(line.get_xdata(), STEPS)
             np.testing.assert_allclose(line.get_ydata(), means[name])
+
+
+def test_what_cannot_be_drawn_is_refused():
+    with pytest.raises(ValueError, match="no rows"):
+        relearning_plot(relearned().iloc[:0])

@@ -4,7 +4,11 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_csv
-from munkey.report.tables.relearning import make_relearning_table, read_curves, summarize_relearning
+from munkey.studies.relearning.tables import (
+    make_relearning_table,
+    read_curves,
+    summarize_relearning,
+)
 
 FA = {  # of (name, title, role), by seed: at steps 0, 1 and 4
     ("original-t", "Original (T)", "nothing"): [[98, 98, 98], [97, 97, 97]],

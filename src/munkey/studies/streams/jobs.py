@@ -1,4 +1,4 @@
-"""Relearning after deletion, traces of originals' training, and streams of requests."""
+"""The job of a stream: forgets one half of an audit's pool in several requests."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,137 +6,32 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.audits.further_training import EvaluationSamples, train_further
 from munkey.core.console import warn
 from munkey.core.device import Stopwatch
 from munkey.core.diverged import DIVERGED, DivergedError
-from munkey.core.files import write_csv, write_npz
+from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
-from munkey.data.image_set import image_set, move_to_gpu_if_it_fits
+from munkey.data.image_set import image_set
 from munkey.encoders import keys
 from munkey.evaluation.metrics import compute_accuracy
-from munkey.evaluation.streams import (
+from munkey.experiment.run.job import Surroundings
+from munkey.experiment.run.record import now, write_record
+from munkey.memory import neighbors as neighbor_files
+from munkey.memory.neighbors import find_nearest
+from munkey.models import system as systems
+from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, System, Training
+from munkey.models.training_inputs import SampleFiles
+from munkey.settings import Sections
+from munkey.studies.streams.stream import (
     Stream,
     StreamEvaluation,
     StreamEvaluator,
     draw_stream,
     evaluate_stream,
 )
-from munkey.evaluation.trace import TrainingTrace
-from munkey.experiment.run.job import Surroundings
-from munkey.experiment.run.record import now, write_record
-from munkey.memory import neighbors as neighbor_files
-from munkey.memory.neighbors import find_nearest
-from munkey.models import system as systems
-from munkey.models import training_inputs
-from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, System, Training
-from munkey.models.training_inputs import SampleFiles
-from munkey.settings import RelearnSettings, Sections
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS, Method
-
-
-def relearn(
-    files: SampleFiles,
-    system: Path,
-    curve: Path,
-    dataset: str,
-    seed: int,
-    settings: Sections,
-    around: Surroundings,
-    retrieved: Path | None = None,
-) -> None:
-    """Train a system further on the retain set, and record its accuracy along the way.
-
-    If the system diverges, or had already diverged, its curve is a single row with the reason.
-
-    Parameters
-    ----------
-    files
-        The files of the samples. `neighbors` is for training, with a memory of the retain set.
-    retrieved
-        The neighbor file for predictions, with the system's own memory.
-    """
-    data = prepared.load(files.images.parent)
-    device = around.device
-    try:
-        loaded = systems.load(system, device=device)
-    except DivergedError as error:
-        write_csv(curve, [{DIVERGED: str(error)}])
-        return
-    family = FAMILIES[loaded.family]
-    split = forget_sets.split(data, files.forget)
-    stage = Stage(seed, dataset, "relearn", family.name)
-    recipe = family.make_recipe(
-        settings, stage, training_inputs.read_selected_knobs(files.selected)
-    )
-    samples = move_to_gpu_if_it_fits(image_set(data, split.retain), device, around.resident_share)
-    members = training_inputs.read_member_keys(
-        family, recipe, samples.ids, files.keyfile, files.neighbors
-    )
-    queries = image_set(data, np.union1d(split.forget, data.get_ids("test")))
-    retrieval = None
-    if family.has_memory and retrieved:
-        query_keys = None
-        if files.keyfile:
-            query_keys = keys.read(files.keyfile, queries.ids).keys
-        near = neighbor_files.read_neighbors(retrieved, queries.ids)
-        retrieval = family.make_retrieval(near, settings["inference"], query_keys)
-    is_forgotten = np.isin(queries.ids, split.forget)
-    evaluation = EvaluationSamples(queries, is_forgotten, recipe.data, device, retrieval)
-    training = Training(samples, len(data.classes), recipe, device, members=members)
-    try:
-        rows = train_further(
-            loaded, training, RelearnSettings.parse(settings["relearn"]), evaluation
-        )
-    except DivergedError as error:
-        why = error.reason(around.log)
-        warn(f"diverged: {why}")
-        write_csv(curve, [{DIVERGED: why}])
-    else:
-        write_csv(curve, rows)
-
-
-def trace(
-    files: SampleFiles,
-    trace: Path,
-    family: str,
-    dataset: str,
-    seed: int,
-    settings: Sections,
-    around: Surroundings,
-) -> None:
-    """Train an original again, and record what happens during training.
-
-    The output has P_s by epoch, and tokens and [CLS] features at three moments.
-    """
-    data = prepared.load(files.images.parent)
-    model_family = FAMILIES[family]
-    device = around.device
-    samples = move_to_gpu_if_it_fits(
-        image_set(data, data.get_ids("train")), device, around.resident_share
-    )
-    # The same stage as the original's, so that the training repeats it exactly.
-    stage = model_family.make_stage(seed, dataset, "full")
-    recipe = model_family.make_recipe(
-        settings, stage, training_inputs.read_selected_knobs(files.selected)
-    )
-    members = training_inputs.read_member_keys(
-        model_family, recipe, samples.ids, files.keyfile, files.neighbors
-    )
-    training_trace = TrainingTrace(samples, recipe, device)
-    try:
-        training = Training(
-            samples, len(data.classes), recipe, device, members=members, watch=training_trace.watch
-        )
-        model_family.train(training)
-    except DivergedError as error:
-        why = error.reason(around.log)
-        warn(f"diverged: {why}")
-        write_npz(trace, {DIVERGED: np.array(why)})
-    else:
-        write_npz(trace, training_trace.to_arrays())
 
 
 @dataclass(frozen=True)

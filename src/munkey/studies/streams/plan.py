@@ -3,20 +3,40 @@
 They use the pool of an audit. Each model forgets its half of the pool in several requests.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from munkey.core.paths import fill
 from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Files, Plan
-from munkey.report.tables.streams import StreamedSystem
 from munkey.settings import Sections
+from munkey.studies.streams.settings import StreamSettings
 from munkey.unlearn.contract import METHODS
+
+if TYPE_CHECKING:  # planning a run loads no table
+    from munkey.studies.streams.tables import StreamedSystem
 
 
 class StreamPlan:
-    """The streams of a plan."""
+    """The streams of a plan.
+
+    Attributes
+    ----------
+    logits, record
+        The paths of a model's results.
+    result
+        The paths of tables and figures.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.params = plan.params
+        self.settings = self.params.section(StreamSettings)
+        result_path = plan.layout.result_path
+        self.logits = result_path("streams/{dataset}/seed{seed}/{system}.npz")
+        self.record = result_path("streams/{dataset}/seed{seed}/{system}.json")
+        self.result = result_path("streams/{dataset}/{part}")
 
     def list_systems(self, dataset: str) -> list[StreamedSystem]:
         """List the oracle of each family, then the methods.
@@ -47,10 +67,9 @@ class StreamPlan:
         return [*oracle_by_family.values(), *systems]
 
     def _make_system(self, dataset: str, name: str, title: str, stored: str) -> StreamedSystem:
-        layout = self.plan.layout
-        seeds = range(2 * self.params.stream.pairs)
-        logits_pattern = fill(layout.stream_logits, dataset=dataset, system=name)
-        record_pattern = fill(layout.stream_record, dataset=dataset, system=name)
+        seeds = range(2 * self.settings.pairs)
+        logits_pattern = fill(self.logits, dataset=dataset, system=name)
+        record_pattern = fill(self.record, dataset=dataset, system=name)
         return {
             "name": name,
             "title": title,

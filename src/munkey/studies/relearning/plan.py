@@ -3,20 +3,39 @@
 They are the systems of the main run at the largest forget rate.
 """
 
-from munkey.audits.attacks.relearning import RelearnedSystem, Role
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from munkey.audits.attacks.relearning import Role
 from munkey.core.paths import fill
 from munkey.experiment.plan.audits import get_title
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import Sections
+from munkey.studies.relearning.settings import RelearnSettings
+
+if TYPE_CHECKING:  # planning a run loads no table
+    from munkey.studies.relearning.tables import RelearnedSystem
 
 
 class RelearnPlan:
-    """The relearning of a plan."""
+    """The relearning of a plan.
+
+    Attributes
+    ----------
+    curve
+        The path of a system's curve.
+    result
+        The paths of tables and figures.
+    """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.params = plan.params
+        self.settings = self.params.section(RelearnSettings)
+        self.curve = plan.layout.result_path("audit/{dataset}/relearned/seed{seed}/{system}.csv")
+        self.result = plan.layout.result_path("audit/{dataset}/relearning/{part}")
 
     def list_systems(self, dataset: str) -> list[RelearnedSystem]:
         """List the original, the oracle and the unlearned systems of each family.
@@ -45,7 +64,7 @@ class RelearnPlan:
 
     def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> RelearnedSystem:
         title = get_title(family, name)
-        pattern = fill(self.plan.layout.relearned, dataset=dataset, system=name)
+        pattern = fill(self.curve, dataset=dataset, system=name)
         curves = [fill(pattern, seed=seed) for seed in self.params.seeds]
         return {"name": name, "title": title, "role": role, "family": family.name, "curves": curves}
 
@@ -71,4 +90,4 @@ class RelearnPlan:
         """Return the sections for a system's training, evaluation and relearning."""
         train_sections = self.plan.train_settings(dataset, self.plan.find_family(system).letter)
         evaluate_sections = self.plan.evaluate_settings(dataset, system)
-        return {**train_sections, **evaluate_sections, "relearn": self.params.audit.relearn}
+        return {**train_sections, **evaluate_sections, "relearn": self.settings}

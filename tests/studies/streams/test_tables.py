@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from munkey.core.files import write_json, write_npz
-from munkey.report.figures.curves import streams_plot
-from munkey.report.tables.streams import (
+from munkey.studies.streams.figure import streams_plot
+from munkey.studies.streams.tables import (
     ALL_REQUESTS,
     StreamedSystem,
     StreamFindings,

@@ -3,8 +3,8 @@
 import pytest
 
 from munkey.experiment.params.load import ParamsError
-from munkey.experiment.plan.streams import StreamPlan
-from munkey.settings import StreamSettings
+from munkey.studies.streams.plan import StreamPlan
+from munkey.studies.streams.settings import StreamSettings
 from tests.experiment.inputs import small_plan
 
 HALVES = {

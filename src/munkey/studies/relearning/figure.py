@@ -30,7 +30,7 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     Parameters
     ----------
     curves
-        The result of `munkey.report.tables.relearning.read_curves`.
+        The result of `munkey.studies.relearning.tables.read_curves`.
     """
     if DIVERGED in curves:
         curves = curves[curves[DIVERGED].isna()]

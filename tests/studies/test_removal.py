@@ -1,0 +1,119 @@
+"""Each study can be removed with its folder, its rules and its sections; what is left is planned as before."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from munkey.experiment.params.studies import load_studies
+from tests.conftest import ROOT
+from tests.integration.conftest import merged
+
+OVERLAY = ROOT / "tests/experiment/plan/everything.yaml"
+# Of the kernel, all but the page of single samples, which shows streams where the same command makes them.
+TARGETS = ["all", "paper", "scenarios", "audit_grids", "exports"]
+LIST_JOBS = """
+
+@atexit.register
+def list_jobs():
+    import json
+    for job in workflow.dag.jobs:
+        # The report prints all settings, and so those of studies.
+        params = {name: value for name, value in job.params.items() if name != "config"}
+        parts = [job.rule.name, [*job.input], [*job.output], params]
+        print("JOB", json.dumps(parts, default=repr, sort_keys=True))
+"""
+IMPORT_ALL = """
+import importlib, pkgutil, munkey
+for module in pkgutil.walk_packages(munkey.__path__, "munkey."):
+    if not module.name.endswith("__main__"):
+        importlib.import_module(module.name)
+"""
+
+
+def remove(name: str, project: Path, params: dict) -> None:
+    """Remove a study's folder and rules from a copy of the project, and its sections from parameters."""
+    shutil.rmtree(project / "src/munkey/studies" / name)
+    (project / "workflow/rules" / f"{name}.smk").unlink()
+    for place in load_studies()[name].sections:
+        *outer, last = place.split(".")
+        section = params
+        for part in outer:
+            section = section[part]
+        del section[last]
+
+
+class Copy:
+    """A copy of the code and the parameters, without tests."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        for name in ("src", "workflow", "profiles"):
+            unneeded = shutil.ignore_patterns("__pycache__", "*.egg-info")
+            shutil.copytree(ROOT / name, path / name, ignore=unneeded)
+        shutil.copy2(ROOT / "pyproject.toml", path)
+        (path / "Snakefile").write_text((ROOT / "Snakefile").read_text() + LIST_JOBS)
+        params = yaml.safe_load((ROOT / "params.yaml").read_text())
+        self.params = merged(params, yaml.safe_load(OVERLAY.read_text()))
+
+    def run(self, *command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *command],
+            cwd=self.path,
+            env=os.environ | {"PYTHONPATH": str(self.path / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
+        return done.stdout
+
+    def plan(self, *targets: str) -> set[str]:
+        """All jobs of these targets, each with its rule, inputs, outputs and params."""
+        (self.path / "params.yaml").write_text(yaml.safe_dump(self.params, sort_keys=False))
+        printed = self.run("-m", "snakemake", "-n", "-q", "--", *targets)
+        return {line for line in printed.splitlines() if line.startswith("JOB ")}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("whole") / "project")
+
+
+def removals() -> list[list[str]]:
+    """Each study alone, and all of them."""
+    names = list(load_studies())
+    return [*([name] for name in names), names]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("removed", removals(), ids=" ".join)
+def test_what_is_left_is_planned_and_imported_as_before(
+    removed: list[str], whole: Copy, tmp_path: Path
+) -> None:
+    copy = Copy(tmp_path / "project")
+    for name in removed:
+        remove(name, copy.path, copy.params)
+    left = [name for name in load_studies() if name not in removed]
+    planned = copy.plan(*TARGETS, *left)
+    assert len(planned) > 100
+    for job in planned ^ whole.plan(*TARGETS, *left):
+        pytest.fail(f"planned in one of both alone: {json.dumps(job)[:2000]}")
+    copy.run("-c", IMPORT_ALL)
+    copy.run(
+        "-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-cache"
+    )
+
+
+def test_planning_a_run_loads_no_table_of_a_study() -> None:
+    plans = [f"munkey.studies.{name}.plan" for name in load_studies()]
+    code = f"import sys, {', '.join(plans)}; print(*(name for name in sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = [name for name in done.stdout.split() if name.startswith("munkey.studies.")]
+    assert set(plans) <= set(loaded)
+    assert not [name for name in loaded if name.endswith((".tables", ".figure", ".jobs"))]
