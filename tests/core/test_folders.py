@@ -4,7 +4,7 @@ import stat
 
 import pytest
 
-from munkey.core.folders import create_folder
+from munkey.core.files import create_folder
 
 
 @pytest.mark.parametrize("empty", [False, True], ids=["", "of an empty one"])

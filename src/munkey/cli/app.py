@@ -28,7 +28,7 @@ EXIT CODES
   0  done
   1  a check failed (of a model, certificate, purge, plan, or this machine)
   2  bad input, such as unknown ids or a damaged file; nothing was changed
-  3  the model is locked because another process is reading or writing it; try again
+  3  the model is locked because another process is changing it, or reads it during a purge; try again
   4  system error, such as a full disk, a missing permission, or a port in use
   5  a forget request matched no sample and deleted nothing; all other requests were carried out
   130  interrupted with Ctrl-C; samples that were already forgotten stay forgotten

@@ -20,8 +20,7 @@ import numpy as np
 from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
 
 from munkey.core.console import pluralize
-from munkey.core.files import UnwritableFileError, atomic
-from munkey.core.folders import sync_folder
+from munkey.core.files import UnwritableFileError, atomic, sync_folder
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
 from munkey.deploy.model.manifest import compute_digest

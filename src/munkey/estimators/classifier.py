@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from munkey.core.console import pluralize, warn_user
-from munkey.core.folders import create_folder, require_empty_folder
+from munkey.core.files import create_folder, require_empty_folder
 from munkey.data.intake.copies import format_conflicting_copies_warning
 from munkey.data.intake.unit_names import (
     format_large_units_warning,

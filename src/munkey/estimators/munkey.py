@@ -16,7 +16,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from munkey.core.folders import create_folder, require_empty_folder
+from munkey.core.files import create_folder, require_empty_folder
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
 from munkey.deploy.errors import UnreadableModelError

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.console import pluralize
-from munkey.core.folders import sync_folder
+from munkey.core.files import sync_folder
 from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
 from munkey.memory.chain import (
     Receipt,
@@ -335,7 +335,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         classes: Classes = NO_CLASSES,
         next_id: int = 0,
         name: bytes | None = None,
-        wait: float = WAIT_S,
     ) -> "MemoryFile":
         """Create a memory, and open it. If this fails, no file is left behind.
 
@@ -360,8 +359,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             The smallest id to give to later rows. By default, the largest of `ids`, plus 1.
         name : bytes, optional
             The name of the memory, 16 random bytes. By default, they are drawn here.
-        wait : float
-            Seconds that a change waits for others.
 
         Returns
         -------
@@ -405,7 +402,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
             connection.close()
-        return cls(path, wait)
+        return cls(path, WAIT_S)
 
     @classmethod
     def open(cls, path: str | Path, *, wait: float = WAIT_S) -> "MemoryFile":

@@ -12,8 +12,8 @@ from munkey.deploy.errors import PictureError
 from munkey.deploy.http.bodies import ForgetRequest, RequestLimits
 from munkey.deploy.http.service import delete_samples
 from munkey.deploy.predictor import Predictor
-from munkey.deploy.store.store import Store
 from munkey.memory.errors import UnreadableMemoryError
+from munkey.memory.memory_file import MemoryFile
 from tests.deploy.http.test_limits import TOKENS, Answer, Running, running
 from tests.deploy.inputs import CLASSES, IDS, model_in, picture_in
 
@@ -223,7 +223,7 @@ def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
 
 
 def test_look_alikes_are_listed_where_asked_and_forgotten_with_the_others(office, model):
-    cosines = model.similar([10], above=0.01)
+    cosines = model._model.samples().find_similar(np.array([10]), 0.01)
     (nearest, cosine), *others = cosines.items()
     above = (cosine + others[0][1]) / 2
     assert "similar" not in office.forget(ids=[10], dry_run=True).json
@@ -255,12 +255,8 @@ def test_an_order_that_names_nothing_is_refused(order, office):
 def test_a_certificate_is_made_and_checked(office):
     done = office.forget(ids=[12, 14], request="DSR-1", certificate=True).json
     made, salt = done["certificate"], done["salt"]
-    assert done["purged"] and (made["rows"], made["request"], made["purged"], made["ids"]) == (
-        2,
-        "DSR-1",
-        True,
-        None,
-    )
+    assert done["purged"] and made["purged_at"] == done["purged_at"]
+    assert (made["rows"], made["request"], made["ids"]) == (2, "DSR-1", None)
     assert made["live"] == 24
 
     def check(**asked: object) -> Answer:
@@ -276,7 +272,7 @@ def test_a_certificate_is_made_and_checked(office):
         "it was not issued for these ids with this salt",
         "the memory holds samples of the given ids: 16",
     ]
-    assert "was changed" in check(certificate=made | {"purged": False}).json["faults"][0]
+    assert "was changed" in check(certificate=made | {"purged_at": None}).json["faults"][0]
     assert (
         check(certificate=made, ids=[12], salt="no").status == check(certificate={}).status == 422
     )
@@ -290,33 +286,74 @@ def test_a_certificate_is_made_and_checked(office):
     assert office.forget(ids=[12], request="DSR-1", certificate=True).json["certificate"] is None
 
 
-@pytest.mark.parametrize(
-    "error", [OSError("No space left"), UnreadableMemoryError(Path("x"), "No space left")], ids=type
-)
-def test_what_fails_after_a_deletion_does_not_hide_it(error, office, monkeypatch):
-    def full(self):
-        raise error
+def test_a_damage_that_appears_after_a_deletion_does_not_hide_it(office, monkeypatch):
+    def fails(self):
+        raise UnreadableMemoryError(Path("x"), "damaged")
 
-    monkeypatch.setattr(Store, "purge", full)
+    monkeypatch.setattr(MemoryFile, "purge", fails)
     done = office.forget(ids=[12], certificate=True)
     assert (done.status, done.json["deleted"], done.json["certificate"]) == (200, 1, None)
-    assert (
-        "No space left" in done.json["error"]
-        and not done.json["purged"]
-        and 12 not in office.held()
-    )
-    assert len(done.json["salt"]) == 32 and "Nothing was changed" not in done.json["error"]
+    assert "damaged" in done.json["error"] and "Nothing was changed" not in done.json["error"]
+    assert not done.json["purged"] and 12 not in office.held() and len(done.json["salt"]) == 32
+
+
+def test_a_purge_that_fails_after_a_deletion_is_said_and_its_certificate_claims_none(
+    office, monkeypatch
+):
+    def full(self):
+        raise OSError("No space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryFile, "purge", full)
+        done = office.forget(ids=[12], certificate=True)
+        assert (done.status, done.json["deleted"], done.json["purged"]) == (200, 1, False)
+        assert "No space left" in done.json["unpurged"] and 12 not in office.held()
+        assert done.json["certificate"]["purged_at"] is None
+        assert office.ask("POST", "/purge", role="forget").status == 503
+    assert office.ask("POST", "/purge", role="forget").json["purged"]
+    assert office.read("/certificate").json["purged_at"]
 
 
 def test_a_certificate_claims_no_purge_where_a_foreign_file_lies(office, model):
-    (model.directory / "memory" / "keys.bak").write_bytes(b"keys")
+    foreign = model.directory / "memory.db.bak"
+    foreign.write_bytes(b"keys")
     made = office.forget(ids=[12], certificate=True).json
-    assert not made["purged"] and not made["certificate"]["purged"]
+    assert not made["purged"] and made["certificate"]["purged_at"] is None
     answer = office.ask("POST", "/purge", role="forget").json
-    assert answer == {"purged": False, "purged_at": None, "foreign": ["memory/keys.bak"]}
-    assert not office.read("/certificate").json["purged"] and office.metric("unpurged") == 1
-    (model.directory / "memory" / "keys.bak").unlink()
+    assert answer == {"purged": False, "purged_at": None, "foreign": ["memory.db.bak"]}
+    assert office.read("/certificate").json["purged_at"] is None and office.metric("unpurged") == 1
+    foreign.unlink()
     assert office.ask("POST", "/purge", role="forget").json["purged"]
+
+
+def test_a_memory_that_stays_busy_answers_503_and_nothing_is_changed(model, tmp_path):
+    with (
+        Predictor.load(model.directory, device="cpu", wait=0.1) as impatient,
+        running(impatient, b"", TOKENS, RequestLimits()) as one,
+    ):
+        with model._file.hold_off_changes():
+            for path, body in (("/forget", {"ids": [12]}), ("/purge", b"")):
+                refused = one.ask("POST", path, body, "forget")
+                assert refused.status == 503 and refused.headers["retry-after"] == "1"
+                assert "nothing was changed, try again" in refused.json["error"].lower()
+            assert 12 in model.ids
+        assert one.ask("POST", "/forget", {"ids": [12]}, "forget").json["deleted"] == 1
+
+
+def test_what_another_process_forgets_is_in_no_later_answer_and_its_purge_is_said(office, model):
+    """As `munkey forget` beside a running service does."""
+    with Predictor.load(model.directory, device="cpu") as other:
+        other.forget([12], request="DSR-9")
+        assert 12 not in office.held() and office.metric("samples") == 25
+        [prediction] = office.ask("POST", "/predict?explain=true", office.picture, "verify").json[
+            "predictions"
+        ]
+        assert 12 not in [near["id"] for near in prediction["neighbors"]]
+        assert office.read("/health").json["purged"] is False and office.metric("unpurged") == 1
+        assert office.forget(ids=[12], request="DSR-9").json["repeated"]
+        other.purge()
+        health = office.read("/health").json
+        assert (health["purged"], health["purged_at"]) == (True, other.purged_at)
 
 
 def test_the_log_has_requests_and_heads_and_no_ids(office):

@@ -377,8 +377,8 @@ def test_what_fails_within_is_said_as_json(service, monkeypatch):
     ("error", "said", "retry"),
     [
         (
-            LockedMemoryError("store.db: kept busy; try again"),
-            "store.db: kept busy; try again",
+            LockedMemoryError("memory.db: kept busy; try again"),
+            "memory.db: kept busy; try again",
             "1",
         ),
         (OSError("the disk is full"), "the memory cannot be used now: the disk is full", None),
@@ -492,11 +492,7 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
     model = model_in(tmp_path / "model")
 
     def holding(name: bytes) -> list[Path]:
-        return [
-            file
-            for file in (model / "memory").rglob("*")
-            if file.is_file() and name in file.read_bytes()
-        ]
+        return [file for file in model.rglob("*") if file.is_file() and name in file.read_bytes()]
 
     assert holding(b"pets/12.png") and holding(b"pets/14.png")
     with (
@@ -517,8 +513,10 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
             and begun <= one.metric("purged_timestamp_seconds") <= time.time()
         )
         one.ask("POST", "/forget", {"ids": [14]}, "forget")
-        assert holding(b"pets/14.png")
+        assert predictor.is_purge_due
     assert not holding(b"pets/14.png")
+    with Predictor.load(model) as predictor:
+        assert not predictor.is_purge_due
 
 
 def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):

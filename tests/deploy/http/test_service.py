@@ -203,7 +203,7 @@ def test_it_tells_its_health_and_verifies_itself(service):
     assert health.status == report.status == 200
     purged = {"purged": True, "purged_at": None}
     assert health.json == {"status": "ok", "samples": 24, "head": report.json["head"]} | purged
-    assert report.json["sound"] and report.json["live"] == 24
+    assert report.json["sound"] and report.json["rows"] == 24
     elsewhere = service.read(f"/verify?published={'0' * 64}")
     assert not elsewhere.json["sound"] and "older copy" in elsewhere.json["said"]
 
@@ -304,7 +304,7 @@ def test_200_requests_at_once_with_deletions_among_them(model, picture):
         ]
         assert [one.result() for one in asked] == [200] * 200
         report = service.read("/verify").json
-        assert report["sound"] and (report["live"], report["deletions"]) == (4, 20)
+        assert report["sound"] and (report["rows"], report["deletions"]) == (4, 20)
 
 
 def test_a_kill_undoes_no_acknowledged_deletion(model):
@@ -338,4 +338,4 @@ def test_with_a_made_up_token_it_forgets_and_told_to_end_it_finishes_and_closes(
         # 143 in a shell, as docs/service.md says
         assert service.process.wait(60) == -signal.SIGTERM
     with Predictor.load(model) as predictor:
-        assert predictor._store.state.erased == 1 and 10 not in predictor.ids
+        assert not predictor.is_purge_due and predictor.deletions == 1 and 10 not in predictor.ids

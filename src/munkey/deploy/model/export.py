@@ -13,8 +13,7 @@ import numpy as np
 from safetensors.torch import save as serialize_tensors
 
 from munkey.core.device import to_host
-from munkey.core.files import atomic
-from munkey.core.folders import create_folder
+from munkey.core.files import atomic, create_folder
 from munkey.core.templates import render_template
 from munkey.deploy.errors import ExportError
 from munkey.deploy.model.fitted import list_fixed_constants
