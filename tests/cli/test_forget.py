@@ -161,6 +161,7 @@ def test_what_is_no_id_is_refused(ids, munkey, model):
         (["--csv", "requests.csv", "--request", "R"], "because the column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
+        (["--ids", "10", "--certificate", "made.json", "--no-purge"], "--no-purge"),
         (
             ["--csv", "requests.csv", "--certificate", "made.json"],
             "include {request} in the file name",

@@ -124,6 +124,8 @@ def forget(
     _require_unambiguous_request(names, csv, request)
     if (list_ids or salt_file) and not certificate:
         raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
+    if no_purge and certificate:
+        raise ValueError("--certificate purges, so it cannot be combined with --no-purge")
     if csv is not None:
         requests = _read_requests_or_exit(csv, as_json)
     else:
