@@ -18,6 +18,7 @@ from tests.deploy.inputs import result_in
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run: "  # on the line above a block; then why
+STUDY_FILE = "# src/munkey/studies/"  # a block that is a file of a study: tests/studies/test_new_study.py runs it
 
 
 def blocks(language: str) -> list[object]:
@@ -31,7 +32,7 @@ def blocks(language: str) -> list[object]:
         for match in re.finditer(
             rf"^([^\n]*)\n *```{language}\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL
         )
-        if not match[1].startswith(NOT_RUN)
+        if not match[1].startswith(NOT_RUN) and not match[2].startswith(STUDY_FILE)
     ]
     assert found
     return found
