@@ -47,7 +47,7 @@ Wait = Annotated[
         help="How long to wait while another process is changing the model.",
     ),
 ]
-DEFAULT_WAIT_S = 60.0
+DEFAULT_WAIT_S = 60.0  # `memory_file.WAIT_S`, whose module is slow to import for `munkey --help`
 Names = list[str]
 Classes = Annotated[
     Names | None, typer.Option("--class", metavar="NAME", help="A class. May be repeated.")

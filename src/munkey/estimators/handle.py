@@ -32,8 +32,8 @@ class ThreadLock:
 class Handle:
     """A directory that is opened when it is first used.
 
-    Other processes may change the directory at any time.
-    A pickled handle contains only the path and the device.
+    Other processes may change the directory at any time. A pickled handle contains only the path and
+    the device.
     """
 
     def __init__(self, directory: Path, device: Device = "auto") -> None:
