@@ -10,19 +10,17 @@ include: "workflow/rules/forget.smk"
 include: "workflow/rules/train.smk"
 include: "workflow/rules/unlearn.smk"
 include: "workflow/rules/evaluate.smk"
-include: "workflow/rules/audit.smk"
-include: "workflow/rules/ablations.smk"
-include: "workflow/rules/scenarios.smk"
-include: "workflow/rules/figures.smk"
-include: "workflow/rules/explore.smk"
-include: "workflow/rules/report.smk"
-include: "workflow/rules/export.smk"
 
 
-# Each with its targets.
+# Each with its targets. Those below read what these add.
 for study in load_studies():
 
     include: f"workflow/rules/{study}.smk"
+
+
+include: "workflow/rules/figures.smk"
+include: "workflow/rules/report.smk"
+include: "workflow/rules/export.smk"
 
 
 rule all:
@@ -65,8 +63,8 @@ rule ablations:
 
 rule scenarios:
     input:
-        expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending="md"),
-        expand(LAYOUT.scenario_figure, dataset=PLAN.scenario_datasets, ending=["svg", "png"]),
+        expand(LAYOUT.scenario_table, dataset=scenario_plan.list_datasets(PARAMS), ending="md"),
+        expand(LAYOUT.scenario_figure, dataset=scenario_plan.list_datasets(PARAMS), ending=["svg", "png"]),
         LAYOUT.settings,
 
 

@@ -14,7 +14,7 @@ from munkey.core.paths import choose_configuration_name
 from munkey.experiment.params.load import ParamsError, from_command_line, load, read_file, refusals
 from munkey.experiment.params.load import select_ablations
 from munkey.experiment.params.studies import load_studies
-from munkey.experiment.plan import audits, exhibits, explore, plan
+from munkey.experiment.plan import exhibits, plan
 from munkey.experiment.run.dispatch import dump_settings
 
 # Snakemake hands Python's path to a shell, without quotes: relative, a space in the project's own path does not matter.
@@ -59,8 +59,6 @@ except ParamsError as error:
 PLAN = plan.Plan(PARAMS)
 LAYOUT = PLAN.layout
 EXHIBITS = exhibits.Exhibits(PLAN)
-AUDITS = audits.AuditPlan(PLAN)
-EXPLORE = explore.ExplorePlan(PLAN)
 # GPUs of a job that can use one. `cuda` also plans on a host without a GPU, for nodes that have one.
 GPUS = {"cuda": 1, "cpu": 0, "auto": int(has_gpu())}[PARAMS.device]
 # Jobs inherit it: the command that makes a damaged file anew names them.

@@ -58,7 +58,7 @@ wildcard_constraints:
     seed=r"\d+",
     rate=r"[\d.e-]+",
     subset=r"full|rate[\d.e-]+",
-    scope=r"(depth\d+/)?(full|(scenario/[\w.-]+/)?seed\d+/rate[\d.e-]+|audit/seed\d+/(full|rate[\d.e-]+))",
+    scope=r"(depth\d+/)?(full|([\w.-]+/){0,2}seed\d+/(full|rate[\d.e-]+))",
     run="original|retrain",
     letter=plan.wildcard_pattern(family.letter for family in PLAN.families),
     candidate=r"\d+",
@@ -162,26 +162,3 @@ def say_reasons():  # below the plan of a dry run
 def so_far(target, paths, always=(), in_paper=True):
     asked = {*(["paper"] if in_paper else []), target} & {*targets()}
     return [path for path in paths if asked or path in always or Path(path).exists()]
-
-
-def audited(_):
-    if "paper" in targets():
-        return AUDITS.in_paper
-    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
-
-
-def audits_so_far(part):
-    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
-
-
-# Scenarios are on the page as soon as their tables were made.
-def explores_scenarios(dataset):
-    if dataset not in PLAN.scenario_datasets:
-        return []
-    return so_far("scenarios", expand(LAYOUT.scenario_table, dataset=dataset, ending="csv"), in_paper=False)
-
-
-# The report links pages, but none that shows a user's own pictures: a report is handed on.
-def linked_pages(_):
-    public = [name for name in PARAMS.datasets if not (EXPLORE.is_own(name) and PARAMS.explore.pictures)]
-    return so_far("explore", expand(LAYOUT.explore, dataset=public))

@@ -1,4 +1,20 @@
 # A page a data set, on which single samples are looked at: `make explore` (docs/explore.md).
+from munkey.studies.explore.plan import ExplorePlan
+
+EXPLORE = ExplorePlan(PLAN)
+
+
+# Scenarios are on the page as soon as their tables were made.
+def explores_scenarios(dataset):
+    if dataset not in scenario_plan.list_datasets(PARAMS):
+        return []
+    return so_far("scenarios", expand(LAYOUT.scenario_table, dataset=dataset, ending="csv"), in_paper=False)
+
+
+# The report links pages, but none that shows a user's own pictures: a report is handed on.
+def linked_pages(_):
+    public = [name for name in PARAMS.datasets if not (EXPLORE.is_own(name) and EXPLORE.settings.pictures)]
+    return so_far("explore", expand(LAYOUT.explore, dataset=public))
 
 
 use rule job as explore_page with:
@@ -26,8 +42,8 @@ use rule job as explore_page with:
         rows=EXHIBITS.rows,
         designs=EXHIBITS.designs,
         neighbor_counts=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
-        requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in PLAN.scenario_datasets else {},
-        settings=dump_settings(PARAMS.explore),
-        code=code("report.explore"),
+        requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in scenario_plan.list_datasets(PARAMS) else {},
+        settings=dump_settings(EXPLORE.settings),
+        code=code("studies.explore.page.explore"),
     message:
         "make the page on which single samples of {wildcards.dataset} are looked at"

@@ -8,7 +8,7 @@ use rule job as settings with:
         LAYOUT.log("settings"),
     params:
         cases={case: dump_settings(PLAN.export_settings(case)) for cases in PLAN.cases.values() for case in cases},
-        code=code("export.settings"),
+        code=code("settings.settings"),
     message:
         "write down the settings, for `munkey export`"
 

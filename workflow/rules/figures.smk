@@ -28,7 +28,7 @@ use rule job as chart with:
     wildcard_constraints:
         chart=plan.wildcard_pattern(EXHIBITS.charts),
     params:
-        threshold=PARAMS.selection.threshold,
+        threshold=PARAMS.section(SelectionSettings).threshold,
         caption=lambda w: get_caption(w.chart),
         code=code("report.chart"),
     message:

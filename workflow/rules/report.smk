@@ -92,7 +92,7 @@ use rule job as page with:
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
         comparison=lambda _: so_far("compare", [table("paper", "csv")]),
         scenarios=lambda _: so_far(
-            "scenarios", expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending="csv"), in_paper=False
+            "scenarios", expand(LAYOUT.scenario_table, dataset=scenario_plan.list_datasets(PARAMS), ending="csv"), in_paper=False
         ),
         selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
@@ -118,12 +118,12 @@ use rule job as page with:
         rows=EXHIBITS.rows,
         ablation_rows=EXHIBITS.ablation_rows,
         scenario_rows=EXHIBITS.scenario_rows,
-        requests={dataset: EXHIBITS.requests(dataset) for dataset in PLAN.scenario_datasets},
+        requests={dataset: EXHIBITS.requests(dataset) for dataset in scenario_plan.list_datasets(PARAMS)},
         designs=EXHIBITS.designs,
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),
         grid=EXHIBITS.grid_summary,
         config=dict(config),
-        code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles
+        code=code("report.page", lambda _: audit_plan.list_attack_functions("logits")),  # their titles
     message:
         "make the report"

@@ -1,15 +1,32 @@
 # The same systems after other requests than random ones (docs/scenarios.md): `make scenarios`.
+from munkey.studies.scenarios import plan as scenario_plan
+
+
+# Forget sets that are not random, also of data sets.
+use rule forget as forget_request with:
+    input:
+        unpack(lambda w: PLAN.prepared(w.case)),
+        unpack(lambda w: scenario_plan.list_sources(PLAN, w.case, int(w.seed))),
+    output:
+        forget=LAYOUT.forget,
+    wildcard_constraints:
+        case=plan.wildcard_pattern(PLAN.list_forget_cases(random=False)),
+    params:
+        names=lambda w: PARAMS.for_case(w.case).forget.names,
+        depth=lambda w: PARAMS.for_case(w.case).keys.depth,
+        k=lambda w: PARAMS.for_case(w.case).inference.k,
+        code=code("studies.scenarios.jobs.forget_request"),
 
 
 use rule metrics as scenario_metrics with:
     input:
-        lambda w: plan.list_files(PLAN.list_scenario_runs(w.dataset)),
+        lambda w: plan.list_files(scenario_plan.list_scenario_runs(PLAN, w.dataset)),
     output:
         metrics=LAYOUT.scenario_metrics,
     log:
         LAYOUT.log("scenarios/{dataset}/metrics"),
     params:
-        runs=lambda w: [asdict(run) for run in PLAN.list_scenario_runs(w.dataset)],
+        runs=lambda w: [asdict(run) for run in scenario_plan.list_scenario_runs(PLAN, w.dataset)],
     message:
         "measure the scenarios of {wildcards.dataset}"
 

@@ -20,6 +20,7 @@ from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
 
+CLUSTER_SIZE = 20  # approximate number of samples in a cluster
 MIN_GROUPS = 4  # in a pool; four groups can be split into halves in three ways
 SEED = "{seed}"  # placeholder in the path of a list, if each seed has its own list
 COLUMNS = ("id", "file")  # columns of a CSV file: ids or file names
@@ -127,6 +128,22 @@ def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) 
     k_means = MiniBatchKMeans(n_clusters, batch_size=4096, n_init=3, random_state=seed)
     names = [str(label) for label in k_means.fit_predict(keys)]
     return Groups(ids, np.array(names, dtype=object))
+
+
+def group_training_samples(
+    dataset: Dataset, sampling: str, stage: Stage, keys: np.ndarray | None = None
+) -> Groups:
+    """Group the training samples by class, by cluster of their keys, or else by unit.
+
+    Parameters
+    ----------
+    keys
+        The keys (N, d) of the training samples, for clusters.
+    """
+    if sampling != "cluster":
+        return group_samples(dataset, sampling)
+    assert keys is not None
+    return cluster_samples(dataset.get_ids("train"), keys, CLUSTER_SIZE, stage)
 
 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from munkey.core.diverged import DIVERGED
-from munkey.settings import SelectionSettings
+from munkey.studies.selection.settings import SelectionSettings
 
 TABLE_METRICS = ("TA", "RA", "FA", "VA", "MIA")  # measured after deletion
 

@@ -169,7 +169,7 @@ class Contents:
     advice
         A sentence that recommends a design. Commands are between backticks.
     requests, systems, designs, streams
-        The results of the functions `list_...` in munkey.explore.experiment.
+        The results of the functions `list_...` in munkey.studies.explore.results.
     predictions
         By SEED/REQUEST/SYSTEM, or by SEED/full/SYSTEM for originals.
     counts

@@ -1,18 +1,11 @@
-"""Exports of MUNKEY's originals as self-contained directories, and settings for `munkey export`."""
+"""Exports of MUNKEY's originals as self-contained directories."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from munkey.core.files import write_json
 from munkey.core.knobs import dump_sections
 from munkey.deploy.model.export import renew_export
 from munkey.settings import Sections
-
-
-def settings(settings: Path, cases: Mapping[str, Sections]) -> None:
-    """Write the settings of each case's training and queries."""
-    values = {case: dump_sections(sections) for case, sections in cases.items()}
-    write_json(settings, values)
 
 
 def export(system: Path, manifest: Path, exported: Path, sections: Sections) -> None:

@@ -1,4 +1,4 @@
-"""The report: figures as SVG and PNG, an HTML page, and the pages that show single samples."""
+"""The report: figures as SVG and PNG, and an HTML page."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,8 +9,6 @@ import yaml
 
 from munkey.core.files import read_json, read_table, write_text
 from munkey.experiment.run.record import now
-from munkey.explore import experiment
-from munkey.explore import page as explore_page
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.frontier import frontier_plot
@@ -25,7 +23,6 @@ from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import TitledTable, get_markup, render
 from munkey.report.tables.scenarios import make_scenario_tables
 from munkey.report.tables.summary import Row, read_main, read_metrics
-from munkey.settings import ExploreSettings
 
 
 def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
@@ -201,15 +198,3 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),
     )
     write_text(page, text)
-
-
-def explore(
-    page: Path,
-    files: experiment.ResultFiles,
-    explored: experiment.Experiment,
-    settings: ExploreSettings,
-) -> None:
-    """Write the page that shows the single samples of a data set."""
-    text = explore_page.render_page(experiment.gather_contents(files, explored, settings))
-    write_text(page, text)
-    print(f"{page}: {len(text.encode()) / 1e6:.1f} MB")

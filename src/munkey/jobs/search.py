@@ -18,7 +18,8 @@ from munkey.core.files import (
 from munkey.data import prepared
 from munkey.evaluation import selection
 from munkey.evaluation.search import choose_candidate, make_scorer, make_search_result
-from munkey.settings import DataSettings, SelectionSettings
+from munkey.settings import DataSettings
+from munkey.studies.selection.settings import SelectionSettings
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.machines import Machine
 from munkey.experiment.cost.workload import Work, Workload, estimate_size
 from munkey.experiment.params.load import ParamsError, memory_family
-from munkey.experiment.plan.audits import AuditPlan
+from munkey.experiment.params.studies import load_studies
 from munkey.experiment.plan.plan import Plan
 
 # Operations per second of an encoder on one CPU core. Measured with EfficientNet-Lite0 to 2 at 64 to
@@ -86,24 +86,16 @@ def estimate(
 def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
     """Yield the evaluations that a target needs. All targets include those of `make run`."""
     yield from plan.main
-    audits = AuditPlan(plan)
-    for dataset in plan.params.datasets:
-        if target == "audits":
-            yield from audits.list_runs(dataset)
-        if target == "scenarios":
-            yield from plan.list_scenario_runs(dataset)
+    for study in load_studies().values():
+        yield from study.list_runs(plan, target)
     if target != "paper":
         return
     for dataset in plan.params.datasets:
-        yield from plan.list_ablation_runs(dataset)
-        yield from plan.list_selection_runs(dataset)
         for run in plan.list_main_runs(dataset):
             # Figures of the training's progress need another training run.
             if run.method == memory_family().original:
                 trace = fill(plan.layout.trace, case=dataset, seed=run.seed)
                 yield replace(run, record=trace)
-        if dataset in audits.in_paper:
-            yield from audits.list_runs(dataset)
 
 
 def estimate_seconds(work: Work, machine: Machine) -> float:

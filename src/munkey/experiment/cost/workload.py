@@ -18,7 +18,6 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.cost.flops import NetworkCost, count_operations
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.params.schema import DatasetParams
-from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Architecture, Family
 from munkey.settings import EncoderSettings
@@ -328,7 +327,7 @@ class Workload:
             passes = 1
             if family.has_pathways and params.inference.fusion == "ensemble":
                 passes = params.inference.k
-            if family.has_pathways and _is_audit(run):
+            if family.has_pathways and self._is_in_pairs(run):
                 passes += 3  # the three further paths of an audit
             images = self._count_queries(run) * passes
             if family.has_pathways:
@@ -336,10 +335,13 @@ class Workload:
             operations = images * network.forward
         return Work("evaluate", "all systems", run.dataset, 1, 0, operations, network)
 
+    def _is_in_pairs(self, run: Evaluation) -> bool:
+        return self.plan.params.find_case(f"{run.dataset}/{run.case}".removesuffix("/")).in_pairs
+
     def _count_queries(self, run: Evaluation) -> int:
         """Return how many samples are evaluated. Audits omit training samples outside the pool."""
         size = self.sizes[run.dataset]
-        if not _is_audit(run):
+        if not self._is_in_pairs(run):
             return size.images
         # The rate of an audit is the size of half the pool.
         samples_outside_pool = round(size.train * (1 - 2 * float(run.rate)))
@@ -350,7 +352,11 @@ class Workload:
         """The bytes that are stored: images, keys, neighbors, systems, candidates and logits."""
         float_count = 0.0
         for run in self.systems:
-            if _is_audit(run) and run.method in METHODS and run.method not in self.plan.searched:
+            if (
+                self._is_in_pairs(run)
+                and run.method in METHODS
+                and run.method not in self.plan.searched
+            ):
                 continue  # evaluated in the job that unlearns it, and not stored
             _, family, size, network, token_dim, _ = self.get_setting(run)
             system_floats = network.weights if network else 0
@@ -379,7 +385,3 @@ class Workload:
         key_bytes = FLOAT_BYTES * KEY_LENGTH * key_files
         neighbor_bytes = NEIGHBOR_BYTES * depth * memories * len(encoders)
         return size.images * (size.picture_bytes + key_bytes + neighbor_bytes)
-
-
-def _is_audit(run: Evaluation) -> bool:
-    return run.case.startswith(AUDIT)

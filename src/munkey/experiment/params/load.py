@@ -10,14 +10,16 @@ from munkey.audits.registry import AUDITS
 from munkey.core.paths import choose_configuration_name
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
+from munkey.experiment.params.case_faults import find_class_faults
 from munkey.experiment.params.external import (
     find_list_faults,
     find_reader_faults,
     find_source_faults,
 )
 from munkey.experiment.params.messages import ParamsError, collect_faults, shorten
-from munkey.experiment.params.overlays import Values, make_name, merge, read_knobs
+from munkey.experiment.params.overlays import Values, merge
 from munkey.experiment.params.schema import Params, get_settings_schemas, memory_family, rate_name
+from munkey.experiment.params.studies import load_studies
 from munkey.models.family import FAMILIES
 from munkey.unlearn.contract import METHODS
 
@@ -284,96 +286,19 @@ def _find_search_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_case_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about the faults of a data set's ablations, audit and scenarios.
+    """Return messages about the faults of the cases that studies add to a data set.
 
     Each value is checked like a value of its section.
     """
-    faults = [*_find_knob_faults(params, dataset), *_find_folder_faults(params, dataset)]
-    if not faults:
-        faults += _find_class_faults(params, dataset)
+    forget = params.for_case(dataset).forget
+    faults = find_class_faults(params, "forget", forget.sampling)
+    for study in load_studies().values():
+        faults += study.find_faults(params, dataset)
     if faults:
         return faults
-    for change in params.get_changes(dataset):
-        kind, _, name = change.partition("/")
-        if change == "audit/control":
-            where = "audit.control"
-        elif kind == "audit":
-            where = "audit.grid"
-        elif kind == "scenario":
-            where = f"scenarios.{name}"
-        else:
-            where = f"ablations: {change}"
-        with collect_faults(faults, get_settings_schemas().dataset, f"{where}: "):
-            forget = params.for_case(f"{dataset}/{change}").forget
-            if kind == "scenario":
-                faults += find_list_faults(forget, params.seeds, f"{where}: ")
-    return faults
-
-
-def _find_folder_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about ablations and scenarios whose names are not valid as folder names."""
-    faults = []
-    for knob, values in params.for_case(dataset).ablations.items():
-        for value in values:
-            folder = f"{knob}/{make_name(value)}"
-            if not re.fullmatch(r"(?!p_drop/|audit/|scenario/)[\w.]+/[\w.-]+", folder):
-                faults.append(
-                    f"ablations: {folder}: this becomes the name of a folder; use only letters,"
-                    " digits, _ and . (the names p_drop, audit and scenario are reserved)"
-                )
-    for name in params.for_case(dataset).scenarios:
-        if not re.fullmatch(r"[\w.-]+", name):
-            faults.append(
-                f"scenarios: {name!r}: this becomes the name of a folder; use only letters, digits,"
-                " _, - and ."
-            )
-    return faults
-
-
-def _find_knob_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about knobs that a data set's ablations or audit must not change."""
-    family = memory_family()
-    sections = ("data", "model", "train", family.name, "inference")
-    # Each group of knobs, by its place in params.yaml.
-    knobs_by_place: dict[str, dict[str, object]] = {"audit.control": {}, "audit.grid": {}}
-    for knob, values in params.for_case(dataset).ablations.items():
-        knobs_by_place[f"ablations.{knob}"] = {}
-        for value in values:
-            knobs_by_place[f"ablations.{knob}"] |= read_knobs(knob, value)
-    knobs_by_place["audit.control"] = read_knobs("audit.control", params.audit.control)
-    for point in params.audit_grid.values():
-        knobs_by_place["audit.grid"] |= read_knobs("audit.grid", point)
-    faults = []
-    for where, knobs in knobs_by_place.items():
-        allowed: tuple[str, ...]
-        if where.startswith("ablations."):
-            allowed = ("keys", *sections)
-        else:  # an audit has only one encoder
-            allowed = sections
-        for knob in knobs:
-            is_allowed = knob.split(".", maxsplit=1)[0] in allowed
-            if not is_allowed or knob in ("keys.depth", f"{family.name}.p_drop"):
-                faults.append(
-                    f"{where}: {knob} is not a knob of {family.title} that can be changed here;"
-                    f" allowed sections: {', '.join(allowed)}"
-                )
-    return faults
-
-
-def _find_class_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about methods that only forget whole classes but would get other samples."""
-    forget = params.for_case(dataset).forget.sampling
-    samplings: dict[str, object] = {"forget": forget}
-    for name, changes in params.for_case(dataset).scenarios.items():
-        samplings[f"scenarios.{name}"] = changes.get("sampling", forget)
-    faults = []
-    for name in params.methods:
-        if not METHODS[name].whole_classes:
-            continue
-        for where, sampling in samplings.items():
-            if sampling != "class":
-                faults.append(
-                    f"methods: {name} can only forget whole classes, but {where}.sampling is"
-                    f" {sampling}; set it to class, or remove {name}"
-                )
+    for name, case in params.list_cases(dataset).items():
+        with collect_faults(faults, get_settings_schemas().dataset, f"{case.setting}: "):
+            forget = params.for_case(f"{dataset}/{name}").forget
+            if "forget" in case.changes:
+                faults += find_list_faults(forget, params.seeds, f"{case.setting}: ")
     return faults

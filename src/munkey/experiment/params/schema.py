@@ -7,13 +7,13 @@ studies where their `study.py` says.
 
 import math
 from collections.abc import Iterable, Mapping
-from functools import cache, cached_property
+from functools import cache
 from itertools import product
 from operator import attrgetter
 from typing import Annotated, Literal, NamedTuple, Self, TypeVar, cast
 
 from pydantic import (
-    BeforeValidator,
+    BaseModel,
     ConfigDict,
     Field,
     PrivateAttr,
@@ -23,7 +23,6 @@ from pydantic import (
 )
 from typing_extensions import TypedDict
 
-from munkey.core.knobs import shorten_knobs
 from munkey.core.registry import did_you_mean
 from munkey.data.registry import DatasetEntry, find_reader
 from munkey.data.sizes import get_class_limit
@@ -31,17 +30,17 @@ from munkey.experiment.params.external import check_encoder, check_pretrained, c
 from munkey.experiment.params.messages import ParamsError, require_registered, require_unique
 from munkey.experiment.params.overlays import (
     list_values_to_try,
-    make_name,
-    make_name_of_knobs,
     merge,
-    read_sections,
 )
-from munkey.experiment.params.studies import collect_sections
+from munkey.experiment.params.studies import (
+    Case,
+    collect_dataset_sections,
+    collect_sections,
+    load_studies,
+)
 from munkey.models.family import FAMILIES, Family, FittedFamily, Settings
 from munkey.settings import (
-    AuditSettings,
     DataSettings,
-    ExploreSettings,
     FinetuneSettings,
     ForgetSettings,
     InferenceSettings,
@@ -50,7 +49,6 @@ from munkey.settings import (
     NonNegative,
     Probability,
     Section,
-    SelectionSettings,
     SmallCount,
     SourceSettings,
     TrackingSettings,
@@ -58,14 +56,7 @@ from munkey.settings import (
 )
 from munkey.unlearn.contract import METHODS, Method
 
-SectionT = TypeVar("SectionT", bound=Section)
-
-
-def _drop_null(scenarios: object) -> object:
-    """Drop the scenarios that are switched off by null."""
-    if not isinstance(scenarios, Mapping):
-        return scenarios
-    return {name: changes for name, changes in scenarios.items() if changes is not None}
+SectionT = TypeVar("SectionT", bound=BaseModel)
 
 
 class DatasetParams(Section):
@@ -80,12 +71,6 @@ class DatasetParams(Section):
     inference: InferenceSettings
     finetune: FinetuneSettings
     unlearn: dict[str, Section]
-    ablations: Annotated[
-        dict[str, Annotated[list[object], Field(max_length=100)]], Field(max_length=50)
-    ]
-    scenarios: Annotated[
-        dict[str, dict[str, object]], Field(max_length=100), BeforeValidator(_drop_null)
-    ]
 
     def get_family_section(self, family: Family[Settings]) -> Settings:
         """Return the section of a family; None if there is no such section."""
@@ -93,6 +78,11 @@ class DatasetParams(Section):
         if family.settings:
             section = getattr(self, family.name)
         return cast("Settings", section)  # its field has the type `family.settings`
+
+    def section(self, settings: type[SectionT]) -> SectionT:
+        """Return the section of a study, by its type."""
+        places = {kind: place for place, kind in collect_sections().items()}
+        return cast("SectionT", attrgetter(places[settings])(self))
 
     @property
     def least_samples(self) -> int:
@@ -128,8 +118,6 @@ class DatasetParams(Section):
                 f" model.patch_size = {self.model.patch_size}"
             )
         self._check_limit()
-        for knob, values in self.ablations.items():
-            require_unique(f"ablations.{knob}", list(map(make_name, values)))
         depth = self.keys.depth
         if self.inference.k > depth:
             raise ValueError(
@@ -180,13 +168,10 @@ class Params(DatasetParams):
     search: bool
     search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
     search_drop: NonNegative | None
-    selection: SelectionSettings
-    audit: AuditSettings
-    explore: ExploreSettings
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
-    _cases: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)
-    _changes: dict[str, dict[str, dict[str, object]]] = PrivateAttr(default_factory=dict)
+    _resolved: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)
+    _cases_by_dataset: dict[str, dict[str, Case]] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
@@ -250,11 +235,6 @@ class Params(DatasetParams):
                 f"search_grid: unknown key {unknown_keys[0]!r}{hint} Allowed: lr_factor, {listed}"
             )
 
-    def section(self, settings: type[SectionT]) -> SectionT:
-        """Return the section of a study, by its type."""
-        places = {kind: place for place, kind in collect_sections().items()}
-        return cast("SectionT", attrgetter(places[settings])(self))
-
     def method(self, name: str) -> Method:
         """Return a registered method. Post-hoc methods start from `network`."""
         return METHODS[name].for_network(self.network)
@@ -297,76 +277,38 @@ class Params(DatasetParams):
         KeyError
             If the data set has no such case.
         """
-        if case not in self._cases:
-            dataset, _, change = case.partition("/")
+        if case not in self._resolved:
+            dataset, _, name = case.partition("/")
             base: DatasetParams = self
-            override = self.overrides.get(dataset, {})
-            if change:
+            override: Mapping[str, object] = self.overrides.get(dataset, {})
+            if name:
                 base = self.for_case(dataset)
-                override = self.get_changes(dataset)[change]
+                override = self.find_case(case).changes
             schema = get_settings_schemas().dataset
             sections = {name: getattr(base, name) for name in schema.model_fields}
             # Only overridden sections are dumped and checked again.
             sections |= merge(base.model_dump(include=set(override)), override)
-            self._cases[case] = schema.model_validate(sections)
-        return self._cases[case]
+            self._resolved[case] = schema.model_validate(sections)
+        return self._resolved[case]
 
-    def get_changes(self, dataset: str) -> dict[str, dict[str, object]]:
-        """Return what each case of a data set changes, by the case's name without the data set.
+    def list_cases(self, dataset: str) -> dict[str, Case]:
+        """Return the cases that studies add to a data set, by name: FOLDER/NAME."""
+        if dataset not in self._cases_by_dataset:
+            cases: dict[str, Case] = {}
+            for study in load_studies().values():
+                cases |= study.list_cases(self, dataset)
+            self._cases_by_dataset[dataset] = cases
+        return self._cases_by_dataset[dataset]
 
-        The cases are those of ablations, scenarios, the selection and audits.
+    def find_case(self, case: str) -> Case:
+        """Return a case, or that of a data set, in which nothing differs.
+
+        Raises KeyError if the data set has no such case.
         """
-        if dataset not in self._changes:
-            params = self.for_case(dataset)
-            changes: dict[str, dict[str, object]] = {}
-            for knob, values in params.ablations.items():
-                for value in values:
-                    changes[f"{knob}/{make_name(value)}"] = read_sections(knob, value)
-            for name, forget in params.scenarios.items():
-                changes[f"scenario/{name}"] = {"forget": forget}
-            self._changes[dataset] = changes | self.pairs | self.audited
-        return self._changes[dataset]
-
-    @cached_property
-    def pairs(self) -> dict[str, dict[str, object]]:
-        """What each case of the selection changes, by p_drop/PAIR."""
-        name = memory_family().name
-        changes: dict[str, dict[str, object]] = {}
-        for pair in self.grid:
-            changes[f"p_drop/{make_name(pair)}"] = {name: {"p_drop": "fixed"} | pair}
-        return changes
-
-    @cached_property
-    def audited(self) -> dict[str, dict[str, object]]:
-        """What each case of an audit changes, by audit/NAME."""
-        fixed = {memory_family().name: {"p_drop": "fixed"}}
-        changes: dict[str, dict[str, object]] = {"audit/pool": {}}
-        for name, knobs in {"control": self.audit.control, **self.audit_grid}.items():
-            changes[f"audit/{name}"] = merge(fixed, read_sections(f"audit.{name}", knobs))
-        return changes
-
-    @cached_property
-    def audit_grid(self) -> dict[str, dict[str, object]]:
-        """The knobs that each case of the audit's grid sets, by name. Duplicates are dropped."""
-        knobs: list[str] = []
-        for block in self.audit.grid:
-            knobs += block
-        names = shorten_knobs(knobs)
-        points: dict[str, dict[str, object]] = {}
-        for block in self.audit.grid:
-            for values in product(*block.values()):
-                point = dict(zip(block, values, strict=True))
-                points[make_name_of_knobs(point, names)] = point
-        return points
-
-    @property
-    def grid(self) -> list[dict[str, float]]:
-        """The pairs that the selection compares, and (0, 0), which it shows for reference."""
-        grid = product(self.selection.p_image, self.selection.p_token)
-        pairs = []
-        for p_image, p_token in dict.fromkeys([(0.0, 0.0), *grid]):
-            pairs.append({"p_image": p_image, "p_token": p_token})
-        return pairs
+        dataset, _, name = case.partition("/")
+        if not name:
+            return Case()
+        return self.list_cases(dataset)[name]
 
 
 def memory_family() -> Family:
@@ -447,8 +389,11 @@ def _make_settings_schemas(
     # With total=False, the section of each method is optional.
     unlearn = forbid_others(TypedDict("unlearn", types, total=False))  # type: ignore[operator]
     sections["unlearn"] = (unlearn, ...)
+    dataset_fields = sections | {
+        name: (settings, ...) for name, settings in collect_dataset_sections().items()
+    }
     return SettingsSchemas(
-        create_model("DatasetParams", __base__=DatasetParams, **sections),  # type: ignore[call-overload]
+        create_model("DatasetParams", __base__=DatasetParams, **dataset_fields),  # type: ignore[call-overload]
         create_model("Params", __base__=Params, **sections, **_make_study_fields()),  # type: ignore[call-overload]
     )
 
@@ -456,22 +401,20 @@ def _make_settings_schemas(
 def _make_study_fields() -> dict[str, object]:
     """Return pydantic's fields for the sections of all studies.
 
-    A section that has sections of studies within it gets these as additional fields.
+    A section that has sections of other studies within it gets these as additional fields.
     """
-    fields: dict[str, object] = {}
+    whole: dict[str, type[BaseModel]] = {}
     nested: dict[str, dict[str, object]] = {}
     for place, settings in collect_sections().items():
         section, _, name = place.partition(".")
         if name:
             nested.setdefault(section, {})[name] = (settings, ...)
         else:
-            fields[section] = (settings, ...)
+            whole[section] = settings
     for section, inner_fields in nested.items():
-        outer = Params.model_fields[section].annotation
-        assert outer is not None
-        whole = create_model(outer.__name__, __base__=outer, **inner_fields)  # type: ignore[call-overload]
-        fields[section] = (whole, ...)
-    return fields
+        outer = whole.get(section, Section)
+        whole[section] = create_model(outer.__name__, __base__=outer, **inner_fields)  # type: ignore[call-overload]
+    return {section: (settings, ...) for section, settings in whole.items()}
 
 
 def rate_name(rate: float) -> str:

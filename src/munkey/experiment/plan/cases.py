@@ -1,8 +1,7 @@
 """The cases of the experiment, with the families and the parameters of each.
 
-A case is DATASET, or DATASET/CHANGE for the same experiment with one change: KNOB/VALUE in an
-ablation, p_drop/PAIR in the selection of p_image and p_token, scenario/NAME with other forget sets,
-audit/NAME in an audit.
+A case is DATASET, or DATASET/FOLDER/NAME for the same experiment with changes that a study makes,
+e.g. digits/inference.k/8.
 """
 
 from functools import cache, cached_property
@@ -18,7 +17,6 @@ from munkey.encoders.registry import Builder
 from munkey.experiment.params.load import Params, memory_family, rate_name
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import (
-    AuditInference,
     EncoderSettings,
     ForgetSettings,
     NetworkName,
@@ -27,8 +25,6 @@ from munkey.settings import (
     WeightsOrigin,
 )
 
-AUDIT = "audit/"  # prefix of an audit's cases, and of its neighbor files
-SCENARIO = "scenario/"  # prefix of cases with another forget set
 AS_NAMED = 0.0  # stands for the rate of a forget set of named classes or units, whatever its size
 
 
@@ -37,16 +33,6 @@ def forget_rates(forget: ForgetSettings) -> list[float]:
     if forget.names and forget.sampling != "known":
         return [AS_NAMED]
     return forget.rates
-
-
-def is_scenario(case: str) -> bool:
-    """Return whether a case is a scenario, an experiment with other forget sets."""
-    return case.partition("/")[2].startswith(SCENARIO)
-
-
-def is_audit(case: str) -> bool:
-    """Return whether a case belongs to an audit."""
-    return case.partition("/")[2].startswith(AUDIT)
 
 
 def get_dataset(case: str) -> str:
@@ -66,9 +52,9 @@ class Cases:
             rates = forget_rates(params.for_case(dataset).forget)
             self.rates[dataset] = [rate_name(rate) for rate in rates]
             self.cases[dataset] = [dataset]
-            for change in params.get_changes(dataset):
-                if not change.startswith((AUDIT, SCENARIO)):
-                    self.cases[dataset].append(f"{dataset}/{change}")
+            for name, case in params.list_cases(dataset).items():
+                if not case.forget:  # otherwise, none of its results is that of another case
+                    self.cases[dataset].append(f"{dataset}/{name}")
         # Snakemake requests the same sections many times, so results are cached.
         self.sections = cache(self._select_sections)
         self.first_alike = cache(self._find_first_alike)
@@ -136,9 +122,9 @@ class Cases:
     def _find_first_alike(self, case: str, *names: str) -> str:
         """Return the first case of the data set in which the named sections are the same.
 
-        All such cases share its results. A case of an audit shares none and is returned itself.
+        All such cases share its results. A case in pairs shares none and is returned itself.
         """
-        if is_audit(case):
+        if self.params.find_case(case).in_pairs:
             return case
         sections = self.sections(case, *names)
         cases = self.cases[get_dataset(case)]
@@ -213,27 +199,19 @@ class Cases:
             values_by_method[name] = values_by_key
         return values_by_method
 
-    def half(self, dataset: str, seed: int) -> str:
-        """Return the file of the half of the pool that a seed's model is trained on and forgets."""
-        path = self.layout.half
-        if self.params.audit.pool_of == "hardest":
-            path = self.layout.hardest_half
-        return fill(path, dataset=dataset, seed=seed)
-
     def evaluate_settings(self, case: str, system: str) -> Sections:
         """Return the sections that a system's predictions depend on.
 
-        `inference` is empty if the family does not use it. `audit` is only there for an audit of a
-        family with pathways.
+        `inference` is empty if the family does not use it. The further queries of a case are only
+        there for a family with pathways.
         """
         params = self.params.for_case(case)
         family = self.find_family(system)
-        sections = {"data": params.data, "inference": Section()}
+        sections: dict[str, Section] = {"data": params.data, "inference": Section()}
         if family.reads_inference:
             sections["inference"] = params.inference
-        if is_audit(case) and family.has_pathways:
-            k = min(self.params.audit.k, params.keys.depth)
-            sections["audit"] = AuditInference(k=k, fusion="softmax")
+        if family.has_pathways:
+            sections |= self.params.find_case(case).queries
         return sections
 
     def export_settings(self, case: str) -> Sections:

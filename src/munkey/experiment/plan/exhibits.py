@@ -9,8 +9,6 @@ from munkey.core.paths import fill
 from munkey.data import forget_draws
 from munkey.encoders.published_name import find_published_name
 from munkey.experiment.params.load import memory_family
-from munkey.experiment.params.overlays import make_name
-from munkey.experiment.plan.cases import SCENARIO
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
@@ -73,11 +71,6 @@ class Exhibits:
             _make_method_row(self.plan.ablated_method),
         ]
 
-    @property
-    def pairs(self) -> dict[str, dict[str, float]]:
-        """The grid of the selection: p_image and p_token by case."""
-        return {f"p_drop/{make_name(pair)}": pair for pair in self.params.grid}
-
     @cached_property
     def charts(self) -> list[str]:
         """The names of figures drawn from tables or traces: KIND, or KIND-DATASET by data set."""
@@ -95,8 +88,11 @@ class Exhibits:
     @property
     def _varies_neighbors(self) -> bool:
         """Whether any data set has an ablation of K."""
-        ablations = [self.params.for_case(dataset).ablations for dataset in self.params.datasets]
-        return any(knobs.get("inference.k") for knobs in ablations)
+        for dataset in self.params.datasets:
+            for case in self.params.list_cases(dataset):
+                if case.startswith("inference.k/"):
+                    return True
+        return False
 
     @property
     def ranked(self) -> bool:
@@ -141,7 +137,7 @@ class Exhibits:
             "keys": keys.model_dump() | {"encoder": find_published_name(keys.encoder)},
             "search": self.params.search,
             "network": self.params.network,
-            "selection": self.params.selection.model_dump(),
+            "selection": self.params.model_dump(include={"selection"})["selection"],
             "unlearn": self.plan.list_tried_values(dataset),
         }
 
@@ -166,13 +162,15 @@ class Exhibits:
         A description is the sampling, followed by the names or the list file, if any.
         """
         requests = {}
-        for name in self.params.for_case(dataset).scenarios:
-            forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
+        for name, case in self.params.list_cases(dataset).items():
+            if not case.forget or case.in_pairs:
+                continue
+            forget = self.params.for_case(f"{dataset}/{name}").forget
             if forget.names:
                 detail = ", ".join(forget.names)
             else:
                 detail = forget_draws.get_list_file(forget) or ""
-            requests[f"{SCENARIO}{name}"] = f"{forget.sampling} {detail}".rstrip()
+            requests[name] = f"{forget.sampling} {detail}".rstrip()
         return requests
 
     @property

@@ -7,40 +7,37 @@ from itertools import product
 
 from munkey.core.file_stamp import compute_stamp
 from munkey.core.paths import fill
-from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import memory_family, rate_name
+from munkey.experiment.params.schema import memory_family
 from munkey.experiment.plan.cases import (
-    AUDIT,
-    SCENARIO,
     Cases,
-    forget_rates,
     get_dataset,
-    is_audit,
-    is_scenario,
 )
 from munkey.models.family import Family
-from munkey.settings import AuditInference, InferenceSettings, Sections
+from munkey.settings import RANDOM_SAMPLINGS, AuditInference, InferenceSettings, Sections
 from munkey.unlearn.contract import METHODS, Method
 
 Files = dict[str, str]
 # The number of neighbors (including the sample itself) that is looked up unless a job needs more.
 MIN_DEPTH = 33
-BY_NEIGHBORS = ("hard", "medium", "easy", "relied-on")
+# The scope of a memory without a forget set, and of the whole memory.
+LACKING_SCOPE = re.compile(r"(depth\d+/)?((?P<scope>.+)/)?seed(?P<seed>\d+)/(?P<subset>[^/]+)")
+FULL_SCOPE = re.compile(r"(depth\d+/)?full")
 
 
 class Plan(Cases):
     """The inputs of jobs, and the evaluations behind the tables."""
 
     def prepared(self, case: str) -> Files:
-        """Return the files of a prepared data set. An audit of wrong labels has its own copy."""
+        """Return the files of a prepared data set, or of a case's own copy of it."""
         dataset = get_dataset(case)
-        if is_audit(case) and self.params.audit.pool_of == "mislabeled":
-            folder = fill(self.layout.mislabeled, dataset=dataset)
+        copy = self.params.find_case(case).prepared
+        if copy:
+            folder = fill(self.layout.result_path(copy), dataset=dataset)
             return {
-                "images": fill(folder, part="images.npy"),
-                "samples": fill(folder, part="samples.csv"),
-                "classes": fill(folder, part="classes.json"),
+                "images": f"{folder}/images.npy",
+                "samples": f"{folder}/samples.csv",
+                "classes": f"{folder}/classes.json",
             }
         return {
             "images": fill(self.layout.images, dataset=dataset),
@@ -56,58 +53,63 @@ class Plan(Cases):
     def forget_set(self, case: str, seed: str | int, subset: str) -> Files:
         """Return the files of the samples that a model or a memory must not contain.
 
-        `forget` is the forget set, or in an audit one half of the pool; the subset `full` has none.
-        In an audit, `absent` is the other half of the pool, which the seed's models never see.
+        `forget` is the forget set; the subset `full` has none. For a case in pairs, `absent` is the
+        forget set of the other seed, which the seed's models never see.
         """
-        if is_audit(case):
-            dataset = get_dataset(case)
+        in_pairs = self.params.find_case(case).in_pairs
+        files = {}
+        if subset != "full":
+            files["forget"] = self.get_forget_file(case, seed, subset.removeprefix("rate"))
+        if in_pairs:
             partner = int(seed) ^ 1  # the other seed of the pair (0, 1), (2, 3), ...
-            other_half = self.half(dataset, partner)
-            if subset == "full":
-                return {"absent": other_half}
-            return {"forget": self.half(dataset, int(seed)), "absent": other_half}
-        if subset == "full":
-            return {}
-        place = get_dataset(case)
-        if is_scenario(case):
-            place = case
-        rate = subset.removeprefix("rate")
-        return {"forget": fill(self.layout.forget, case=place, seed=seed, rate=rate)}
+            files["absent"] = self.get_forget_file(case, partner, "")
+        return files
 
-    def forget_set_sources(self, case: str, seed: int) -> Files:
-        """Return the files, other than the data set, that a forget set is drawn from."""
-        forget = self.params.for_case(case).forget
-        sampling = forget.sampling
-        list_file = forget_draws.get_list_file(forget)
-        if list_file is not None:
-            return {"listed": str(forget_draws.get_list_path(list_file, seed))}
-        if sampling in BY_NEIGHBORS:
-            return {"neighbors": self.neighbors(get_dataset(case), 0, "full")}
-        if sampling == "cluster":
-            return {"keyfile": self.keys(case)}
-        return {}
+    def get_forget_file(self, case: str, seed: str | int, rate: str) -> str:
+        """Return the file of a forget set."""
+        own = self.params.find_case(case).forget
+        dataset = get_dataset(case)
+        if own:
+            pattern = fill(self.layout.result_path(own), case=case, dataset=dataset)
+        else:
+            pattern = fill(self.layout.forget, case=dataset)
+        return fill(pattern, seed=seed, rate=rate)
+
+    def list_forget_cases(self, random: bool) -> list[str]:
+        """List the data sets and the cases whose forget sets are drawn at random, or the others."""
+        cases = []
+        for dataset in self.params.datasets:
+            names = [dataset]
+            for name, case in self.params.list_cases(dataset).items():
+                if case.forget and not case.in_pairs:
+                    names.append(f"{dataset}/{name}")
+            for name in names:
+                sampling = self.params.for_case(name).forget.sampling
+                if (sampling in RANDOM_SAMPLINGS) == random:
+                    cases.append(name)
+        return cases
 
     def owner(self, case: str, subset: str, *names: str) -> str:
         """Return the case whose systems or predictions a case shares.
 
-        A scenario has its own forget set, so it shares only results from before forgetting.
+        A case with its own forget sets shares only results from before forgetting.
         """
-        if is_scenario(case) and subset != "full":
+        if self.params.find_case(case).forget and subset != "full":
             return case
         return self.first_alike(case, *names)
 
     def get_forget_set_of_scope(self, dataset: str, scope: str) -> Files:
         """Return the files of samples that a memory lacks, given the scope of its neighbors."""
-        scope = re.sub(r"^depth\d+/", "", scope)
-        if scope.startswith(AUDIT):
-            _, seed, subset = scope.split("/")
-            return self.forget_set(f"{dataset}/{AUDIT}pool", seed.removeprefix("seed"), subset)
+        if FULL_SCOPE.fullmatch(scope):
+            return {}
+        match = LACKING_SCOPE.fullmatch(scope)
+        assert match, f"a memory has no scope {scope}"
         case = dataset
-        if scope.startswith(SCENARIO):
-            _, name, scope = scope.split("/", maxsplit=2)
-            case = f"{dataset}/{SCENARIO}{name}"
-        seed, _, subset = scope.removeprefix("seed").partition("/")
-        return self.forget_set(case, seed, subset or "full")
+        for name, other in self.params.list_cases(dataset).items():
+            if match["scope"] and other.scope == match["scope"]:
+                case = f"{dataset}/{name}"
+                break
+        return self.forget_set(case, match["seed"], match["subset"])
 
     def neighbors(self, case: str, seed: str | int, subset: str, count: int | None = None) -> str:
         """Return the file with all samples' neighbors in the memory of a model.
@@ -120,13 +122,11 @@ class Plan(Cases):
         count
             How many neighbors the job reads; by default, keys.depth.
         """
-        scope = f"seed{seed}/{subset}"
-        if is_audit(case):
-            scope = f"{AUDIT}{scope}"
-        elif subset == "full":
+        if subset == "full" and not self.params.find_case(case).in_pairs:
             scope = "full"
-        elif is_scenario(case):
-            scope = f"{case.partition('/')[2]}/{scope}"
+        else:
+            own_scope = self.params.find_case(case).scope
+            scope = f"{own_scope}/seed{seed}/{subset}".removeprefix("/")
         depth = self._choose_depth(get_dataset(case), count)
         if depth > MIN_DEPTH:
             scope = f"depth{depth}/{scope}"
@@ -232,12 +232,11 @@ class Plan(Cases):
         return files
 
     def pool(self, case: str, seed: str) -> dict[str, list[str]]:
-        """Return the two halves of the pool for a case of an audit; empty for other cases."""
-        if not is_audit(case):
+        """Return the forget sets of both seeds of a pair; empty for a case without pairs."""
+        if not self.params.find_case(case).in_pairs:
             return {}
-        dataset = get_dataset(case)
-        partner = int(seed) ^ 1  # the other seed of the pair
-        return {"pool": [self.half(dataset, int(seed)), self.half(dataset, partner)]}
+        files = self.forget_set(case, seed, "half")
+        return {"pool": [files["forget"], files["absent"]]}
 
     def disk_state(self, dataset: str) -> str | None:
         """Return a fingerprint of a data set's files that have no published checksum.
@@ -339,52 +338,14 @@ class Plan(Cases):
         systems = [*self.originals, *self.oracles, *self.params.methods]
         return self.evaluations(dataset, systems, self.rates[dataset])
 
-    def list_scenario_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of a data set's scenarios: all systems after each request."""
-        systems = [*self.originals, *self.oracles, *self.params.methods]
-        runs: list[Evaluation] = []
-        for name in self.params.for_case(dataset).scenarios:
-            case = f"{dataset}/{SCENARIO}{name}"
-            rates = forget_rates(self.params.for_case(case).forget)
-            rate_names = [rate_name(rate) for rate in rates]
-            runs += self.evaluations(case, systems, rate_names)
-        return runs
-
-    def list_ablation_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of the ablated family and its oracle for all ablations."""
-        family = memory_family()
-        systems = [family.original, family.oracle, self.ablated_method.name]
-        prefixes = tuple(f"{knob}/" for knob in self.params.for_case(dataset).ablations)
-        return self._list_changed_runs(dataset, prefixes, systems)
-
-    @property
-    def ablated_datasets(self) -> list[str]:
-        """The data sets that have ablations."""
-        datasets = []
-        for name in self.params.datasets:
-            if any(self.params.for_case(name).ablations.values()):
-                datasets.append(name)
-        return datasets
-
-    @property
-    def scenario_datasets(self) -> list[str]:
-        """The data sets that have scenarios."""
-        return [name for name in self.params.datasets if self.params.for_case(name).scenarios]
-
-    def list_selection_runs(self, dataset: str) -> list[Evaluation]:
-        """List the evaluations of the ablated family for the selection, which needs no oracle."""
-        systems = [memory_family().original, self.ablated_method.name]
-        return self._list_changed_runs(dataset, ("p_drop/",), systems)
-
-    def _list_changed_runs(
-        self, dataset: str, prefixes: tuple[str, ...], systems: list[str]
+    def list_changed_runs(
+        self, dataset: str, cases: Iterable[str], systems: list[str]
     ) -> list[Evaluation]:
-        """List the evaluations at the largest rate for the changes that start with a prefix."""
+        """List the evaluations of cases of a data set at its largest rate."""
         rate = self.largest_rate(dataset)
         runs: list[Evaluation] = []
-        for change in self.params.get_changes(dataset):
-            if change.startswith(prefixes):
-                runs += self.evaluations(f"{dataset}/{change}", systems, [rate])
+        for case in cases:
+            runs += self.evaluations(f"{dataset}/{case}", systems, [rate])
         return runs
 
     @cached_property
@@ -406,6 +367,12 @@ class Plan(Cases):
 
     def largest_rate(self, dataset: str) -> str:
         return max(self.rates[dataset], key=float)
+
+
+def get_title(family: Family, system: str) -> str:
+    """Return the title of a system in tables and figures."""
+    titles = {family.original: family.original_title, family.oracle: family.oracle_title}
+    return titles.get(system) or METHODS[system].title
 
 
 def list_files(runs: Iterable[Evaluation]) -> list[str]:

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from munkey.audits.attacks.relearning import Role
 from munkey.core.paths import fill
-from munkey.experiment.plan.audits import get_title
-from munkey.experiment.plan.plan import Files, Plan
+from munkey.experiment.plan.plan import Files, Plan, get_title
 from munkey.models.family import FAMILIES, Family
 from munkey.settings import Sections
 from munkey.studies.relearning.settings import RelearnSettings
 
 if TYPE_CHECKING:  # planning a run loads no table
+    from munkey.audits.attacks.relearning import Role
     from munkey.studies.relearning.tables import RelearnedSystem
 
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from munkey.core.paths import fill
-from munkey.experiment.plan.cases import AUDIT
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.settings import Sections
+from munkey.studies.audits.cases import POOL
 from munkey.studies.streams.settings import StreamSettings
 from munkey.unlearn.contract import METHODS
 
@@ -83,7 +83,7 @@ class StreamPlan:
 
         These are the halves of the pool, a method's original, and the keys if there is a memory.
         """
-        case = f"{dataset}/{AUDIT}pool"
+        case = f"{dataset}/{POOL}"
         family = self.plan.find_family(system)
         files = self.plan.forget_set(case, seed, "half")
         if system in METHODS:
@@ -94,7 +94,7 @@ class StreamPlan:
 
     def get_settings(self, dataset: str, system: str) -> Sections:
         """Return the sections that a system's training, unlearning and queries depend on."""
-        case = f"{dataset}/{AUDIT}pool"
+        case = f"{dataset}/{POOL}"
         if system in METHODS:
             sections = self.plan.unlearn_settings(case, system)
         else:

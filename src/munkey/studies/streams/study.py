@@ -3,4 +3,4 @@
 from munkey.experiment.params.studies import Study
 from munkey.studies.streams.settings import StreamSettings
 
-STUDY = Study(sections={"stream": StreamSettings})
+STUDY = Study(sections={"stream": StreamSettings}, needs=("audits",))

@@ -10,7 +10,7 @@ from munkey.core.ids import find_rows
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
 from munkey.data.prepared import load
-from munkey.jobs.forget import group_training_samples
+from munkey.encoders import keys
 from munkey.memory.neighbors import read_other_neighbors
 
 
@@ -48,7 +48,10 @@ def half(
     stages = (stage / "pool", stage / "pair" / pair)
     units = None
     if pool_of in ("class", "unit", "cluster"):
-        groups = group_training_samples(prepared, pool_of, stage / "clusters", keyfile)
+        member_keys = keys.read(keyfile, members).keys if keyfile else None
+        groups = forget_draws.group_training_samples(
+            prepared, pool_of, stage / "clusters", member_keys
+        )
         halves = forget_draws.draw_group_halves(groups, labels, pool, *stages)
         units = dict(zip(groups.ids.tolist(), groups.names.tolist(), strict=True))
     else:

@@ -3,24 +3,27 @@
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.plan.plan import Plan
 from munkey.explore.contents import FULL
-from munkey.explore.experiment import make_request_key
+from munkey.studies.explore.requests import make_request_key
+from munkey.studies.explore.settings import ExploreSettings
+from munkey.studies.scenarios.plan import list_scenario_runs
 
 
 class ExplorePlan:
     """The pages of a plan.
 
-    If a method's `scenarios` is true, the page also shows the runs of the scenarios.
+    Where `scenarios` is true, the page also shows the runs of the scenarios.
     """
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.params = plan.params
+        self.settings = plan.params.section(ExploreSettings)
 
     def list_runs(self, dataset: str, scenarios: bool) -> list[Evaluation]:
         """List the evaluations that the page shows."""
         runs = self.plan.list_main_runs(dataset)
         if scenarios:
-            runs += self.plan.list_scenario_runs(dataset)
+            runs += list_scenario_runs(self.plan, dataset)
         return runs
 
     def list_result_files(self, dataset: str, scenarios: bool) -> list[str]:

@@ -1,21 +1,39 @@
 # How much is left of what was deleted, by pairs of models that swap halves of a pool (docs/audits.md): `make audits`.
+from munkey.studies.audits import cases as audit_cases
+from munkey.studies.audits import plan as audit_plan
+
+AUDITS = audit_plan.AuditPlan(PLAN)
+
+
+def audited(_):
+    if "paper" in targets():
+        return AUDITS.in_paper
+    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
+
+
+def audits_so_far(part):
+    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
+
+
+def audits_so_far(part):
+    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
 
 
 use rule job as half with:
     input:
         unpack(lambda w: PLAN.prepared(w.dataset)),
-        unpack(lambda w: {"keyfile": PLAN.keys(w.dataset)} if PARAMS.audit.pool_of == "cluster" else {}),
+        unpack(lambda w: {"keyfile": PLAN.keys(w.dataset)} if AUDITS.settings.pool_of == "cluster" else {}),
     output:
-        half=LAYOUT.half,
+        half=LAYOUT.result_path(audit_cases.HALF),
     log:
         LAYOUT.log("audit/{dataset}/halves/seed{seed}"),
     priority: 1  # before any training: a pool that is too small or too large is noticed at once
     params:
-        pool=PARAMS.audit.pool,
-        pool_of=PARAMS.audit.pool_of,
-        draw=PARAMS.audit.draw,
+        pool=AUDITS.settings.pool,
+        pool_of=AUDITS.settings.pool_of,
+        draw=AUDITS.settings.draw,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
-        code=code("pools.half"),
+        code=code("studies.audits.jobs.half"),
     message:
         "draw the half of the audit's pool that seed {wildcards.seed} forgets: {wildcards.dataset}"
 
@@ -25,14 +43,14 @@ use rule job as hardest_half with:
         unpack(lambda w: PLAN.prepared(w.dataset)),
         neighbors=lambda w: PLAN.neighbors(w.dataset, w.seed, "full"),
     output:
-        half=LAYOUT.hardest_half,
+        half=LAYOUT.result_path(audit_cases.HARDEST_HALF),
     log:
         LAYOUT.log("audit/{dataset}/hardest/seed{seed}"),
     priority: 1
     params:
-        pool=PARAMS.audit.pool,
+        pool=AUDITS.settings.pool,
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
-        code=code("pools.hardest_half"),
+        code=code("studies.audits.jobs.hardest_half"),
     message:
         "draw the half of the hardest samples that seed {wildcards.seed} forgets: {wildcards.dataset}"
 
@@ -44,13 +62,13 @@ use rule job as mislabel with:
         source=LAYOUT.images,
         pool=lambda w: AUDITS.list_halves(w.dataset)[:2],
     output:
-        images=fill(LAYOUT.mislabeled, part="images.npy"),
-        samples=fill(LAYOUT.mislabeled, part="samples.csv"),
-        classes=fill(LAYOUT.mislabeled, part="classes.json"),
+        images=LAYOUT.result_path(f"{audit_cases.MISLABELED}/images.npy"),
+        samples=LAYOUT.result_path(f"{audit_cases.MISLABELED}/samples.csv"),
+        classes=LAYOUT.result_path(f"{audit_cases.MISLABELED}/classes.json"),
     log:
         LAYOUT.log("audit/{dataset}/mislabel"),
     params:
-        code=code("pools.mislabel"),
+        code=code("studies.audits.jobs.mislabel"),
     message:
         "give the audit's pool wrong labels: {wildcards.dataset}"
 
@@ -71,7 +89,7 @@ use rule job as audit with:
         LAYOUT.log("audit/{dataset}/audit"),
     params:
         systems=lambda w: AUDITS.list_systems(w.dataset),
-        code=code("audit.audit", lambda _: audits.list_attack_functions("pairs")),
+        code=code("audit.audit", lambda _: audit_plan.list_attack_functions("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
 
@@ -92,7 +110,7 @@ use rule job as audit_grid with:
         LAYOUT.log("audit/{dataset}/grid"),
     params:
         settings=lambda w: AUDITS.list_grid_settings(w.dataset),
-        paths=list(audits.PATHS),
+        paths=list(audit_plan.PATHS),
         code=code("audit.audit_grid"),
     message:
         "audit what the weights keep, by how they are trained: {wildcards.dataset}"
@@ -127,7 +145,7 @@ use rule job as attacks with:
     params:
         runs=lambda w: [asdict(run) for run in PLAN.list_main_runs(w.dataset)],
         rows=EXHIBITS.rows,
-        code=code("audit.attacks", lambda _: audits.list_attack_functions("logits")),
+        code=code("audit.attacks", lambda _: audit_plan.list_attack_functions("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
 

@@ -4,24 +4,31 @@ Seeds 2p and 2p + 1 are pair p. Each of its two models is trained on the half of
 other never sees, and then forgets it (docs/audits.md).
 """
 
-from collections.abc import Callable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 from functools import reduce
 from operator import getitem
+from typing import TYPE_CHECKING
 
-from munkey.audits.family_audit import DEPLOYED, Role
-from munkey.audits.grid import Setting
-from munkey.audits.main_run import MemoryFiles
-from munkey.audits.read_evidence import PlannedSystem
-from munkey.audits.registry import AUDITS, Finding, Need
 from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
-from munkey.experiment.params.load import memory_family, rate_name
-from munkey.experiment.plan.cases import AUDIT
-from munkey.experiment.plan.plan import Plan
+from munkey.experiment.params.schema import memory_family, rate_name
+from munkey.experiment.plan.plan import Plan, get_title
 from munkey.models.family import FAMILIES, Family
+from munkey.studies.audits.cases import CONTROL, POOL, PREFIX, list_grid_points
+from munkey.studies.audits.settings import AuditSettings
 from munkey.unlearn.contract import METHODS, Method
 
+if TYPE_CHECKING:  # planning a run loads no attack
+    from munkey.audits.family_audit import Role
+    from munkey.audits.grid import Setting
+    from munkey.audits.main_run import MemoryFiles
+    from munkey.audits.read_evidence import PlannedSystem
+    from munkey.audits.registry import Finding, Need
+
+DEPLOYED = "deployed"  # the path whose predictions users get
 PATHS = (DEPLOYED, "softmax", "image", "token")  # how a family with pathways is queried
 
 
@@ -30,6 +37,8 @@ def list_attack_functions(need: Need) -> list[Callable[..., Finding]]:
 
     The result of an audit depends on their code.
     """
+    from munkey.audits.registry import AUDITS
+
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
 
 
@@ -39,7 +48,7 @@ class AuditPlan:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.params = plan.params
-        self.settings = plan.params.audit
+        self.settings = plan.params.section(AuditSettings)
 
     @property
     def subset(self) -> str:
@@ -116,7 +125,7 @@ class AuditPlan:
                         logits=logits,
                         record=record,
                         training=training,
-                        forget=self.plan.half(dataset, seed),
+                        forget=self.get_half(dataset, seed),
                     )
                 )
         return runs
@@ -128,10 +137,10 @@ class AuditPlan:
         """
         ablated = memory_family()
         pairs = self.settings.grid_pairs
-        pool = f"{dataset}/{AUDIT}pool"
-        settings = []
-        for name in self.params.audit_grid:
-            case = f"{dataset}/{AUDIT}{name}"
+        pool = f"{dataset}/{POOL}"
+        settings: list[Setting] = []
+        for name in list_grid_points(self.settings):
+            case = f"{dataset}/{PREFIX}{name}"
             if self.params.for_case(case) == self.params.for_case(pool):
                 case = pool
             # The family may add the logits of a head, which is another family. This head is also
@@ -143,13 +152,13 @@ class AuditPlan:
                 if self.params.method(method).family in heads:
                     head_logits += self._list_logits(case, method, pairs)
             settings.append(
-                Setting(
-                    name=name,
-                    knobs=self._get_knobs(case),
-                    before=self._list_logits(case, ablated.original, pairs),
-                    after=self._list_logits(case, self.plan.ablated_method.name, pairs),
-                    alone=head_logits,
-                )
+                {
+                    "name": name,
+                    "knobs": self._get_knobs(case),
+                    "before": self._list_logits(case, ablated.original, pairs),
+                    "after": self._list_logits(case, self.plan.ablated_method.name, pairs),
+                    "alone": head_logits,
+                }
             )
         return settings
 
@@ -157,7 +166,7 @@ class AuditPlan:
         """Return the values that a case has for all knobs of the grid."""
         sections = self.params.for_case(case).model_dump()
         values: dict[str, object] = {}
-        for point in self.params.audit_grid.values():
+        for point in list_grid_points(self.settings).values():
             for knob in point:
                 # sections["inference"]["k"] for inference.k
                 values[knob] = reduce(getitem, knob.split("."), sections)
@@ -232,6 +241,10 @@ class AuditPlan:
         """List the methods that need no data, because they only drop rows or parts of a system."""
         return [name for name in self.params.methods if not METHODS[name].needs]
 
+    def get_half(self, dataset: str, seed: int) -> str:
+        """Return the file of the half of the pool that a seed's model is trained on and forgets."""
+        return self.plan.get_forget_file(f"{dataset}/{POOL}", seed, "")
+
     def list_halves(self, dataset: str) -> list[str]:
         """List the files of the halves that the seeds' models are trained on and then forget."""
         pairs = max(self.settings.pairs, self.settings.oracles, self.settings.control_pairs)
@@ -242,16 +255,22 @@ class AuditPlan:
         return self._list_halves(dataset, self.settings.grid_pairs)
 
     def _list_halves(self, dataset: str, pairs: int) -> list[str]:
-        return [self.plan.half(dataset, seed) for seed in range(2 * pairs)]
-
-
-def get_title(family: Family, system: str) -> str:
-    """Return the title of a system in tables and figures."""
-    titles = {family.original: family.original_title, family.oracle: family.oracle_title}
-    return titles.get(system) or METHODS[system].title
+        return [self.get_half(dataset, seed) for seed in range(2 * pairs)]
 
 
 def _get_case(role: Role) -> str:
     if role.startswith("control"):
-        return f"{AUDIT}control"
-    return f"{AUDIT}pool"
+        return CONTROL
+    return POOL
+
+
+def list_runs(plan: Plan, target: str) -> Iterator[Evaluation]:
+    """Yield the evaluations that a target needs in addition to the main run's."""
+    audits = AuditPlan(plan)
+    datasets: list[str] = []
+    if target == "audits":
+        datasets = plan.params.datasets
+    elif target == "paper":
+        datasets = audits.in_paper
+    for dataset in datasets:
+        yield from audits.list_runs(dataset)

@@ -29,7 +29,8 @@ from munkey.report.tables import frontier
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import ABSENT, find_lowest_gap, format_cell, format_two_digits
 from munkey.report.tables.summary import GAP_METRICS, Row, read_main
-from munkey.settings import ExploreSettings
+from munkey.studies.explore.requests import make_request_key, name_request
+from munkey.studies.explore.settings import ExploreSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -170,17 +171,6 @@ def gather_contents(
             "streams": "make run TARGET=streams",
         },
     )
-
-
-def name_request(run: Evaluation) -> str:
-    """Return the key of a run's request, without the seed: `rateRATE` or `CASE/rateRATE`."""
-    # The case is empty for a request of the main run, and `filter` drops it.
-    return "/".join(filter(None, [run.case, f"rate{run.rate}"]))
-
-
-def make_request_key(run: Evaluation) -> str:
-    """Return the key of a run's request with its seed, SEED/REQUEST."""
-    return f"{run.seed}/{name_request(run)}"
 
 
 def list_requests(experiment: Experiment) -> list[dict[str, Any]]:
