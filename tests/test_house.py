@@ -81,11 +81,13 @@ from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES
+from munkey.studies.ablations.plan import list_ablation_runs
+from munkey.studies.selection.plan import list_selection_runs
 from munkey.unlearn.contract import METHODS
 import munkey.experiment.run.code_digest
 assert all(map(len, (AUDITS, DATASETS, ENCODERS, FAMILIES, METHODS)))  # looking loads every entry
 plan = Plan(load({**read_params([]), "search": True, "methods": ["cf", "knn", "munkey", "sisa"]}))
-plan.main, plan.list_ablation_runs("digits"), plan.list_selection_runs("digits"), plan.external_state
+plan.main, list_ablation_runs(plan, "digits"), list_selection_runs(plan, "digits"), plan.external_state
 plan.train_input("digits", "0", "full", "m"), plan.unlearn_settings("digits", "cf", 0)
 Exhibits(plan).rows, Exhibits(plan).figures
 print(*sorted(set(sys.argv) & set(sys.modules)))

@@ -11,9 +11,9 @@ from munkey.core.files import write_json, write_npz
 from munkey.data import forget_sets, prepared
 from munkey.data.image_set import image_set
 from munkey.data.source import Source
-from munkey.jobs import pools
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, System
+from munkey.studies.audits import jobs as pools
 from tests.training.inputs import DATA
 from tests.unlearn.world import ARCHITECTURE, world
 

@@ -14,7 +14,7 @@ from munkey.evaluation.selection import (
     get_chosen_pair,
     make_table,
 )
-from munkey.settings import SelectionSettings
+from munkey.studies.selection.settings import SelectionSettings
 
 
 def settings(threshold=0.3, comparable=0.5):

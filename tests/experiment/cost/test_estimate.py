@@ -23,6 +23,7 @@ from munkey.experiment.cost.workload import Work, Workload, estimate_size, look_
 from munkey.experiment.params.load import ParamsError, load, read_params
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import FAMILIES
+from munkey.studies.audits.settings import AuditSettings
 from munkey.unlearn.contract import METHODS, Images
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +89,7 @@ def test_the_paper_has_more_with_its_search_ablations_and_selection():
 def test_the_paper_counts_its_audit_where_its_report_shows_one():
     with_audit, without = (
         plan_of(),
-        plan_of(audit=plan_of().params.audit.model_dump() | {"in_paper": False}),
+        plan_of(audit=plan_of().params.section(AuditSettings).model_dump() | {"in_paper": False}),
     )
     trained, unlearned = (
         [

@@ -14,6 +14,8 @@ import yaml
 from munkey.experiment.params.load import Params, ParamsError, load
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
+from munkey.studies.ablations.plan import list_ablation_runs
+from munkey.studies.selection.plan import list_selection_runs
 from tests.conftest import ROOT
 
 FILES = 300
@@ -142,7 +144,7 @@ def enumerated(params: Params) -> int:
     shown = Exhibits(plan)
     counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(shown.compared)
     for dataset in params.datasets:
-        counted += len(plan.list_ablation_runs(dataset)) + len(plan.list_selection_runs(dataset))
+        counted += len(list_ablation_runs(plan, dataset)) + len(list_selection_runs(plan, dataset))
     return counted
 
 

@@ -50,14 +50,6 @@ def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_delet
     ]
 
 
-def test_pairs_of_the_selection_by_case():
-    assert shown().pairs == {
-        "p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0},
-        "p_drop/0.1_0.1": {"p_image": 0.1, "p_token": 0.1},
-        "p_drop/0.3_0.1": {"p_image": 0.3, "p_token": 0.1},
-    }
-
-
 def test_figures_are_charts_of_each_data_set():
     charts = [
         *("forgetting", "neighbors"),

@@ -12,6 +12,8 @@ from munkey.experiment.params.load import load
 from munkey.experiment.plan.plan import Plan, list_files, wildcard_pattern
 from munkey.models.family import FAMILIES
 from munkey.settings import InferenceSettings, Section
+from munkey.studies.ablations.plan import list_ablation_runs
+from munkey.studies.selection.plan import list_selection_runs
 from munkey.unlearn.contract import METHODS
 from tests.experiment.inputs import small_plan
 
@@ -91,7 +93,7 @@ def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(
 
 
 def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_rate(plan: Plan):
-    runs = plan.list_ablation_runs("digits")
+    runs = list_ablation_runs(plan, "digits")
     cases = [
         case.removeprefix("digits/") for case in plan.cases["digits"][1:] if "/p_drop/" not in case
     ]
@@ -103,7 +105,7 @@ def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_ra
 
 
 def test_the_selection_compares_all_pairs_without_the_oracle(plan: Plan):
-    runs = plan.list_selection_runs("digits")
+    runs = list_selection_runs(plan, "digits")
     cases = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
     expected = [
         (case, "0.1", seed, name)
@@ -126,7 +128,7 @@ def test_every_data_set_has_evaluations_of_its_own():
         "/cifar10/" in path and "digits" not in path
         for path in list_files(plan.list_main_runs("cifar10"))
     )
-    assert {run.rate for run in plan.list_ablation_runs("cifar10")} == {"0.05"}
+    assert {run.rate for run in list_ablation_runs(plan, "cifar10")} == {"0.05"}
 
 
 def test_files_of_evaluations_are_listed_once_in_order():

@@ -5,6 +5,7 @@ import pytest
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
+from munkey.studies.scenarios.plan import list_scenario_runs
 from tests.experiment.inputs import small_plan
 
 SCENARIOS = {
@@ -22,7 +23,7 @@ def plan() -> Plan:
 def test_scenarios_share_originals_and_their_answers_and_have_forget_sets_oracles_and_methods_of_their_own(
     plan: Plan,
 ):
-    runs = plan.list_scenario_runs("digits")
+    runs = list_scenario_runs(plan, "digits")
     main = {run.logits for run in plan.list_main_runs("digits")}
     sampling = {f"scenario/{name}": each["sampling"] for name, each in SCENARIOS.items()}
     assert {run.case: run.sampling for run in runs} == sampling

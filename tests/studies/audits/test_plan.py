@@ -3,9 +3,11 @@
 import pytest
 
 from munkey.experiment.params.load import ParamsError, load
-from munkey.experiment.plan.audits import AuditPlan, list_attack_functions
 from munkey.experiment.plan.plan import Plan
 from munkey.settings import AuditInference
+from munkey.studies.audits.cases import list_grid_points
+from munkey.studies.audits.plan import AuditPlan, list_attack_functions
+from munkey.studies.audits.settings import AuditSettings
 from tests.experiment.inputs import small_config, small_plan
 
 POOL, CONTROL = "digits/audit/pool", "digits/audit/control"
@@ -166,7 +168,11 @@ def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_fro
     ]
     default, other = points["p_image-0.3_p_token-0.1"], points["p_image-0.1_p_token-0.0"]
     assert all("/audit/pool/" in path for path in default["before"])
-    assert len(other["before"]) == len(other["after"]) == 2 * plan.params.audit.grid_pairs
+    assert (
+        len(other["before"])
+        == len(other["after"])
+        == 2 * plan.params.section(AuditSettings).grid_pairs
+    )
     assert other["knobs"] == {"munkey.p_image": 0.1, "munkey.p_token": 0.0}
     trained = plan.train_settings("digits/audit/p_image-0.1_p_token-0.0", "m")
     assert (trained["munkey"].p_image, trained["munkey"].p_token) == (0.1, 0.0)
@@ -214,7 +220,9 @@ def test_knobs_of_a_grid_that_end_alike_are_told_apart():
         {"munkey.temperature": [0.02, 0.07]},
         {"inference.temperature": [0.02, 0.07], "munkey.p_token": [0.3]},
     ]
-    names = list(small_plan(AUDIT | {"audit.grid": grid}).params.audit_grid)
+    names = list(
+        list_grid_points(small_plan(AUDIT | {"audit.grid": grid}).params.section(AuditSettings))
+    )
     munkeys = [f"munkey.temperature-{value}" for value in (0.02, 0.07)]
     assert names == [
         *munkeys,

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from munkey.experiment.params.load import load
-from munkey.experiment.plan.explore import ExplorePlan
 from munkey.experiment.plan.plan import Plan
+from munkey.studies.explore.plan import ExplorePlan
 from tests.conftest import changed
 
 

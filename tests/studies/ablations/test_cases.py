@@ -65,7 +65,7 @@ def test_each_fusion_is_trained_with_its_own_aggregation_and_the_three_of_one_mo
 
 
 def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
-    changes = load(config).get_changes("digits")
+    changes = load(config).list_cases("digits")
     assert changes.keys() >= ablations.STRATEGIES.keys() | ablations.FUSIONS.keys()
 
 

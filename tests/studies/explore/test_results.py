@@ -14,18 +14,18 @@ import pytest
 from PIL import Image
 
 from munkey.explore.contents import VIEWS, Contents, encode_json
-from munkey.explore.experiment import (
+from munkey.explore.page import ASSETS, encode_contents, render_page
+from munkey.explore.pictures import choose_page_ids, make_thumbnails
+from munkey.explore.projection import narrow_gaps, project_keys
+from munkey.explore.saved_model import MemoryRows, gather_contents
+from munkey.memory.neighbors import Neighbors
+from munkey.studies.explore.results import (
     SUBTITLE,
     compute_true_class_probability,
     describe_scope,
     list_requests,
     write_glossary,
 )
-from munkey.explore.page import ASSETS, encode_contents, render_page
-from munkey.explore.pictures import choose_page_ids, make_thumbnails
-from munkey.explore.projection import narrow_gaps, project_keys
-from munkey.explore.saved_model import MemoryRows, gather_contents
-from munkey.memory.neighbors import Neighbors
 from tests.explore.conftest import MARKUP, made_contents
 
 

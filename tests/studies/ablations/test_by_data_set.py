@@ -15,6 +15,8 @@ from munkey.experiment.params.load import (
 )
 from munkey.experiment.plan.plan import Plan
 from munkey.report.tables import setting
+from munkey.studies.ablations.plan import list_ablation_runs, list_datasets
+from munkey.studies.selection.plan import list_selection_runs
 from tests.conftest import ROOT
 from tests.experiment.inputs import ABLATIONS, small_plan
 
@@ -58,8 +60,8 @@ def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
         name: [name, *(f"{name}/{place}" for place in cases[name] + PAIRS)] for name in cases
     }
     for name, places in cases.items():
-        assert list(dict.fromkeys(run.case for run in plan.list_ablation_runs(name))) == places
-        assert list(dict.fromkeys(run.case for run in plan.list_selection_runs(name))) == PAIRS
+        assert list(dict.fromkeys(run.case for run in list_ablation_runs(plan, name))) == places
+        assert list(dict.fromkeys(run.case for run in list_selection_runs(plan, name))) == PAIRS
     assert plan.params.for_case("cifar10/munkey.p_retrieve/0.5").munkey.p_retrieve == 0.5
     with pytest.raises(KeyError, match=r"munkey\.p_retrieve/0\.5"):
         plan.params.for_case("digits/munkey.p_retrieve/0.5")
@@ -68,7 +70,7 @@ def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
 def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
     plan = plan_of(ABLATIONS | {"munkey.token_dim": []}, {"keys": []})
     knobs = {
-        name: {run.case.split("/")[0] for run in plan.list_ablation_runs(name)}
+        name: {run.case.split("/")[0] for run in list_ablation_runs(plan, name)}
         for name in plan.params.datasets
     }
     assert knobs == {"digits": {"inference.k", "keys"}, "cifar10": {"inference.k"}}
@@ -76,8 +78,8 @@ def test_an_empty_list_switches_an_ablation_off_for_one_data_set_or_for_all():
 
 def test_a_data_set_without_any_ablation_is_not_measured():
     plan = plan_of({"inference.k": [8]}, {"inference.k": []})
-    assert plan.list_ablation_runs("cifar10") == [] and plan.ablated_datasets == ["digits"]
-    assert plan_of({"inference.k": []}, {"inference.k": [8]}).ablated_datasets == ["cifar10"]
+    assert list_ablation_runs(plan, "cifar10") == [] and list_datasets(plan.params) == ["digits"]
+    assert list_datasets(plan_of({"inference.k": []}, {"inference.k": [8]}).params) == ["cifar10"]
 
 
 def test_ablations_of_one_data_set_leave_its_other_parameters_alone():
@@ -121,7 +123,7 @@ def test_an_overlay_or_the_command_line_names_all_ablations_that_run(tmp_path):
     assert read() == read(none) == of_params
     assert read(two) == {"inference.k": [2], "munkey.token_dim": [8]}
     assert read(two, one) == read(one, two, empty) == read(two) | {"keys": []}
-    assert read(empty) == {} and load(read_params([empty], ROOT / "params.yaml")).ablations == {}
+    assert read(empty) == {} and not list_datasets(load(read_params([empty], ROOT / "params.yaml")))
     config = yaml.safe_load((ROOT / "params.yaml").read_text())
     argument = "ablations={inference.k: [2]}"
     merged = from_command_line(config, [argument])
@@ -136,9 +138,9 @@ def trained(plan):
     runs = [
         run
         for name in plan.params.datasets
-        for run in plan.list_main_runs(name) + plan.list_ablation_runs(name)
+        for run in plan.list_main_runs(name) + list_ablation_runs(plan, name)
     ]
-    runs += [run for name in plan.params.datasets for run in plan.list_selection_runs(name)]
+    runs += [run for name in plan.params.datasets for run in list_selection_runs(plan, name)]
     models = {run.record for run in runs if run.method in ("original-m", "retrain-m")}
     return Counter(
         path.split("/")[4] if "seed" not in path.split("/")[4] else "main" for path in models
