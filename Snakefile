@@ -12,17 +12,18 @@ include: "workflow/rules/unlearn.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/audit.smk"
 include: "workflow/rules/ablations.smk"
-include: "workflow/rules/scenarios.smk"
+
+
+# Each with its targets, and with what it adds to the rules below.
+for study in load_studies():
+
+    include: f"workflow/rules/{study}.smk"
+
+
 include: "workflow/rules/figures.smk"
 include: "workflow/rules/explore.smk"
 include: "workflow/rules/report.smk"
 include: "workflow/rules/export.smk"
-
-
-# Each with its targets.
-for study in load_studies():
-
-    include: f"workflow/rules/{study}.smk"
 
 
 rule all:
@@ -61,13 +62,6 @@ rule ablations:
     input:
         expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
         table("ablations", "csv"),
-
-
-rule scenarios:
-    input:
-        expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending="md"),
-        expand(LAYOUT.scenario_figure, dataset=PLAN.scenario_datasets, ending=["svg", "png"]),
-        LAYOUT.settings,
 
 
 rule selection:

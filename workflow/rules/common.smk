@@ -46,6 +46,9 @@ def audit_part(name):
     return fill(LAYOUT.audit, part=f"{name}.{{ending}}")
 
 
+# Studies add to these.
+CHAPTERS = []  # functions that list the files of chapters that the page shows
+REQUESTS = {}  # words for requests that are not random, by data set and case
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
 )

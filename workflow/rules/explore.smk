@@ -26,7 +26,7 @@ use rule job as explore_page with:
         rows=EXHIBITS.rows,
         designs=EXHIBITS.designs,
         neighbor_counts=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
-        requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in PLAN.scenario_datasets else {},
+        requests=lambda w: REQUESTS.get(w.dataset, {}),
         settings=dump_settings(PARAMS.explore),
         code=code("report.explore"),
     message:

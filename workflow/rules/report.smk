@@ -91,9 +91,6 @@ use rule job as page with:
         metrics=LAYOUT.all_metrics,
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
         comparison=lambda _: so_far("compare", [table("paper", "csv")]),
-        scenarios=lambda _: so_far(
-            "scenarios", expand(LAYOUT.scenario_table, dataset=PLAN.scenario_datasets, ending="csv"), in_paper=False
-        ),
         selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
             "figures",
@@ -107,6 +104,7 @@ use rule job as page with:
         ),
         records=sorted({run.record for run in PLAN.main}),
         explored=linked_pages,
+        chapters=lambda _: [path for chapters in CHAPTERS for path in chapters()],
         template="workflow/report/page.html.j2",
         columns="src/munkey/report/page/glossary.csv",
     output:
@@ -117,8 +115,6 @@ use rule job as page with:
         name=PARAMS.name,
         rows=EXHIBITS.rows,
         ablation_rows=EXHIBITS.ablation_rows,
-        scenario_rows=EXHIBITS.scenario_rows,
-        requests={dataset: EXHIBITS.requests(dataset) for dataset in PLAN.scenario_datasets},
         designs=EXHIBITS.designs,
         settings=EXHIBITS.compared,
         seeds=len(PARAMS.seeds),

@@ -15,6 +15,7 @@ from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.page import page as pages
+from munkey.report.page.chapters import read_chapters
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as main_tables
 from munkey.report.tables import paper
@@ -22,8 +23,7 @@ from munkey.report.tables.ablations import read_summary
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import TitledTable, get_markup, render
-from munkey.report.tables.scenarios import make_scenario_tables
+from munkey.report.tables.markup import get_markup, render
 from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings
 
@@ -95,8 +95,10 @@ class PageFiles:
         The metrics of the main run, whose MIA is shown next to the attacks.
     ablations, comparison, ranks
         Lists with one table, or empty lists if there is none.
-    scenarios, selections, audits
+    selections, audits
         A table for each data set that has one, in a folder with the name of the data set.
+    chapters
+        The chapters of studies.
     records
         The records of jobs, for the origin of the results.
     explored
@@ -107,13 +109,13 @@ class PageFiles:
     metrics: Path
     ablations: list[Path]
     comparison: list[Path]
-    scenarios: list[Path]
     selections: list[Path]
     figures: list[Path]
     ranks: list[Path]
     audits: list[Path]
     records: list[Path]
     explored: list[Path]
+    chapters: list[Path]
     tracking: Path
 
 
@@ -125,8 +127,6 @@ class ReportFacts:
     ----------
     grid
         A sentence on seeds, rates and methods.
-    requests
-        The labels of the scenarios' requests, by data set and case.
     settings
         The settings that are compared with the paper's, by data set.
     config
@@ -137,8 +137,6 @@ class ReportFacts:
     grid: str
     rows: list[Row]
     ablation_rows: list[Row]
-    scenario_rows: list[Row]
-    requests: Mapping[str, Mapping[str, str]]
     designs: list[Design]
     settings: Mapping[str, Mapping[str, Any]]
     seeds: int
@@ -150,10 +148,6 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     main = read_main(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
-    scenarios: list[TitledTable] = []
-    for path in files.scenarios:
-        requests = shown.requests[path.parent.name]
-        scenarios += make_scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
         cases=list(map(read_summary, files.ablations)),
@@ -164,7 +158,6 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         residue=collect_residue(audits),
         ranks=list(map(read_summary, files.ranks)),
         compared=list(map(paper.read_comparison, files.comparison)),
-        scenarios=scenarios,
     )
     audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {}
@@ -193,7 +186,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         story=pages.make_story(points, main),
         frontiers=frontier_figures,
         audits=audit_chapters,
-        chapters=pages.make_chapters(results),
+        chapters=[*pages.make_chapters(results), *read_chapters(files.chapters)],
         explored=[path.stem for path in files.explored],
         figures=[pages.make_figure(path, main) for path in files.figures],
         origin=pages.describe_origin(list(map(read_json, files.records)), now()),

@@ -9,10 +9,9 @@ import pandas as pd
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
-from munkey.report.figures.curves import scenarios_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables import ablations as ablation_summaries
-from munkey.report.tables import main, paper, scenarios
+from munkey.report.tables import main, paper
 from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.summary import Row, read_metrics
@@ -55,28 +54,6 @@ def ablation_tables(
         markup = get_markup(path)
         titled = list(ablation_summaries.TABLES[path.stem](cases, rows, markup))
         write_text(path, render_or_note(titled, markup))
-
-
-def scenario_tables(
-    metrics: Path,
-    requests: Mapping[str, str],
-    rows: list[Row],
-    csv: Path,
-    markdown: Path,
-    svg: Path,
-) -> None:
-    """Write the tables, the figure and a CSV file of a data set's scenarios.
-
-    Parameters
-    ----------
-    requests
-        A label for the request of each case.
-    """
-    numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
-    write_text(csv, numbers.to_csv(index=False))
-    titled = list(scenarios.make_scenario_tables(numbers, rows, requests, "markdown"))
-    write_text(markdown, render_or_note(titled, "markdown"))
-    theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
 
 
 def selection_tables(table: Path, dataset: str, markdown: Path) -> None:

@@ -21,7 +21,6 @@ from munkey.report.figures import projection, theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import (
     neighbors_plot,
-    scenarios_plot,
     sensitivity_plot,
 )
 from munkey.report.figures.forgetting import gap_plot
@@ -33,7 +32,6 @@ from munkey.report.figures.shares import compute_limits, forest_plot, strata_plo
 from munkey.report.tables.comparisons import compute_wilson_interval
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.ranks import compute_ranks
-from munkey.report.tables.summary import Row
 from tests.report.tables.test_audit_grid import audited
 from tests.report.tables.test_frontier import ACCURACY, AUDIT, DESIGNS, found, summary
 from tests.report.tables.test_ranks import gaps
@@ -164,15 +162,6 @@ def moments(number, classes=3, count=30):
     )
 
 
-def after_requests():
-    """ToW of two methods at two rates after two requests; one method was not asked for the second."""
-    lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
-    frame = pd.DataFrame(
-        [{"case": case, "rate": rate, "method": name} for case, rate, name in lines]
-    )
-    return frame.assign(ToW=np.linspace(0.4, 0.95, 8), ToW_sd=np.linspace(0.01, 0.1, 8), n=3)[:-1]
-
-
 ALL = {
     "k_curve": lambda: neighbors_plot(curve()),
     "pairs": lambda: selection_plot(grid(), 0.3),
@@ -187,7 +176,6 @@ ALL = {
     "strata, none": lambda: strata_plot(shares()),
     "ranks": lambda: rank_diagram(compute_ranks(gaps(10)), "b"),
     "audit grid": lambda: grid_plot(audited()),
-    "scenarios": lambda: scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]),
 }
 
 # Those of studies are held to the same.
@@ -285,23 +273,6 @@ def test_no_axis_of_a_percentage_goes_beyond_100_and_a_mark_at_100_is_whole():
         low, high = axes.get_xlim()
         assert max(axes.get_xticks()) <= 100 and high <= 100 + 0.05 * (high - low) + 1e-9
     assert figure.axes[3].get_xlim()[1] > 100
-
-
-def test_tow_has_its_spread_over_seeds_and_their_number():
-    (axes,) = scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]).axes
-    assert axes.get_xlabel().endswith("mean ± standard deviation over n = 3 seeds")
-    ends = [path.vertices[:, 0] for bars in axes.collections for path in bars.get_paths()]
-    frame = after_requests()
-    first = frame[
-        (frame["rate"] == 0.1) & (frame["case"] == "scenario/class") & (frame["method"] == "b")
-    ].iloc[0]
-    assert ends[0] == pytest.approx(
-        [first["ToW"] - first["ToW_sd"], first["ToW"] + first["ToW_sd"]]
-    )
-    (alone,) = scenarios_plot(
-        after_requests().assign(n=1, ToW_sd=np.nan), [Row("b", "B", "o")]
-    ).axes
-    assert alone.get_xlabel().endswith("one seed, n = 1")
 
 
 def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():

@@ -6,11 +6,9 @@ from typing import Any
 
 from munkey.core.knobs import dump_sections
 from munkey.core.paths import fill
-from munkey.data import forget_draws
 from munkey.encoders.published_name import find_published_name
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import make_name
-from munkey.experiment.plan.cases import SCENARIO
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
@@ -32,10 +30,10 @@ class Exhibits:
     @cached_property
     def rows(self) -> list[TableRow]:
         """The rows of the tables: originals (for comparison), oracles, and methods."""
-        rows = list(map(_make_original_row, self.plan.families))
-        rows += map(_make_oracle_row, self.plan.families)
+        rows = list(map(make_original_row, self.plan.families))
+        rows += map(make_oracle_row, self.plan.families)
         for name in self.params.methods:
-            rows.append(_make_method_row(self.params.method(name)))
+            rows.append(make_method_row(self.params.method(name)))
         return rows
 
     @cached_property
@@ -47,7 +45,7 @@ class Exhibits:
         designs = []
         for family in self.plan.families:
             if not family.exact:
-                designs.append(_make_design(_make_oracle_row(family), "anew", "training set"))
+                designs.append(_make_design(make_oracle_row(family), "anew", "training set"))
         for method in map(self.params.method, self.params.methods):
             family = method.original
             if family.exact:
@@ -56,7 +54,7 @@ class Exhibits:
                 kind = "rows"
             else:
                 kind = "weights"
-            designs.append(_make_design(_make_method_row(method), kind, method.storage))
+            designs.append(_make_design(make_method_row(method), kind, method.storage))
         return designs
 
     @property
@@ -68,9 +66,9 @@ class Exhibits:
     def ablation_rows(self) -> list[TableRow]:
         """The rows of the ablations' tables: the original, its oracle, and the unlearned system."""
         return [
-            _make_original_row(memory_family()),
-            _make_oracle_row(memory_family()),
-            _make_method_row(self.plan.ablated_method),
+            make_original_row(memory_family()),
+            make_oracle_row(memory_family()),
+            make_method_row(self.plan.ablated_method),
         ]
 
     @property
@@ -146,36 +144,6 @@ class Exhibits:
         }
 
     @property
-    def scenario_rows(self) -> list[TableRow]:
-        """The rows of the scenarios' tables: those of the main tables, and variants "output off".
-
-        There is a variant of each method that deletes from a trained system without data.
-        """
-        rows = list(self.rows)
-        for method in map(self.params.method, self.params.methods):
-            if method.original.learns and not method.needs:
-                row = _make_method_row(method)
-                row["name"] += "-off"
-                row["title"] += ", output off"
-                rows.append(row)
-        return rows
-
-    def requests(self, dataset: str) -> dict[str, str]:
-        """Describe the requests of a data set's scenarios, by case.
-
-        A description is the sampling, followed by the names or the list file, if any.
-        """
-        requests = {}
-        for name in self.params.for_case(dataset).scenarios:
-            forget = self.params.for_case(f"{dataset}/{SCENARIO}{name}").forget
-            if forget.names:
-                detail = ", ".join(forget.names)
-            else:
-                detail = forget_draws.get_list_file(forget) or ""
-            requests[f"{SCENARIO}{name}"] = f"{forget.sampling} {detail}".rstrip()
-        return requests
-
-    @property
     def grid_summary(self) -> str:
         """A sentence on the seeds, forget rates and methods of the plan."""
         phrases = []
@@ -192,7 +160,8 @@ def _make_design(row: TableRow, kind: str, stored: str) -> TableRow:
     return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
 
 
-def _make_original_row(family: Family) -> TableRow:
+def make_original_row(family: Family) -> TableRow:
+    """Return the row of a family's original, shown for comparison."""
     return {
         "name": family.original,
         "title": family.original_title,
@@ -201,10 +170,12 @@ def _make_original_row(family: Family) -> TableRow:
     }
 
 
-def _make_oracle_row(family: Family) -> TableRow:
+def make_oracle_row(family: Family) -> TableRow:
+    """Return the row of a family's oracle."""
     return {"name": family.oracle, "title": family.oracle_title, "oracle": None}
 
 
-def _make_method_row(method: Method) -> TableRow:
+def make_method_row(method: Method) -> TableRow:
+    """Return the row of a method."""
     oracle = method.original.oracle
     return {"name": method.name, "title": method.title, "oracle": oracle}

@@ -17,6 +17,7 @@ from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.page import glossary
+from munkey.report.page.chapters import Chapter, Figure
 from munkey.report.tables import ablations, paper
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
@@ -27,7 +28,7 @@ from munkey.report.tables.audits import (
     make_strata_table,
     select_first_rows,
 )
-from munkey.report.tables.markup import TitledTable, render_html_table
+from munkey.report.tables.markup import render_html_table
 from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Residue, Row, describe_underfitting
@@ -52,44 +53,6 @@ ABLATIONS = {
     "fusion": "Fusion at inference alone",
     "encoders": "Encoders",
 }
-
-
-class Figure(NamedTuple):
-    """A figure on the page.
-
-    Attributes
-    ----------
-    data
-        The SVG as a data URL.
-    file
-        The path of its file, relative to the page.
-    narrow
-        A narrow version of the SVG for phones, as a data URL; may be empty.
-    """
-
-    name: str
-    caption: str
-    data: str
-    file: str
-    narrow: str = ""
-
-
-class Chapter(NamedTuple):
-    """A chapter of the page: remarks, followed by tables whose cells are HTML.
-
-    Attributes
-    ----------
-    id
-        The anchor that links point to.
-    files
-        The paths of the tables' CSV files, relative to the page.
-    """
-
-    id: str
-    title: str
-    tables: Sequence[TitledTable]
-    remarks: Sequence[str] = ()
-    files: Sequence[str] = ()
 
 
 class AuditChapter(NamedTuple):
@@ -130,8 +93,6 @@ class PageResults(NamedTuple):
         The residual shares from audits.
     ranks, compared
         The ranks and the comparison with the paper, as read from their CSV files.
-    scenarios
-        The tables of the scenarios.
     """
 
     main: pd.DataFrame
@@ -143,7 +104,6 @@ class PageResults(NamedTuple):
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
     compared: Sequence[pd.DataFrame] = ()
-    scenarios: Sequence[TitledTable] = ()
 
 
 def render_page(template: Path, **content: object) -> str:
@@ -249,14 +209,12 @@ def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapte
 
 
 def make_chapters(results: PageResults) -> list[Chapter]:
-    """Return the page's chapters in order. Chapters without a table are left out."""
+    """Return the chapters of the main run in order. Chapters without a table are left out."""
     main = tables.make_main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
         ranked = make_rank_table(ranks.set_index(INDEX), results.rows)
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
-    remark = "Requests that are not random: docs/scenarios.md."
-    parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
     runtime = runtime_table(results.main, results.rows, "html")
     parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
     for cases in results.cases:
