@@ -114,7 +114,7 @@ rule paper:
         rules.figures.input,
         rules.audits.input if AUDITS.in_paper else [],
         rules.explore.input,
-        expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
+        PAPER,
         LAYOUT.report,
 
 

@@ -18,7 +18,7 @@ from munkey.report.figures.curves import sensitivity_plot
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
-from munkey.report.tables import ablations, paper
+from munkey.report.tables import ablations
 from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
 from munkey.report.tables.main import make_main_tables, render_all_tables, render_main_table
 from munkey.report.tables.markup import ABSENT
@@ -26,6 +26,7 @@ from munkey.report.tables.ranks import INDEX, make_rank_table, rank_by_title
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
+from munkey.studies.paper import tables as paper
 from tests.report.inputs import cases, pairs
 
 ROWS = [
@@ -345,16 +346,14 @@ def test_every_chapter_of_the_page_is_made():
         rows=ROWS,
         case_rows=CASE_ROWS,
         grids=[pd.DataFrame([{"dataset": name, **grid}]) for name in GRIDS],
-        statements=["why"],
         residue={},
         ranks=[rank_by_title(ranked, ROWS).reset_index()],
-        compared=[paper.compare(summary(), case_summary())],
     )
     counts = {chapter.id: len(chapter.tables) for chapter in page.make_chapters(results)}
     assert counts == {
         **{"main": 4, "ranks": 1, "runtime": 1},
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},
-        **{"selection": 4, "paper": 2},
+        **{"selection": 4},
     }
     assert list(results.ranks[0].columns[:3]) == INDEX
 

@@ -48,6 +48,7 @@ def audit_part(name):
 
 # Studies add to these.
 CHAPTERS = []  # functions that list the files of chapters that the page shows
+PAPER = []  # what `make paper` makes of them
 REQUESTS = {}  # words for requests that are not random, by data set and case
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds

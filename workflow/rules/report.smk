@@ -40,24 +40,6 @@ use rule job as ranks with:
         "rank the methods"
 
 
-use rule job as compare with:
-    input:
-        main_table=table("main", "csv"),
-        ablations=table("ablations", "csv"),
-        printed="src/munkey/report/tables/paper.csv",
-    output:
-        **printed(table("paper")),
-        csv=table("paper", "csv"),
-    log:
-        LAYOUT.log("compare"),
-    params:
-        settings=EXHIBITS.compared,
-        seeds=len(PARAMS.seeds),
-        code=code("tables.compare"),
-    message:
-        "put the paper's numbers beside ours"
-
-
 use rule job as track with:
     input:
         LAYOUT.all_metrics,
@@ -90,7 +72,6 @@ use rule job as page with:
         main_table=table("main", "csv"),
         metrics=LAYOUT.all_metrics,
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
-        comparison=lambda _: so_far("compare", [table("paper", "csv")]),
         selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
             "figures",
@@ -116,8 +97,7 @@ use rule job as page with:
         rows=EXHIBITS.rows,
         ablation_rows=EXHIBITS.ablation_rows,
         designs=EXHIBITS.designs,
-        settings=EXHIBITS.compared,
-        seeds=len(PARAMS.seeds),
+        datasets=PARAMS.datasets,
         grid=EXHIBITS.grid_summary,
         config=dict(config),
         code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles

@@ -18,13 +18,11 @@ from munkey.report.page import page as pages
 from munkey.report.page.chapters import read_chapters
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as main_tables
-from munkey.report.tables import paper
-from munkey.report.tables.ablations import read_summary
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import get_markup, render
-from munkey.report.tables.summary import Row, read_main, read_metrics
+from munkey.report.tables.summary import Row, read_cases, read_main, read_metrics
 from munkey.settings import ExploreSettings
 
 
@@ -93,7 +91,7 @@ class PageFiles:
     ----------
     metrics
         The metrics of the main run, whose MIA is shown next to the attacks.
-    ablations, comparison, ranks
+    ablations, ranks
         Lists with one table, or empty lists if there is none.
     selections, audits
         A table for each data set that has one, in a folder with the name of the data set.
@@ -108,7 +106,6 @@ class PageFiles:
     main_table: Path
     metrics: Path
     ablations: list[Path]
-    comparison: list[Path]
     selections: list[Path]
     figures: list[Path]
     ranks: list[Path]
@@ -127,8 +124,6 @@ class ReportFacts:
     ----------
     grid
         A sentence on seeds, rates and methods.
-    settings
-        The settings that are compared with the paper's, by data set.
     config
         All parameters.
     """
@@ -138,8 +133,7 @@ class ReportFacts:
     rows: list[Row]
     ablation_rows: list[Row]
     designs: list[Design]
-    settings: Mapping[str, Mapping[str, Any]]
-    seeds: int
+    datasets: list[str]
     config: Mapping[str, Any]
 
 
@@ -150,14 +144,12 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     audits = {path.parent: read_table(path) for path in files.audits}
     results = pages.PageResults(
         main,
-        cases=list(map(read_summary, files.ablations)),
+        cases=list(map(read_cases, files.ablations)),
         rows=shown.rows,
         case_rows=shown.ablation_rows,
-        grids=list(map(read_summary, files.selections)),
-        statements=paper.describe_settings(shown.settings, shown.seeds),
+        grids=list(map(read_table, files.selections)),
         residue=collect_residue(audits),
-        ranks=list(map(read_summary, files.ranks)),
-        compared=list(map(paper.read_comparison, files.comparison)),
+        ranks=list(map(read_table, files.ranks)),
     )
     audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {}
@@ -179,7 +171,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     text = pages.render_page(
         template,
         name=shown.name,
-        datasets=list(shown.settings),
+        datasets=shown.datasets,
         grid=shown.grid,
         advice=advice,
         sentences=sentences,

@@ -1,8 +1,7 @@
-"""Tables of all results except audits, and the comparison with the paper."""
+"""Tables of the main run, of ablations and of the selection."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
@@ -11,7 +10,7 @@ from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables import ablations as ablation_summaries
-from munkey.report.tables import main, paper
+from munkey.report.tables import main
 from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.summary import Row, read_metrics
@@ -75,23 +74,3 @@ def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) 
     write_text(csv, method_ranks.to_csv())
     write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
     theme.save(rank_diagram(method_ranks, PAPERS_METHOD), svg.with_suffix(""))
-
-
-def compare(
-    main_table: Path,
-    ablations: Path,
-    settings: Mapping[str, Mapping[str, Any]],
-    seeds: int,
-    outputs: Mapping[str, Path],
-) -> None:
-    """Compare our numbers with the paper's, and state whether the settings allow a comparison.
-
-    Parameters
-    ----------
-    settings
-        The settings that are compared with the paper's, by data set.
-    """
-    numbers = paper.compare(read_table(main_table), ablation_summaries.read_summary(ablations))
-    texts = paper.render_texts(numbers, paper.describe_settings(settings, seeds))
-    for output, text in texts.items():
-        write_text(outputs[output], text)

@@ -14,6 +14,7 @@ import yaml
 from munkey.experiment.params.load import Params, ParamsError, load
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
+from munkey.studies.paper.plan import PaperPlan
 from tests.conftest import ROOT
 
 FILES = 300
@@ -140,7 +141,7 @@ def enumerated(params: Params) -> int:
     """How many evaluations a plan consists of, after everything has been asked for that a dry run asks for."""
     plan = Plan(params)
     shown = Exhibits(plan)
-    counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(shown.compared)
+    counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(PaperPlan(plan).compared)
     for dataset in params.datasets:
         counted += len(plan.list_ablation_runs(dataset)) + len(plan.list_selection_runs(dataset))
     return counted

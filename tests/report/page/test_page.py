@@ -10,7 +10,6 @@ import pytest
 from munkey.core.files import write_csv, write_json, write_text
 from munkey.experiment.plan import exhibits
 from munkey.report.page import page
-from munkey.report.tables import paper
 from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.markup import TitledTable
@@ -60,9 +59,7 @@ def results():
     }
     summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     main, ablations = summaries
-    return page.PageResults(
-        main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT
-    )
+    return page.PageResults(main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], LEFT)
 
 
 def story(results):
@@ -203,29 +200,16 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.make_chapters(
-        results._replace(cases=[], grids=[], compared=[paper.compare(results.main)])
-    )
+    chapters = page.make_chapters(results._replace(cases=[], grids=[]))
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
     text = report(story=story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
 
 
-def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(results):
-    both = paper.compare(summarize(tidy(dataset="cifar10"), ROWS))
-    chapter = page.make_chapters(results._replace(compared=[both]))[-1]
-    assert (
-        chapter.title == "The paper's numbers"
-        and chapter.remarks == ["no comparison"]
-        and len(chapter.tables) == 2
-    )
-    assert chapter.files == ["../tables/paper.csv"]
-
-
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     measured = MEASURED | {name: [(64, 70, 70, 50)] * 3 for name in ("original-m", "munkey")}
     worse = compared(summarize(tidy(measured), KEYED_ROWS))
-    results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
+    results = page.PageResults(worse, [], KEYED_ROWS, [], [], {})
     text = report(story=story(results), chapters=page.make_chapters(results))
     assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text

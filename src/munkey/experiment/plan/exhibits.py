@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from munkey.core.knobs import dump_sections
 from munkey.core.paths import fill
-from munkey.encoders.published_name import find_published_name
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.params.overlays import make_name
 from munkey.experiment.plan.plan import Plan
@@ -121,27 +119,6 @@ class Exhibits:
             else:  # one file for all seeds
                 inputs[role] = files[0]
         return inputs
-
-    @property
-    def compared(self) -> dict[str, dict[str, object]]:
-        """The parameters that are compared with the paper's (`munkey.report.tables.setting`)."""
-        return {dataset: self._get_compared(dataset) for dataset in self.params.datasets}
-
-    def _get_compared(self, dataset: str) -> dict[str, object]:
-        """Return the compared parameters of a data set. `unlearn` lists all values that are tried.
-
-        If the encoder is a copy of a published model, its name is that of the model.
-        """
-        names = ("source", "forget", "inference", "finetune", *memory_family().sections)
-        keys = self.params.for_case(dataset).keys
-        return {
-            **dump_sections(self.plan.sections(dataset, *names)),
-            "keys": keys.model_dump() | {"encoder": find_published_name(keys.encoder)},
-            "search": self.params.search,
-            "network": self.params.network,
-            "selection": self.params.selection.model_dump(),
-            "unlearn": self.plan.list_tried_values(dataset),
-        }
 
     @property
     def grid_summary(self) -> str:

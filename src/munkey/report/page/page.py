@@ -18,7 +18,7 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.page import glossary
 from munkey.report.page.chapters import Chapter, Figure
-from munkey.report.tables import ablations, paper
+from munkey.report.tables import ablations
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import (
@@ -87,12 +87,10 @@ class PageResults(NamedTuple):
         The systems in `main` and in `cases`.
     grids
         The selection table of each data set.
-    statements
-        Sentences that state whether the numbers are comparable to the paper's.
     residue
         The residual shares from audits.
-    ranks, compared
-        The ranks and the comparison with the paper, as read from their CSV files.
+    ranks
+        The ranks, as read from their CSV file.
     """
 
     main: pd.DataFrame
@@ -100,10 +98,8 @@ class PageResults(NamedTuple):
     rows: Sequence[Row]
     case_rows: Sequence[Row]
     grids: Sequence[pd.DataFrame]
-    statements: Sequence[str]
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
-    compared: Sequence[pd.DataFrame] = ()
 
 
 def render_page(template: Path, **content: object) -> str:
@@ -229,10 +225,6 @@ def make_chapters(results: PageResults) -> list[Chapter]:
         files.append(f"../selection/{dataset}/table.csv")
     title = "Selection of p_image and p_token"
     parts.append(Chapter("selection", title, selections, files=files))
-    for compared in results.compared:
-        numbers = paper.make_comparison_tables(compared)
-        file = "../tables/paper.csv"
-        parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
     return [chapter for chapter in parts if chapter.tables]
 
 
