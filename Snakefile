@@ -64,16 +64,6 @@ rule ablations:
         table("ablations", "csv"),
 
 
-rule selection:
-    input:
-        expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="md"),
-
-
-rule figures:
-    input:
-        expand(LAYOUT.figure, figure=EXHIBITS.figures, ending=["svg", "png"]),
-
-
 rule audits:
     input:
         table("main-audited", "md"),
@@ -110,7 +100,6 @@ rule paper:
     input:
         rules.all.input,
         rules.ablations.input,
-        rules.selection.input,
         rules.figures.input,
         rules.audits.input if AUDITS.in_paper else [],
         rules.explore.input,

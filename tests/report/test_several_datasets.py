@@ -14,7 +14,6 @@ import pytest
 from munkey.core.files import write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
-from munkey.report.figures.curves import sensitivity_plot
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
@@ -311,41 +310,19 @@ def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
 def test_the_curve_over_k_has_the_values_of_each_data_set_that_varies_it(tmp_path):
     write_text(tmp_path / "ablations.csv", case_summary().to_csv(index=False))
     accuracy, _ = (
-        CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "", 0.3)).axes
+        CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "")).axes
     )
     drawn = {bars.get_label(): bars.lines[0].get_xdata().tolist() for bars in accuracy.containers}
     assert drawn == {"bloodmnist": [4, 16], "cifar10": [8]}
 
 
-def test_sensitivity_has_a_row_for_each_data_set_and_counts_the_seeds_of_each():
-    lines = [
-        {
-            "dataset": name,
-            "seed": seed,
-            "epoch": epoch,
-            "P_s": 0.1,
-            "A_image": 1.0,
-            "A_token": 2.0,
-            "A_both": 3.0,
-        }
-        for name, grid in GRIDS.items()
-        for seed in grid.seeds
-        for epoch in (0, 1)
-    ]
-    figure = sensitivity_plot(pd.DataFrame(lines))
-    assert [axes.get_title(loc="left") for axes in figure.axes[::2]] == list(GRIDS)
-    assert figure.get_supxlabel().endswith("over n = 1 to 3 seeds")
-
-
 def test_every_chapter_of_the_page_is_made():
-    grid = {"p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}
     ranked = measured()[lambda lines: lines["dataset"].isin(["bloodmnist", "cifar10"])]
     results = page.PageResults(
         main=summary(),
         cases=[case_summary()],
         rows=ROWS,
         case_rows=CASE_ROWS,
-        grids=[pd.DataFrame([{"dataset": name, **grid}]) for name in GRIDS],
         residue={},
         ranks=[rank_by_title(ranked, ROWS).reset_index()],
     )
@@ -353,7 +330,6 @@ def test_every_chapter_of_the_page_is_made():
     assert counts == {
         **{"main": 4, "ranks": 1, "runtime": 1},
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},
-        **{"selection": 4},
     }
     assert list(results.ranks[0].columns[:3]) == INDEX
 

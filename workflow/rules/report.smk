@@ -72,10 +72,9 @@ use rule job as page with:
         main_table=table("main", "csv"),
         metrics=LAYOUT.all_metrics,
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
-        selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
             "figures",
-            expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
+            expand(LAYOUT.figure, figure=FIGURES, ending="svg"),
             always=expand(LAYOUT.figure, figure=["forgetting", "ranks"], ending="svg"),
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
@@ -99,6 +98,7 @@ use rule job as page with:
         designs=EXHIBITS.designs,
         datasets=PARAMS.datasets,
         grid=EXHIBITS.grid_summary,
+        captions=FIGURES,
         config=dict(config),
         code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles
     message:

@@ -26,20 +26,18 @@ from munkey.report.tables.summary import Row, read_cases, read_main, read_metric
 from munkey.settings import ExploreSettings
 
 
-def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
+def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
     """Draw a chart.
 
     Parameters
     ----------
     chart
         The name of the chart, KIND or KIND-DATASET.
-    threshold
-        The setting `selection.threshold`.
     inputs
         The files by their names in CHARTS; `traces` is a list with one file for each seed.
     """
     kind, _, dataset = chart.partition("-")
-    figure = CHARTS[kind].draw(ChartSource(inputs, dataset, threshold))
+    figure = CHARTS[kind].draw(ChartSource(inputs, dataset))
     theme.save(figure, svg.with_suffix(""))
 
 
@@ -93,7 +91,7 @@ class PageFiles:
         The metrics of the main run, whose MIA is shown next to the attacks.
     ablations, ranks
         Lists with one table, or empty lists if there is none.
-    selections, audits
+    audits
         A table for each data set that has one, in a folder with the name of the data set.
     chapters
         The chapters of studies.
@@ -106,7 +104,6 @@ class PageFiles:
     main_table: Path
     metrics: Path
     ablations: list[Path]
-    selections: list[Path]
     figures: list[Path]
     ranks: list[Path]
     audits: list[Path]
@@ -124,6 +121,8 @@ class ReportFacts:
     ----------
     grid
         A sentence on seeds, rates and methods.
+    captions
+        The captions of figures by name.
     config
         All parameters.
     """
@@ -134,6 +133,7 @@ class ReportFacts:
     ablation_rows: list[Row]
     designs: list[Design]
     datasets: list[str]
+    captions: Mapping[str, str]
     config: Mapping[str, Any]
 
 
@@ -147,7 +147,6 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         cases=list(map(read_cases, files.ablations)),
         rows=shown.rows,
         case_rows=shown.ablation_rows,
-        grids=list(map(read_table, files.selections)),
         residue=collect_residue(audits),
         ranks=list(map(read_table, files.ranks)),
     )
@@ -180,7 +179,9 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         audits=audit_chapters,
         chapters=[*pages.make_chapters(results), *read_chapters(files.chapters)],
         explored=[path.stem for path in files.explored],
-        figures=[pages.make_figure(path, main) for path in files.figures],
+        figures=[
+            pages.make_figure(path, shown.captions[path.stem], main) for path in files.figures
+        ],
         origin=pages.describe_origin(list(map(read_json, files.records)), now()),
         runs=[run for run in tracked_runs if run["page"]],  # empty if tracking failed
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),

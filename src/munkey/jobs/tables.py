@@ -11,7 +11,7 @@ from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main
-from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
+from munkey.report.tables.markup import get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.summary import Row, read_metrics
 
@@ -53,19 +53,6 @@ def ablation_tables(
         markup = get_markup(path)
         titled = list(ablation_summaries.TABLES[path.stem](cases, rows, markup))
         write_text(path, render_or_note(titled, markup))
-
-
-def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Write the table of why each (p_image, p_token) was chosen or not.
-
-    Parameters
-    ----------
-    table
-        The table of decisions that `select` wrote.
-    """
-    grid = read_table(table)
-    title = f"{dataset}: means over {format_seed_count(int(grid['n'].iloc[0]))}"
-    write_text(markdown, render([main.make_selection_table(grid, title)], "markdown"))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:

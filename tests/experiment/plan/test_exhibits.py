@@ -47,18 +47,9 @@ def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_delet
     ]
 
 
-def test_pairs_of_the_selection_by_case():
-    assert shown().pairs == {
-        "p_drop/0.0_0.0": {"p_image": 0.0, "p_token": 0.0},
-        "p_drop/0.1_0.1": {"p_image": 0.1, "p_token": 0.1},
-        "p_drop/0.3_0.1": {"p_image": 0.3, "p_token": 0.1},
-    }
-
-
 def test_figures_are_charts_of_each_data_set():
     charts = [
         *("forgetting", "neighbors"),
-        *("selection-digits", "selection-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
         *("tokens-digits", "tokens-cifar10"),
     ]
     two = shown(TWO)
@@ -89,10 +80,6 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
 @pytest.mark.parametrize(
     ("chart", "files"),
     [
-        (
-            "sensitivity-cifar10",
-            {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]},
-        ),
         (
             "tokens-digits",
             {

@@ -6,7 +6,6 @@ from typing import Any
 
 from munkey.core.paths import fill
 from munkey.experiment.params.load import memory_family
-from munkey.experiment.params.overlays import make_name
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
@@ -68,11 +67,6 @@ class Exhibits:
             make_oracle_row(memory_family()),
             make_method_row(self.plan.ablated_method),
         ]
-
-    @property
-    def pairs(self) -> dict[str, dict[str, float]]:
-        """The grid of the selection: p_image and p_token by case."""
-        return {f"p_drop/{make_name(pair)}": pair for pair in self.params.grid}
 
     @cached_property
     def charts(self) -> list[str]:

@@ -6,13 +6,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
-from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
-
-PATHWAYS = {
-    "A_image": ("image alone", theme.ORANGE),
-    "A_token": ("token alone", theme.SKY),
-    "A_both": ("both", theme.BLACK),
-}
+from munkey.report.figures.theme import DASHES, check_frame
 
 
 @matplotlib.rc_context(theme.THEME)
@@ -52,59 +46,4 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
     figure.supxlabel(theme.describe_seeds(frame["n"]), fontsize=8)
-    return theme.freeze(figure)
-
-
-@matplotlib.rc_context(theme.THEME)
-def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
-    """Draw pathway sensitivity P_s and the pathways' accuracies over training (sec. 3).
-
-    Each data set has a row of panels. Lines are means over seeds; bands are ± one standard
-    deviation.
-
-    Raises ValueError if the frame is empty or contains NaN.
-
-    Parameters
-    ----------
-    frame
-        The columns are dataset, seed, epoch, P_s, and A_image, A_token and A_both in percent.
-    threshold
-        The paper's ξ, drawn as a dotted line.
-    """
-    frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
-    datasets = sorted(frame["dataset"].unique())
-    figure = theme.make_canvas(theme.DOUBLE, 2.5 * len(datasets))
-    grid = figure.subplots(len(datasets), 2, squeeze=False)
-    for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
-        epochs = frame[frame["dataset"] == dataset].groupby("epoch")
-        draw_mean_curve(
-            sensitivity,
-            epochs["P_s"],
-            theme.BLUE,
-            band_alpha=0.2,
-            linestyle=DASHES[0],
-            label="$P_s$",
-        )
-        label = f"ξ = {threshold}, not selected above"
-        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
-        sensitivity.set_xlabel("epoch")
-        sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
-        sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
-        for text in sensitivity.legend(loc="best").get_texts():
-            text.set_parse_math(True)
-        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # there are more dash styles
-            title, color = PATHWAYS[column]
-            draw_mean_curve(
-                accuracy,
-                epochs[column],
-                color,
-                top=100,
-                band_alpha=0.2,
-                linestyle=dashes,
-                label=title,
-            )
-        accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
-        accuracy.legend(loc="best")
-        sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
-    figure.supxlabel(theme.describe_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
     return theme.freeze(figure)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure as DrawnFigure
 from munkey.core import templates
 from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
-from munkey.report.figures.charts import PAPERS_METHOD, get_caption
+from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
@@ -85,8 +85,6 @@ class PageResults(NamedTuple):
         The summaries of the main experiment and of the ablations.
     rows, case_rows
         The systems in `main` and in `cases`.
-    grids
-        The selection table of each data set.
     residue
         The residual shares from audits.
     ranks
@@ -97,7 +95,6 @@ class PageResults(NamedTuple):
     cases: Sequence[pd.DataFrame]
     rows: Sequence[Row]
     case_rows: Sequence[Row]
-    grids: Sequence[pd.DataFrame]
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
 
@@ -217,18 +214,10 @@ def make_chapters(results: PageResults) -> list[Chapter]:
         for name, title in ABLATIONS.items():
             ablation_tables = list(ablations.TABLES[name](cases, results.case_rows, "html"))
             parts.append(Chapter(name, title, ablation_tables, files=["../tables/ablations.csv"]))
-    selections = []
-    files = []
-    for grid in results.grids:
-        dataset = grid["dataset"][0]
-        selections.append(tables.make_selection_table(grid, dataset))
-        files.append(f"../selection/{dataset}/table.csv")
-    title = "Selection of p_image and p_token"
-    parts.append(Chapter("selection", title, selections, files=files))
     return [chapter for chapter in parts if chapter.tables]
 
 
-def make_figure(path: Path, main: pd.DataFrame) -> Figure:
+def make_figure(path: Path, caption: str, main: pd.DataFrame) -> Figure:
     """Return a figure with its caption.
 
     Parameters
@@ -244,7 +233,7 @@ def make_figure(path: Path, main: pd.DataFrame) -> Figure:
         narrow = theme.make_data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
     return Figure(
         name=path.stem,
-        caption=get_caption(path.stem),
+        caption=caption,
         data=theme.make_data_url(path),
         file=f"../figures/{path.name}",
         narrow=narrow,

@@ -5,7 +5,8 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.evaluation.selection import (
+from munkey.settings import SelectionSettings
+from munkey.studies.selection.pairs import (
     NothingPassesError,
     Pair,
     Systems,
@@ -14,7 +15,6 @@ from munkey.evaluation.selection import (
     get_chosen_pair,
     make_table,
 )
-from munkey.settings import SelectionSettings
 
 
 def settings(threshold=0.3, comparable=0.5):

@@ -1,0 +1,90 @@
+# The selection of p_image and p_token (app. E): `make run TARGET=selection`.
+from munkey.studies.selection.plan import SelectionPlan
+
+SELECTION = SelectionPlan(PLAN)
+SELECTION_CHAPTER = LAYOUT.result_path("selection/{dataset}/chapter.json")
+CHAPTERS.append(lambda: so_far("selection", expand(SELECTION_CHAPTER, dataset=PARAMS.datasets)))
+FIGURES |= SELECTION.figures
+
+
+rule selection:
+    input:
+        expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="md"),
+
+
+PAPER += rules.selection.input
+
+
+use rule metrics as selection_metrics with:
+    input:
+        lambda w: plan.list_files(PLAN.list_selection_runs(w.dataset)),
+    output:
+        metrics=LAYOUT.selection_metrics,
+    log:
+        LAYOUT.log("selection/{dataset}/metrics"),
+    params:
+        runs=lambda w: [asdict(run) for run in PLAN.list_selection_runs(w.dataset)],
+    message:
+        "measure every (p_image, p_token) of {wildcards.dataset}"
+
+
+use rule job as select with:
+    input:
+        metrics=LAYOUT.selection_metrics,
+    output:
+        chosen=LAYOUT.selection_chosen,
+        table=fill(LAYOUT.selection_table, ending="csv"),
+    log:
+        LAYOUT.log("selection/{dataset}/select"),
+    params:
+        settings=dump_settings(PARAMS.selection),
+        pairs=SELECTION.pairs,
+        required=lambda w: bool(PLAN.selection_input(w.dataset)),
+        systems={"before": memory_family().original, "after": PLAN.ablated_method.name},
+        code=code("studies.selection.jobs.select"),
+    message:
+        "choose p_image and p_token for {wildcards.dataset}"
+
+
+use rule job as selection_tables with:
+    input:
+        table=fill(LAYOUT.selection_table, ending="csv"),
+    output:
+        markdown=fill(LAYOUT.selection_table, ending="md"),
+        chapter=SELECTION_CHAPTER,
+    log:
+        LAYOUT.log("selection/{dataset}/tables"),
+    params:
+        code=code("studies.selection.tables.selection_tables"),
+    message:
+        "make the table of the selection of {wildcards.dataset}"
+
+
+use rule job as selection_figure with:
+    input:
+        table=fill(LAYOUT.selection_table, ending="csv"),
+    output:
+        **picture(fill(LAYOUT.figure, figure="selection-{dataset}"), "figure", "Figures"),
+    log:
+        LAYOUT.log("figures/selection-{dataset}"),
+    params:
+        threshold=PARAMS.selection.threshold,
+        caption=lambda w: FIGURES[f"selection-{w.dataset}"],
+        code=code("studies.selection.figure.selection_figure"),
+    message:
+        "draw selection-{wildcards.dataset}"
+
+
+use rule job as sensitivity_figure with:
+    input:
+        traces=lambda w: expand(LAYOUT.trace, case=w.dataset, seed=PARAMS.seeds),
+    output:
+        **picture(fill(LAYOUT.figure, figure="sensitivity-{dataset}"), "figure", "Figures"),
+    log:
+        LAYOUT.log("figures/sensitivity-{dataset}"),
+    params:
+        threshold=PARAMS.selection.threshold,
+        caption=lambda w: FIGURES[f"sensitivity-{w.dataset}"],
+        code=code("studies.selection.figure.sensitivity_figure"),
+    message:
+        "draw sensitivity-{wildcards.dataset}"
