@@ -12,7 +12,7 @@ include: "workflow/rules/unlearn.smk"
 include: "workflow/rules/evaluate.smk"
 
 
-# Each with its targets. Those below read what these add.
+# Each with its targets, and with what it adds to the rules below.
 for study in load_studies():
 
     include: f"workflow/rules/{study}.smk"
@@ -61,23 +61,6 @@ rule ablations:
         table("ablations", "csv"),
 
 
-rule scenarios:
-    input:
-        expand(LAYOUT.scenario_table, dataset=scenario_plan.list_datasets(PARAMS), ending="md"),
-        expand(LAYOUT.scenario_figure, dataset=scenario_plan.list_datasets(PARAMS), ending=["svg", "png"]),
-        LAYOUT.settings,
-
-
-rule selection:
-    input:
-        expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="md"),
-
-
-rule figures:
-    input:
-        expand(LAYOUT.figure, figure=EXHIBITS.figures, ending=["svg", "png"]),
-
-
 rule audits:
     input:
         table("main-audited", "md"),
@@ -114,11 +97,10 @@ rule paper:
     input:
         rules.all.input,
         rules.ablations.input,
-        rules.selection.input,
         rules.figures.input,
         rules.audits.input if AUDITS.in_paper else [],
         rules.explore.input,
-        expand(LAYOUT.table, table="paper", ending=["md", "tex"]),
+        PAPER,
         LAYOUT.report,
 
 

@@ -14,10 +14,11 @@ from munkey.core.files import CONFIGFILES, write_json, write_text
 from munkey.data.prepared import prepare
 from munkey.data.source import Source
 from munkey.encoders import keys
-from munkey.experiment.cost import machines, preflight
+from munkey.experiment.cost import machines
 from munkey.experiment.run.fork_server import SWITCH
 from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
-from munkey.report.tables import paper
+from munkey.studies.paper import preflight
+from munkey.studies.paper import tables as paper
 from tests.conftest import ROOT, unit_rows
 from tests.evaluation.test_search import search
 from tests.experiment.cost.test_estimate import epyc
@@ -207,7 +208,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(
     munkey, monkeypatch, tmp_path
 ):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    monkeypatch.delitem(sys.modules, "munkey.report.tables.paper", raising=False)
+    monkeypatch.delitem(sys.modules, "munkey.studies.paper.tables", raising=False)
     ended = munkey("compare-paper", PAPER[0])
     assert (ended.code, ended.err) == (
         2,

@@ -18,7 +18,7 @@ from munkey.data.registry import DATASETS
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
-from munkey.report.tables import paper
+from munkey.studies.paper import tables as paper
 from tests.integration.archives import ENCODER_FAMILIES, SIZES, archives_in, encoders_in
 from tests.integration.conftest import ROOT, Project, checkout
 

@@ -14,11 +14,10 @@ import pytest
 from munkey.core.files import write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
-from munkey.report.figures.curves import sensitivity_plot
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
-from munkey.report.tables import ablations, paper
+from munkey.report.tables import ablations
 from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
 from munkey.report.tables.main import make_main_tables, render_all_tables, render_main_table
 from munkey.report.tables.markup import ABSENT
@@ -26,6 +25,7 @@ from munkey.report.tables.ranks import INDEX, make_rank_table, rank_by_title
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
+from munkey.studies.paper import tables as paper
 from tests.report.inputs import cases, pairs
 
 ROWS = [
@@ -310,51 +310,26 @@ def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
 def test_the_curve_over_k_has_the_values_of_each_data_set_that_varies_it(tmp_path):
     write_text(tmp_path / "ablations.csv", case_summary().to_csv(index=False))
     accuracy, _ = (
-        CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "", 0.3)).axes
+        CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "")).axes
     )
     drawn = {bars.get_label(): bars.lines[0].get_xdata().tolist() for bars in accuracy.containers}
     assert drawn == {"bloodmnist": [4, 16], "cifar10": [8]}
 
 
-def test_sensitivity_has_a_row_for_each_data_set_and_counts_the_seeds_of_each():
-    lines = [
-        {
-            "dataset": name,
-            "seed": seed,
-            "epoch": epoch,
-            "P_s": 0.1,
-            "A_image": 1.0,
-            "A_token": 2.0,
-            "A_both": 3.0,
-        }
-        for name, grid in GRIDS.items()
-        for seed in grid.seeds
-        for epoch in (0, 1)
-    ]
-    figure = sensitivity_plot(pd.DataFrame(lines))
-    assert [axes.get_title(loc="left") for axes in figure.axes[::2]] == list(GRIDS)
-    assert figure.get_supxlabel().endswith("over n = 1 to 3 seeds")
-
-
 def test_every_chapter_of_the_page_is_made():
-    grid = {"p_image": 0.1, "p_token": 0.1, "P_s": 0.1, "gap": 1.0, "reason": "why"}
     ranked = measured()[lambda lines: lines["dataset"].isin(["bloodmnist", "cifar10"])]
     results = page.PageResults(
         main=summary(),
         cases=[case_summary()],
         rows=ROWS,
         case_rows=CASE_ROWS,
-        grids=[pd.DataFrame([{"dataset": name, **grid}]) for name in GRIDS],
-        statements=["why"],
         residue={},
         ranks=[rank_by_title(ranked, ROWS).reset_index()],
-        compared=[paper.compare(summary(), case_summary())],
     )
     counts = {chapter.id: len(chapter.tables) for chapter in page.make_chapters(results)}
     assert counts == {
         **{"main": 4, "ranks": 1, "runtime": 1},
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},
-        **{"selection": 4, "paper": 2},
     }
     assert list(results.ranks[0].columns[:3]) == INDEX
 

@@ -46,6 +46,11 @@ def audit_part(name):
     return fill(LAYOUT.audit, part=f"{name}.{{ending}}")
 
 
+# Studies add to these.
+CHAPTERS = []  # functions that list the files of chapters that the page shows
+FIGURES = {name: get_caption(name) for name in EXHIBITS.figures}  # captions, by name
+PAPER = []  # what `make paper` makes of them
+REQUESTS = {}  # words for requests that are not random, by data set and case
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
 )
@@ -119,15 +124,13 @@ def say_figures():
         remade.update(job.output if reason else [])
     trainings = sum(len(ahead.get(name, [])) for name in ("train", "trace"))
     ready = []
-    for chart in EXHIBITS.charts:
-        files = set()
-        for given in EXHIBITS.chart_input(chart).values():
-            files.update([given] if isinstance(given, str) else given)
-        if all(map(os.path.exists, files)) and not files & remade:
-            ready.append(fill(LAYOUT.figure, figure=chart, ending="svg"))
+    figures = {*expand(LAYOUT.figure, figure=FIGURES, ending="svg")}
+    for job, _ in planned_jobs():
+        if all(map(os.path.exists, job.input)) and not remade & {*job.input}:
+            ready.extend(figures & {*job.output})
     if trainings:
         at_once = max(1, workflow.cores // PARAMS.threads)
-        logger.warning(outcome.describe_figure_jobs(trainings, ahead, past, at_once, ready))
+        logger.warning(outcome.describe_figure_jobs(trainings, ahead, past, at_once, sorted(ready)))
 
 
 def planned_job(job, reason):

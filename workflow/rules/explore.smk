@@ -42,7 +42,7 @@ use rule job as explore_page with:
         rows=EXHIBITS.rows,
         designs=EXHIBITS.designs,
         neighbor_counts=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
-        requests=lambda w: EXHIBITS.requests(w.dataset) if w.dataset in scenario_plan.list_datasets(PARAMS) else {},
+        requests=lambda w: REQUESTS.get(w.dataset, {}),
         settings=dump_settings(EXPLORE.settings),
         code=code("studies.explore.page.explore"),
     message:

@@ -1,6 +1,11 @@
 # The paper's figures and one more: `make figures`. Each as SVG and PNG under results/figures.
 
 
+rule figures:
+    input:
+        expand(LAYOUT.figure, figure=FIGURES, ending=["svg", "png"]),
+
+
 use rule gpu_job as trace with:
     input:
         unpack(lambda w: PLAN.prepared(w.case)),
@@ -28,8 +33,7 @@ use rule job as chart with:
     wildcard_constraints:
         chart=plan.wildcard_pattern(EXHIBITS.charts),
     params:
-        threshold=PARAMS.section(SelectionSettings).threshold,
-        caption=lambda w: get_caption(w.chart),
+        caption=lambda w: FIGURES[w.chart],
         code=code("report.chart"),
     message:
         "draw {wildcards.chart}"

@@ -40,24 +40,6 @@ use rule job as ranks with:
         "rank the methods"
 
 
-use rule job as compare with:
-    input:
-        main_table=table("main", "csv"),
-        ablations=table("ablations", "csv"),
-        printed="src/munkey/report/tables/paper.csv",
-    output:
-        **printed(table("paper")),
-        csv=table("paper", "csv"),
-    log:
-        LAYOUT.log("compare"),
-    params:
-        settings=EXHIBITS.compared,
-        seeds=len(PARAMS.seeds),
-        code=code("tables.compare"),
-    message:
-        "put the paper's numbers beside ours"
-
-
 use rule job as track with:
     input:
         LAYOUT.all_metrics,
@@ -90,14 +72,9 @@ use rule job as page with:
         main_table=table("main", "csv"),
         metrics=LAYOUT.all_metrics,
         ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
-        comparison=lambda _: so_far("compare", [table("paper", "csv")]),
-        scenarios=lambda _: so_far(
-            "scenarios", expand(LAYOUT.scenario_table, dataset=scenario_plan.list_datasets(PARAMS), ending="csv"), in_paper=False
-        ),
-        selections=lambda _: so_far("selection", expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="csv")),
         figures=lambda _: so_far(
             "figures",
-            expand(LAYOUT.figure, figure=EXHIBITS.figures, ending="svg"),
+            expand(LAYOUT.figure, figure=FIGURES, ending="svg"),
             always=expand(LAYOUT.figure, figure=["forgetting", "ranks"], ending="svg"),
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
@@ -107,6 +84,7 @@ use rule job as page with:
         ),
         records=sorted({run.record for run in PLAN.main}),
         explored=linked_pages,
+        chapters=lambda _: [path for chapters in CHAPTERS for path in chapters()],
         template="workflow/report/page.html.j2",
         columns="src/munkey/report/page/glossary.csv",
     output:
@@ -117,12 +95,10 @@ use rule job as page with:
         name=PARAMS.name,
         rows=EXHIBITS.rows,
         ablation_rows=EXHIBITS.ablation_rows,
-        scenario_rows=EXHIBITS.scenario_rows,
-        requests={dataset: EXHIBITS.requests(dataset) for dataset in scenario_plan.list_datasets(PARAMS)},
         designs=EXHIBITS.designs,
-        settings=EXHIBITS.compared,
-        seeds=len(PARAMS.seeds),
+        datasets=PARAMS.datasets,
         grid=EXHIBITS.grid_summary,
+        captions=FIGURES,
         config=dict(config),
         code=code("report.page", lambda _: audit_plan.list_attack_functions("logits")),  # their titles
     message:

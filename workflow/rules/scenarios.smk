@@ -1,6 +1,19 @@
 # The same systems after other requests than random ones (docs/scenarios.md): `make scenarios`.
 from munkey.studies.scenarios import plan as scenario_plan
 
+SCENARIOS = scenario_plan.ScenarioPlan(EXHIBITS)
+SCENARIO_DATASETS = scenario_plan.list_datasets(PARAMS)
+SCENARIO_CHAPTER = LAYOUT.result_path("scenarios/{dataset}/chapter.json")
+CHAPTERS.append(lambda: so_far("scenarios", expand(SCENARIO_CHAPTER, dataset=SCENARIO_DATASETS), in_paper=False))
+REQUESTS |= {dataset: SCENARIOS.describe_requests(dataset) for dataset in SCENARIO_DATASETS}
+
+
+rule scenarios:
+    input:
+        expand(LAYOUT.scenario_table, dataset=SCENARIO_DATASETS, ending="md"),
+        expand(LAYOUT.scenario_figure, dataset=SCENARIO_DATASETS, ending=["svg", "png"]),
+        LAYOUT.settings,
+
 
 # Forget sets that are not random, also of data sets.
 use rule forget as forget_request with:
@@ -38,11 +51,12 @@ use rule job as scenario_tables with:
         **picture(LAYOUT.scenario_figure, "scenarios", "Scenarios"),
         markdown=fill(LAYOUT.scenario_table, ending="md"),
         csv=fill(LAYOUT.scenario_table, ending="csv"),
+        chapter=SCENARIO_CHAPTER,
     log:
         LAYOUT.log("scenarios/{dataset}/table"),
     params:
-        rows=EXHIBITS.scenario_rows,
-        requests=lambda w: EXHIBITS.requests(w.dataset),
-        code=code("tables.scenario_tables"),
+        rows=SCENARIOS.rows,
+        requests=lambda w: REQUESTS[w.dataset],
+        code=code("studies.scenarios.tables.scenario_tables"),
     message:
         "make the tables of the scenarios of {wildcards.dataset}"

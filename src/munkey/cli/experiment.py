@@ -190,7 +190,7 @@ def preflight(
     this check first.
     """
     from munkey.experiment.cost import estimate, machines
-    from munkey.experiment.cost.preflight import find_obstacles
+    from munkey.studies.paper.preflight import find_obstacles
 
     experiment_plan = load_plan(overlays)
     machine = machines.find_machine()
@@ -213,9 +213,9 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
     last.
     """
     from munkey.core.paths import fill
-    from munkey.experiment.plan.exhibits import Exhibits
-    from munkey.report.tables import paper
     from munkey.report.tables.markup import render
+    from munkey.studies.paper import tables as paper
+    from munkey.studies.paper.plan import PaperPlan
 
     experiment_plan = load_plan(overlays)
     seeds = len(experiment_plan.params.seeds)
@@ -223,7 +223,7 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
         ours_and_theirs = paper.read_comparison(
             fill(experiment_plan.layout.table, table="paper", ending="csv")
         )
-        statements = list(paper.describe_settings(Exhibits(experiment_plan).compared, seeds))
+        statements = list(paper.describe_settings(PaperPlan(experiment_plan).compared, seeds))
     except FileNotFoundError as error:
         raise FileNotFoundError(
             f"{error.filename} is missing; to create it, run `make paper` with the same overlays"

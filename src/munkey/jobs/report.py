@@ -13,32 +13,28 @@ from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.page import page as pages
+from munkey.report.page.chapters import read_chapters
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as main_tables
-from munkey.report.tables import paper
-from munkey.report.tables.ablations import read_summary
 from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import TitledTable, get_markup, render
-from munkey.report.tables.scenarios import make_scenario_tables
-from munkey.report.tables.summary import Row, read_main, read_metrics
+from munkey.report.tables.markup import get_markup, render
+from munkey.report.tables.summary import Row, read_cases, read_main, read_metrics
 
 
-def chart(svg: Path, chart: str, threshold: float, inputs: Mapping[str, Any]) -> None:
+def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
     """Draw a chart.
 
     Parameters
     ----------
     chart
         The name of the chart, KIND or KIND-DATASET.
-    threshold
-        The setting `selection.threshold`.
     inputs
         The files by their names in CHARTS; `traces` is a list with one file for each seed.
     """
     kind, _, dataset = chart.partition("-")
-    figure = CHARTS[kind].draw(ChartSource(inputs, dataset, threshold))
+    figure = CHARTS[kind].draw(ChartSource(inputs, dataset))
     theme.save(figure, svg.with_suffix(""))
 
 
@@ -90,10 +86,12 @@ class PageFiles:
     ----------
     metrics
         The metrics of the main run, whose MIA is shown next to the attacks.
-    ablations, comparison, ranks
+    ablations, ranks
         Lists with one table, or empty lists if there is none.
-    scenarios, selections, audits
+    audits
         A table for each data set that has one, in a folder with the name of the data set.
+    chapters
+        The chapters of studies.
     records
         The records of jobs, for the origin of the results.
     explored
@@ -103,14 +101,12 @@ class PageFiles:
     main_table: Path
     metrics: Path
     ablations: list[Path]
-    comparison: list[Path]
-    scenarios: list[Path]
-    selections: list[Path]
     figures: list[Path]
     ranks: list[Path]
     audits: list[Path]
     records: list[Path]
     explored: list[Path]
+    chapters: list[Path]
     tracking: Path
 
 
@@ -122,10 +118,8 @@ class ReportFacts:
     ----------
     grid
         A sentence on seeds, rates and methods.
-    requests
-        The labels of the scenarios' requests, by data set and case.
-    settings
-        The settings that are compared with the paper's, by data set.
+    captions
+        The captions of figures by name.
     config
         All parameters.
     """
@@ -134,11 +128,9 @@ class ReportFacts:
     grid: str
     rows: list[Row]
     ablation_rows: list[Row]
-    scenario_rows: list[Row]
-    requests: Mapping[str, Mapping[str, str]]
     designs: list[Design]
-    settings: Mapping[str, Mapping[str, Any]]
-    seeds: int
+    datasets: list[str]
+    captions: Mapping[str, str]
     config: Mapping[str, Any]
 
 
@@ -147,21 +139,13 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     main = read_main(files.main_table)
     tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
-    scenarios: list[TitledTable] = []
-    for path in files.scenarios:
-        requests = shown.requests[path.parent.name]
-        scenarios += make_scenario_tables(read_table(path), shown.scenario_rows, requests, "html")
     results = pages.PageResults(
         main,
-        cases=list(map(read_summary, files.ablations)),
+        cases=list(map(read_cases, files.ablations)),
         rows=shown.rows,
         case_rows=shown.ablation_rows,
-        grids=list(map(read_summary, files.selections)),
-        statements=paper.describe_settings(shown.settings, shown.seeds),
         residue=collect_residue(audits),
-        ranks=list(map(read_summary, files.ranks)),
-        compared=list(map(paper.read_comparison, files.comparison)),
-        scenarios=scenarios,
+        ranks=list(map(read_table, files.ranks)),
     )
     audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
     points = {}
@@ -183,16 +167,18 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     text = pages.render_page(
         template,
         name=shown.name,
-        datasets=list(shown.settings),
+        datasets=shown.datasets,
         grid=shown.grid,
         advice=advice,
         sentences=sentences,
         story=pages.make_story(points, main),
         frontiers=frontier_figures,
         audits=audit_chapters,
-        chapters=pages.make_chapters(results),
+        chapters=[*pages.make_chapters(results), *read_chapters(files.chapters)],
         explored=[path.stem for path in files.explored],
-        figures=[pages.make_figure(path, main) for path in files.figures],
+        figures=[
+            pages.make_figure(path, shown.captions[path.stem], main) for path in files.figures
+        ],
         origin=pages.describe_origin(list(map(read_json, files.records)), now()),
         runs=[run for run in tracked_runs if run["page"]],  # empty if tracking failed
         params=yaml.safe_dump(dict(shown.config), sort_keys=False),

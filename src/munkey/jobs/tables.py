@@ -1,19 +1,17 @@
-"""Tables of all results except audits, and the comparison with the paper."""
+"""Tables of the main run, of ablations and of the selection."""
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
-from munkey.report.figures.curves import scenarios_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables import ablations as ablation_summaries
-from munkey.report.tables import main, paper, scenarios
-from munkey.report.tables.markup import format_seed_count, get_markup, render, render_or_note
+from munkey.report.tables import main
+from munkey.report.tables.markup import get_markup, render, render_or_note
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.summary import Row, read_metrics
 
@@ -57,64 +55,9 @@ def ablation_tables(
         write_text(path, render_or_note(titled, markup))
 
 
-def scenario_tables(
-    metrics: Path,
-    requests: Mapping[str, str],
-    rows: list[Row],
-    csv: Path,
-    markdown: Path,
-    svg: Path,
-) -> None:
-    """Write the tables, the figure and a CSV file of a data set's scenarios.
-
-    Parameters
-    ----------
-    requests
-        A label for the request of each case.
-    """
-    numbers = scenarios.summarize_scenarios(read_metrics([metrics]), rows)
-    write_text(csv, numbers.to_csv(index=False))
-    titled = list(scenarios.make_scenario_tables(numbers, rows, requests, "markdown"))
-    write_text(markdown, render_or_note(titled, "markdown"))
-    theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
-
-
-def selection_tables(table: Path, dataset: str, markdown: Path) -> None:
-    """Write the table of why each (p_image, p_token) was chosen or not.
-
-    Parameters
-    ----------
-    table
-        The table of decisions that `select` wrote.
-    """
-    grid = read_table(table)
-    title = f"{dataset}: means over {format_seed_count(int(grid['n'].iloc[0]))}"
-    write_text(markdown, render([main.make_selection_table(grid, title)], "markdown"))
-
-
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:
     """Rank the methods by the gaps of all seeds, in a table and a critical-difference diagram."""
     method_ranks = rank_by_title(read_table(metrics), rows)
     write_text(csv, method_ranks.to_csv())
     write_text(markdown, render([make_rank_table(method_ranks, rows)], "markdown"))
     theme.save(rank_diagram(method_ranks, PAPERS_METHOD), svg.with_suffix(""))
-
-
-def compare(
-    main_table: Path,
-    ablations: Path,
-    settings: Mapping[str, Mapping[str, Any]],
-    seeds: int,
-    outputs: Mapping[str, Path],
-) -> None:
-    """Compare our numbers with the paper's, and state whether the settings allow a comparison.
-
-    Parameters
-    ----------
-    settings
-        The settings that are compared with the paper's, by data set.
-    """
-    numbers = paper.compare(read_table(main_table), ablation_summaries.read_summary(ablations))
-    texts = paper.render_texts(numbers, paper.describe_settings(settings, seeds))
-    for output, text in texts.items():
-        write_text(outputs[output], text)

@@ -15,6 +15,7 @@ from munkey.experiment.params.load import Params, ParamsError, load
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from munkey.studies.ablations.plan import list_ablation_runs
+from munkey.studies.paper.plan import PaperPlan
 from munkey.studies.selection.plan import list_selection_runs
 from tests.conftest import ROOT
 
@@ -142,7 +143,7 @@ def enumerated(params: Params) -> int:
     """How many evaluations a plan consists of, after everything has been asked for that a dry run asks for."""
     plan = Plan(params)
     shown = Exhibits(plan)
-    counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(shown.compared)
+    counted = len(plan.main) + len(shown.rows) + len(shown.figures) + len(PaperPlan(plan).compared)
     for dataset in params.datasets:
         counted += len(list_ablation_runs(plan, dataset)) + len(list_selection_runs(plan, dataset))
     return counted

@@ -1,13 +1,10 @@
 """What is shown: rows of the tables in order, figures and what they are drawn from."""
 
-import json
-
 import pytest
 
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.summary import Row
-from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
 from tests.experiment.inputs import small_plan
 
 TWO = {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
@@ -53,7 +50,6 @@ def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_delet
 def test_figures_are_charts_of_each_data_set():
     charts = [
         *("forgetting", "neighbors"),
-        *("selection-digits", "selection-cifar10", "sensitivity-digits", "sensitivity-cifar10"),
         *("tokens-digits", "tokens-cifar10"),
     ]
     two = shown(TWO)
@@ -85,10 +81,6 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
     ("chart", "files"),
     [
         (
-            "sensitivity-cifar10",
-            {"traces": [f"results/default/trace/cifar10/seed{seed}.npz" for seed in (7, 0)]},
-        ),
-        (
             "tokens-digits",
             {
                 "trace": "results/default/trace/digits/seed7.npz",
@@ -99,60 +91,6 @@ def test_neighbors_are_drawn_only_where_k_is_ablated():
 )
 def test_a_trace_is_of_the_first_seed_that_is_listed(chart: str, files: dict[str, str | list[str]]):
     assert shown(TWO | {"seeds": [7, 0]}).chart_input(chart) == files
-
-
-def test_what_is_held_against_the_paper_are_the_sections_of_each_data_set():
-    compared = shown(
-        TWO | {"overrides": {"cifar10": {"train": {"lr": 0.5}, "forget": {"rates": [0.05]}}}}
-    ).compared
-    names = {
-        "source",
-        "data",
-        "keys",
-        "model",
-        "train",
-        "munkey",
-        "forget",
-        "inference",
-        "finetune",
-    }
-    names |= {"search", "selection", "network", "unlearn"}
-    assert {dataset: sections.keys() for dataset, sections in compared.items()} == {
-        "digits": names,
-        "cifar10": names,
-    }
-    assert compared["cifar10"]["train"]["lr"] == 0.5 != compared["digits"]["train"]["lr"]
-    assert compared["cifar10"]["forget"]["rates"] == [0.05]
-
-
-def test_what_is_held_against_the_paper_are_all_values_that_a_search_tries():
-    fixed = shown({"unlearn.cf.lr_factor": 0.7}).compared["digits"]
-    assert fixed["search"] is False
-    assert fixed["unlearn"]["cf"] == {"lr_factor": [0.7]} and fixed["unlearn"].keys() == {
-        "knn",
-        "cf",
-        "ssd",
-        "munkey",
-    }
-    searched = shown({"search": True}).compared["digits"]
-    assert searched["search"] is True and searched["unlearn"]["cf"] == {"lr_factor": [0.1, 1.0]}
-    assert searched["unlearn"]["ssd"] == {
-        "alpha": [2.0, 5.0],
-        "lam": [0.5, 1.0],
-        "per_sample": [False],
-    }
-    scrub = shown({"methods": ["scrub"], "unlearn.scrub.decay_after": [5, 8]}).compared["digits"][
-        "unlearn"
-    ]["scrub"]
-    assert scrub["decay_after"] == [[5, 8]]
-
-
-def test_an_encoder_in_a_folder_is_held_against_the_paper_by_what_it_is_a_copy_of(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps(PAPERS_CONFIG))
-    (tmp_path / "preprocessor_config.json").write_text(json.dumps(PAPERS_PROCESSOR))
-    changes = {"keys.encoder": str(tmp_path), "keys.image_size": None, "ablations": {}}
-    assert shown(changes).compared["digits"]["keys"]["encoder"] == "vit-b16"
-    assert shown().compared["digits"]["keys"]["encoder"] == "efficientnet-lite0"
 
 
 def test_the_grid_summary():

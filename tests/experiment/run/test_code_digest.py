@@ -129,7 +129,9 @@ def test_the_main_run_does_not_hang_on_audits_and_its_selection_not_on_tables():
     code = Code({})
     for job in ("forget", "metrics", "tables", "track"):
         assert not [name for name in code.find_closure([f"munkey.jobs.{job}"]) if ".audits" in name]
-    assert not [name for name in code.find_closure(["munkey.jobs.search"]) if ".report." in name]
+    assert not [
+        name for name in code.find_closure(["munkey.studies.selection.jobs"]) if ".report." in name
+    ]
 
 
 # What modules behind a digest may import from excused modules, and why it cannot reach a result.

@@ -5,20 +5,19 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import read_npz, write_json, write_npz, write_text
-from munkey.report.figures import charts, projection
+from munkey.report.figures import projection
 from munkey.report.figures.charts import CHARTS, ChartSource
-from tests.report.figures.test_figures import curve, grid, methods, training
+from tests.report.figures.test_figures import curve, methods
 
 
 def source(**files):
-    return ChartSource(files, "digits", threshold=0.25)
+    return ChartSource(files, "digits")
 
 
 @pytest.fixture
 def trace(tmp_path):
-    """Sensitivity over the epochs, and tokens and features of 12 samples at three of them."""
-    frame, rng = training(), np.random.default_rng(0)
-    arrays = {name: frame[name].to_numpy() for name in charts.TRACED}
+    """Tokens and features of 12 samples at three epochs."""
+    rng, arrays = np.random.default_rng(0), {}
     for epoch in (0, 10, 5):
         arrays |= {f"{kind}_{epoch}": rng.normal(size=(12, 4)) for kind in ("tokens", "features")}
     write_npz(tmp_path / "trace.npz", arrays | {"labels": np.arange(12, dtype=np.int16) % 3})
@@ -39,15 +38,6 @@ def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
     (line,) = [container.lines[0] for container in accuracy.containers]
     assert line.get_xdata().tolist() == [1, 2, 4, 32]
     assert line.get_ydata().tolist() == digits["TA_mean"].tolist()
-
-
-def test_sensitivity_is_drawn_from_the_traces_of_all_seeds_with_its_threshold(trace):
-    figure = CHARTS["sensitivity"].draw(source(traces=[trace, trace]))
-    left, _ = figure.axes
-    assert left.get_title(loc="left") == "digits" and figure.get_supxlabel().endswith(
-        "over n = 2 seeds"
-    )
-    assert [line.get_ydata()[0] for line in left.lines if line.get_linestyle() == ":"] == [0.25]
 
 
 @pytest.mark.parametrize(
@@ -72,12 +62,7 @@ def test_tokens_are_drawn_at_the_moments_that_there_are_in_order(
     assert [axes.get_title() for axes in figure.axes[: len(titles)]] == titles
 
 
-def test_the_table_of_the_selection_is_drawn_and_the_methods_of_the_summary(tmp_path):
-    write_text(tmp_path / "table.csv", grid().to_csv(index=False))
-    _, sensitivity, *_ = CHARTS["selection"].draw(source(table=tmp_path / "table.csv")).axes
-    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [
-        0.25
-    ]
+def test_the_methods_of_the_summary_are_drawn(tmp_path):
     write_text(tmp_path / "main.csv", methods().to_csv(index=False))
     gaps, _ = CHARTS["forgetting"].draw(source(table=tmp_path / "main.csv")).axes
     assert len(gaps.get_yticklabels()) == len(methods())

@@ -5,7 +5,6 @@ import importlib
 import itertools
 import json
 import re
-from functools import partial
 from pathlib import Path
 
 import matplotlib
@@ -21,19 +20,15 @@ from munkey.report.figures import projection, theme
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.figures.curves import (
     neighbors_plot,
-    scenarios_plot,
-    sensitivity_plot,
 )
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
-from munkey.report.figures.selection import selection_plot
 from munkey.report.figures.shares import compute_limits, forest_plot, strata_plot
 from munkey.report.tables.comparisons import compute_wilson_interval
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.ranks import compute_ranks
-from munkey.report.tables.summary import Row
 from tests.report.tables.test_audit_grid import audited
 from tests.report.tables.test_frontier import ACCURACY, AUDIT, DESIGNS, found, summary
 from tests.report.tables.test_ranks import gaps
@@ -54,23 +49,6 @@ def curve():
         }
         for d in ("digits", "other")
         for k in (1, 2, 4, 32)
-    )
-
-
-def grid():
-    pairs = [(0.0, 0.0), (0.1, 0.1), (0.1, 0.3), (0.3, 0.1), (0.3, 0.3)]
-    return pd.DataFrame(
-        {
-            "dataset": "digits",
-            "p_image": i,
-            "p_token": t,
-            "TA": 94 + i,
-            "RA": 99 - t,
-            "FA": 90 + 3 * i,
-            "MIA": 50 + t,
-        }
-        | {"P_s": 0.1 + t / 4, "gap": 1 + i, "chosen": (i, t) == (0.3, 0.1)}
-        for i, t in pairs
     )
 
 
@@ -149,14 +127,6 @@ def frontier():
     return collect_points(summary(), found(**AUDIT | rows), DESIGNS)
 
 
-def training(seed=0):
-    epochs = np.arange(11)
-    accuracies = {"A_image": 40 + epochs, "A_token": 60 + epochs, "A_both": 80 + epochs}
-    return pd.DataFrame(
-        {"dataset": "digits", "seed": seed, "epoch": epochs, "P_s": epochs / 20} | accuracies
-    )
-
-
 def moments(number, classes=3, count=30):
     panels = {f"epoch {epoch}": RNG.normal(size=(2, count, 2)) for epoch in range(number)}
     return projection_plot(
@@ -164,22 +134,11 @@ def moments(number, classes=3, count=30):
     )
 
 
-def after_requests():
-    """ToW of two methods at two rates after two requests; one method was not asked for the second."""
-    lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
-    frame = pd.DataFrame(
-        [{"case": case, "rate": rate, "method": name} for case, rate, name in lines]
-    )
-    return frame.assign(ToW=np.linspace(0.4, 0.95, 8), ToW_sd=np.linspace(0.01, 0.1, 8), n=3)[:-1]
-
-
 ALL = {
     "k_curve": lambda: neighbors_plot(curve()),
-    "pairs": lambda: selection_plot(grid(), 0.3),
     "frontier": lambda: frontier_plot(frontier()),
     "forgetting": lambda: gap_plot(methods(), "MUNKEY"),
     "forgetting, nothing to draw": lambda: gap_plot(methods().assign(gap_mean=np.nan), "MUNKEY"),
-    "sensitivity": lambda: sensitivity_plot(training()),
     "projection": lambda: moments(3),
     "projection, many classes": lambda: moments(1, 30, 90),
     "shares": lambda: forest_plot(shares()),
@@ -187,7 +146,6 @@ ALL = {
     "strata, none": lambda: strata_plot(shares()),
     "ranks": lambda: rank_diagram(compute_ranks(gaps(10)), "b"),
     "audit grid": lambda: grid_plot(audited()),
-    "scenarios": lambda: scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]),
 }
 
 # Those of studies are held to the same.
@@ -233,10 +191,8 @@ def test_a_name_with_dollars_is_drawn_as_it_is():
         "classes": projection_plot(
             {DOLLARS: RNG.normal(size=(2, count, 2))}, labels, [DOLLARS, "b", "c"]
         ),
-        "pairs": selection_plot(grid().assign(dataset=DOLLARS), 0.3),
         "curve": neighbors_plot(curve().replace("digits", DOLLARS)),
         "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
-        "sensitivity": sensitivity_plot(training().assign(dataset=DOLLARS)),
         "shares": forest_plot(shares().replace("SCRUB", DOLLARS)),
     }
     for name, figure in drawn.items():
@@ -274,34 +230,6 @@ def test_names_beside_a_panel_are_in_the_order_of_their_lines_and_apart(places):
     order = np.argsort(places, kind="stable")
     assert (np.diff(heights[order]) >= 0.05 - 1e-9).all()
     assert heights.min() >= 0 and heights.max() <= 1 + 1e-9
-
-
-def test_no_axis_of_a_percentage_goes_beyond_100_and_a_mark_at_100_is_whole():
-    pairs = grid().assign(
-        RA=np.linspace(99.5, 100, len(grid())), TA=np.linspace(80, 95, len(grid()))
-    )
-    figure = selection_plot(pairs, 0.3)
-    for axes in figure.axes[2:]:
-        low, high = axes.get_xlim()
-        assert max(axes.get_xticks()) <= 100 and high <= 100 + 0.05 * (high - low) + 1e-9
-    assert figure.axes[3].get_xlim()[1] > 100
-
-
-def test_tow_has_its_spread_over_seeds_and_their_number():
-    (axes,) = scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")]).axes
-    assert axes.get_xlabel().endswith("mean ± standard deviation over n = 3 seeds")
-    ends = [path.vertices[:, 0] for bars in axes.collections for path in bars.get_paths()]
-    frame = after_requests()
-    first = frame[
-        (frame["rate"] == 0.1) & (frame["case"] == "scenario/class") & (frame["method"] == "b")
-    ].iloc[0]
-    assert ends[0] == pytest.approx(
-        [first["ToW"] - first["ToW_sd"], first["ToW"] + first["ToW_sd"]]
-    )
-    (alone,) = scenarios_plot(
-        after_requests().assign(n=1, ToW_sd=np.nan), [Row("b", "B", "o")]
-    ).axes
-    assert alone.get_xlabel().endswith("one seed, n = 1")
 
 
 def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
@@ -454,33 +382,10 @@ def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low,
     assert compute_limits(rows) == pytest.approx(expected)
 
 
-def test_every_pair_has_its_numbers_and_panels_in_percent_have_one_scale():
-    gap, sensitivity, *percent = ALL["pairs"]().axes
-    assert [line.get_xdata()[0] for line in gap.lines] == grid()["gap"].tolist()
-    assert [line.get_xdata()[0] for line in sensitivity.lines if line.get_linestyle() == ":"] == [
-        0.3
-    ]
-    assert len({round(float(np.ptp(axes.get_xlim())), 6) for axes in percent}) == 1
-    assert (
-        selection_plot(grid().assign(chosen=False), 0.3).get_suptitle().endswith(": no pair passes")
-    )
-
-
 def test_ten_classes_differ_in_color_and_in_shape():
     styles = [theme.point_style(number) for number in range(100)]
     assert len({tuple(style.values()) for style in styles}) == 100
     assert all(len({style[what] for style in styles[:10]}) == 10 for what in ("color", "marker"))
-
-
-def test_curves_over_training_are_means_over_seeds_with_a_band():
-    several = pd.concat(
-        [training(seed).assign(A_image=lambda f, s=seed: f["A_image"] + 4 * s) for seed in (0, 1)]
-    )
-    figure = sensitivity_plot(several)
-    image = next(line for line in figure.axes[1].lines if line.get_label() == "image alone")
-    assert image.get_ydata()[0] == 42
-    assert figure.get_supxlabel() == "mean ± standard deviation over n = 2 seeds"
-    assert sensitivity_plot(training()).get_supxlabel() == "one seed, n = 1"
 
 
 def test_the_svg_has_no_background_and_other_colors_on_a_dark_screen(tmp_path):
@@ -520,8 +425,6 @@ def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(p
     [
         (neighbors_plot, curve().iloc[:0], "no rows"),
         (neighbors_plot, curve().assign(TA_mean=np.nan), "NaN"),
-        (sensitivity_plot, training().assign(P_s=np.inf), "infinite"),
-        (partial(selection_plot, threshold=0.3), grid().iloc[:0], "no rows"),
         (grid_plot, audited().iloc[:0], "no rows"),
         (forest_plot, shares().iloc[:0], "no rows"),
     ],

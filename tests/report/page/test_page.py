@@ -10,7 +10,6 @@ import pytest
 from munkey.core.files import write_csv, write_json, write_text
 from munkey.experiment.plan import exhibits
 from munkey.report.page import page
-from munkey.report.tables import paper
 from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.markup import TitledTable
@@ -50,19 +49,9 @@ def report(**contents):
 
 @pytest.fixture
 def results():
-    grid = {
-        "dataset": "digits",
-        "p_image": 0.1,
-        "p_token": 0.1,
-        "P_s": 0.1,
-        "gap": 1.0,
-        "reason": "why",
-    }
     summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
     main, ablations = summaries
-    return page.PageResults(
-        main, [ablations], ROWS, CASE_ROWS, [pd.DataFrame([grid])], ["no comparison"], LEFT
-    )
+    return page.PageResults(main, [ablations], ROWS, CASE_ROWS, LEFT)
 
 
 def story(results):
@@ -191,41 +180,26 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
     chapters = {chapter.id: chapter for chapter in page.make_chapters(results)}
     # a chapter without a table is left out
     run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]
-    assert list(chapters) == ["main", "runtime", *run, "selection"]
-    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 7
-    (main,), (selection,) = chapters["main"].tables, chapters["selection"].tables
+    assert list(chapters) == ["main", "runtime", *run]
+    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 6
+    (main,) = chapters["main"].tables
     assert main.title.startswith("digits: mean ± sd") and "SCRUB" in main.frame.values
     assert "2.4" in main.frame["residual share [%]"].values
-    assert selection.title == "digits" and "why" in selection.frame.values
     assert chapters["main"].files == ["../tables/main.csv", "../metrics.csv"]
     assert chapters["ablations"].files == ["../tables/ablations.csv"]
-    assert chapters["selection"].files == ["../selection/digits/table.csv"]
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.make_chapters(
-        results._replace(cases=[], grids=[], compared=[paper.compare(results.main)])
-    )
+    chapters = page.make_chapters(results._replace(cases=[]))
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
     text = report(story=story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
 
 
-def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(results):
-    both = paper.compare(summarize(tidy(dataset="cifar10"), ROWS))
-    chapter = page.make_chapters(results._replace(compared=[both]))[-1]
-    assert (
-        chapter.title == "The paper's numbers"
-        and chapter.remarks == ["no comparison"]
-        and len(chapter.tables) == 2
-    )
-    assert chapter.files == ["../tables/paper.csv"]
-
-
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     measured = MEASURED | {name: [(64, 70, 70, 50)] * 3 for name in ("original-m", "munkey")}
     worse = compared(summarize(tidy(measured), KEYED_ROWS))
-    results = page.PageResults(worse, [], KEYED_ROWS, [], [], [], {})
+    results = page.PageResults(worse, [], KEYED_ROWS, [], {})
     text = report(story=story(results), chapters=page.make_chapters(results))
     assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
@@ -244,11 +218,11 @@ def test_ranks_have_a_chapter_where_there_is_enough_to_rank(results):
     assert "only seeds" in chapters["ranks"].remarks[0]
 
 
-def test_a_figures_caption_names_its_data_set(tmp_path):
+def test_a_figure_has_its_picture_and_its_caption(tmp_path):
     write_text(tmp_path / "selection-digits.svg", "svg")
-    made = page.make_figure(tmp_path / "selection-digits.svg", pd.DataFrame())
+    made = page.make_figure(tmp_path / "selection-digits.svg", "Digits.", pd.DataFrame())
     assert made.name == "selection-digits"
-    assert made.caption.endswith("Data set: digits.")
+    assert made.caption == "Digits."
     assert made.data == "data:image/svg+xml;base64,c3Zn"
     assert made.file == "../figures/selection-digits.svg"
 

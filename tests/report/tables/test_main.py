@@ -7,7 +7,6 @@ import pytest
 
 from munkey.report.tables.main import (
     make_main_tables,
-    make_selection_table,
     render_all_tables,
     render_main_table,
 )
@@ -311,34 +310,3 @@ def test_systems_with_an_output_off_stand_in_the_metrics_alone():
     assert "-off" in texts.pop("tidy")
     expected = render_all_tables(metrics, differences, ROWS)
     assert texts == {name: expected[name] for name in texts}
-
-
-def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
-    grid = pd.DataFrame(
-        {
-            "p_image": [0.1, 0.3],
-            "p_token": [0.2, 0.1],
-            "P_s": [0.05, 0.25],
-            "gap": [3.0, 1.004],
-            "TA": [90.0, 91.0],
-        }
-        | {"reason": ["too far", "chosen: smallest gap"]}
-    )
-    title, frame, _ = make_selection_table(grid, "digits")
-    assert title == "digits"
-    assert frame.to_dict("records") == [
-        {
-            "p_image": "0.1",
-            "p_token": "0.2",
-            "P_s": "0.050",
-            "Validation gap": "3.00",
-            "Why": "too far",
-        },
-        {
-            "p_image": "0.3",
-            "p_token": "0.1",
-            "P_s": "0.250",
-            "Validation gap": "1.00",
-            "Why": "chosen: smallest gap",
-        },
-    ]

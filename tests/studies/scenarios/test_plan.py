@@ -5,7 +5,7 @@ import pytest
 from munkey.experiment.params.load import ParamsError
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
-from munkey.studies.scenarios.plan import list_scenario_runs
+from munkey.studies.scenarios.plan import ScenarioPlan, list_scenario_runs
 from tests.experiment.inputs import small_plan
 
 SCENARIOS = {
@@ -52,12 +52,13 @@ def test_the_main_run_draws_at_random_as_before(plan: Plan):
 
 def test_what_is_forgotten_is_said_and_outputs_are_switched_off_of_what_deletes_rows(plan: Plan):
     exhibits = Exhibits(plan)
-    assert exhibits.requests("digits") == {
+    scenarios = ScenarioPlan(exhibits)
+    assert scenarios.describe_requests("digits") == {
         "scenario/three": "class 3",
         "scenario/clusters": "cluster",
         "scenario/hard": "hard",
     }
-    more = [row["name"] for row in exhibits.scenario_rows[len(exhibits.rows) :]]
+    more = [row["name"] for row in scenarios.rows[len(exhibits.rows) :]]
     assert more == ["munkey-off"]
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import yaml
 
-from munkey.audits.registry import AUDITS
 from munkey.core.paths import choose_configuration_name
 from munkey.data.registry import DATASETS
 from munkey.encoders.registry import ENCODERS
@@ -199,9 +198,9 @@ def load(config: Values) -> Params:
 
 
 def refusals() -> list[str]:
-    """List the files and plug-ins that cannot be imported, and why."""
+    """List the files and plug-ins that cannot be imported, and why. Attacks are listed by audits."""
     reasons: list[str] = []
-    for registry in (METHODS, FAMILIES, DATASETS, ENCODERS, AUDITS):
+    for registry in (METHODS, FAMILIES, DATASETS, ENCODERS):
         reasons += registry.refusals.values()
     return reasons
 

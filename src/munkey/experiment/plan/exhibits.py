@@ -4,10 +4,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from munkey.core.knobs import dump_sections
 from munkey.core.paths import fill
-from munkey.data import forget_draws
-from munkey.encoders.published_name import find_published_name
 from munkey.experiment.params.load import memory_family
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
@@ -30,10 +27,10 @@ class Exhibits:
     @cached_property
     def rows(self) -> list[TableRow]:
         """The rows of the tables: originals (for comparison), oracles, and methods."""
-        rows = list(map(_make_original_row, self.plan.families))
-        rows += map(_make_oracle_row, self.plan.families)
+        rows = list(map(make_original_row, self.plan.families))
+        rows += map(make_oracle_row, self.plan.families)
         for name in self.params.methods:
-            rows.append(_make_method_row(self.params.method(name)))
+            rows.append(make_method_row(self.params.method(name)))
         return rows
 
     @cached_property
@@ -45,7 +42,7 @@ class Exhibits:
         designs = []
         for family in self.plan.families:
             if not family.exact:
-                designs.append(_make_design(_make_oracle_row(family), "anew", "training set"))
+                designs.append(_make_design(make_oracle_row(family), "anew", "training set"))
         for method in map(self.params.method, self.params.methods):
             family = method.original
             if family.exact:
@@ -54,7 +51,7 @@ class Exhibits:
                 kind = "rows"
             else:
                 kind = "weights"
-            designs.append(_make_design(_make_method_row(method), kind, method.storage))
+            designs.append(_make_design(make_method_row(method), kind, method.storage))
         return designs
 
     @property
@@ -66,9 +63,9 @@ class Exhibits:
     def ablation_rows(self) -> list[TableRow]:
         """The rows of the ablations' tables: the original, its oracle, and the unlearned system."""
         return [
-            _make_original_row(memory_family()),
-            _make_oracle_row(memory_family()),
-            _make_method_row(self.plan.ablated_method),
+            make_original_row(memory_family()),
+            make_oracle_row(memory_family()),
+            make_method_row(self.plan.ablated_method),
         ]
 
     @cached_property
@@ -121,59 +118,6 @@ class Exhibits:
         return inputs
 
     @property
-    def compared(self) -> dict[str, dict[str, object]]:
-        """The parameters that are compared with the paper's (`munkey.report.tables.setting`)."""
-        return {dataset: self._get_compared(dataset) for dataset in self.params.datasets}
-
-    def _get_compared(self, dataset: str) -> dict[str, object]:
-        """Return the compared parameters of a data set. `unlearn` lists all values that are tried.
-
-        If the encoder is a copy of a published model, its name is that of the model.
-        """
-        names = ("source", "forget", "inference", "finetune", *memory_family().sections)
-        keys = self.params.for_case(dataset).keys
-        return {
-            **dump_sections(self.plan.sections(dataset, *names)),
-            "keys": keys.model_dump() | {"encoder": find_published_name(keys.encoder)},
-            "search": self.params.search,
-            "network": self.params.network,
-            "selection": self.params.model_dump(include={"selection"})["selection"],
-            "unlearn": self.plan.list_tried_values(dataset),
-        }
-
-    @property
-    def scenario_rows(self) -> list[TableRow]:
-        """The rows of the scenarios' tables: those of the main tables, and variants "output off".
-
-        There is a variant of each method that deletes from a trained system without data.
-        """
-        rows = list(self.rows)
-        for method in map(self.params.method, self.params.methods):
-            if method.original.learns and not method.needs:
-                row = _make_method_row(method)
-                row["name"] += "-off"
-                row["title"] += ", output off"
-                rows.append(row)
-        return rows
-
-    def requests(self, dataset: str) -> dict[str, str]:
-        """Describe the requests of a data set's scenarios, by case.
-
-        A description is the sampling, followed by the names or the list file, if any.
-        """
-        requests = {}
-        for name, case in self.params.list_cases(dataset).items():
-            if not case.forget or case.in_pairs:
-                continue
-            forget = self.params.for_case(f"{dataset}/{name}").forget
-            if forget.names:
-                detail = ", ".join(forget.names)
-            else:
-                detail = forget_draws.get_list_file(forget) or ""
-            requests[name] = f"{forget.sampling} {detail}".rstrip()
-        return requests
-
-    @property
     def grid_summary(self) -> str:
         """A sentence on the seeds, forget rates and methods of the plan."""
         phrases = []
@@ -190,7 +134,8 @@ def _make_design(row: TableRow, kind: str, stored: str) -> TableRow:
     return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
 
 
-def _make_original_row(family: Family) -> TableRow:
+def make_original_row(family: Family) -> TableRow:
+    """Return the row of a family's original, shown for comparison."""
     return {
         "name": family.original,
         "title": family.original_title,
@@ -199,10 +144,12 @@ def _make_original_row(family: Family) -> TableRow:
     }
 
 
-def _make_oracle_row(family: Family) -> TableRow:
+def make_oracle_row(family: Family) -> TableRow:
+    """Return the row of a family's oracle."""
     return {"name": family.oracle, "title": family.oracle_title, "oracle": None}
 
 
-def _make_method_row(method: Method) -> TableRow:
+def make_method_row(method: Method) -> TableRow:
+    """Return the row of a method."""
     oracle = method.original.oracle
     return {"name": method.name, "title": method.title, "oracle": oracle}

@@ -5,6 +5,7 @@ Planning imports this module, so the drawing functions import heavy libraries on
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from munkey.core.diverged import DIVERGED, explain_divergence
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPERS_METHOD = "MUNKEY"  # the title of the paper's method in all tables
-TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
 # The moments of training at which a trace records tokens and features.
 MOMENTS: tuple[str, ...] = ("start", "middle", "end")
 
@@ -31,13 +31,10 @@ class ChartSource:
         seed.
     dataset
         The name of the traces' data set.
-    threshold
-        The pathway sensitivity below which a pair (p_image, p_token) may be selected.
     """
 
     files: Mapping[str, Any]
     dataset: str
-    threshold: float
 
 
 @dataclass(frozen=True)
@@ -73,28 +70,7 @@ def _draw_neighbors(source: ChartSource) -> "Figure":
     return neighbors_plot(part.assign(k=part["value"].astype(int)))
 
 
-def _draw_selection(source: ChartSource) -> "Figure":
-    from munkey.report.figures.selection import selection_plot
-
-    return selection_plot(read_table(source.files["table"]), source.threshold)
-
-
-def _draw_sensitivity(source: ChartSource) -> "Figure":
-    import pandas as pd
-
-    from munkey.report.figures.curves import sensitivity_plot
-
-    divergence_figure = _draw_divergence(source.files["traces"])
-    if divergence_figure:
-        return divergence_figure
-    traces = []
-    for seed, path in enumerate(source.files["traces"]):
-        trace = pd.DataFrame(read_npz(path, *TRACED))
-        traces.append(trace.assign(seed=seed))
-    return sensitivity_plot(pd.concat(traces).assign(dataset=source.dataset), source.threshold)
-
-
-def _draw_divergence(traces: Sequence[str]) -> "Figure | None":
+def draw_divergence(traces: Sequence[str | Path]) -> "Figure | None":
     """Return a figure that states why a training run diverged, or None if none did."""
     from munkey.report.figures import theme
 
@@ -109,7 +85,7 @@ def _draw_tokens(source: ChartSource) -> "Figure":
     """Draw projections of tokens and features at several moments of training."""
     from munkey.report.figures.projection import projection_plot, umap_2d
 
-    divergence_figure = _draw_divergence([source.files["trace"]])
+    divergence_figure = draw_divergence([source.files["trace"]])
     if divergence_figure:
         return divergence_figure
     trace = read_npz(source.files["trace"])
@@ -143,17 +119,6 @@ CHARTS: dict[str, ChartKind] = {
         " Bars: ± one standard deviation over seeds, cut off at 0.",
         lambda layout: {"table": fill(layout.table, table="ablations", ending="csv")},
         _draw_neighbors,
-    ),
-    "selection": ChartKind(
-        "The grid of (p_image, p_token). The pair chosen by the selection is a star, and (0, 0) is a gray cross. The"
-        " four panels in percent have the same scale.",
-        lambda layout: {"table": fill(layout.selection_table, ending="csv")},
-        _draw_selection,
-    ),
-    "sensitivity": ChartKind(
-        "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
-        lambda layout: {"traces": fill(layout.trace, case="{dataset}")},
-        _draw_sensitivity,
     ),
     "tokens": ChartKind(
         "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training. Each class"

@@ -1,21 +1,12 @@
 """Curves over the number of neighbors K and over training epochs."""
 
-from collections.abc import Sequence
-
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from munkey.report.figures import theme
-from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
-from munkey.report.tables.summary import Row
-
-PATHWAYS = {
-    "A_image": ("image alone", theme.ORANGE),
-    "A_token": ("token alone", theme.SKY),
-    "A_both": ("both", theme.BLACK),
-}
+from munkey.report.figures.theme import DASHES, check_frame
 
 
 @matplotlib.rc_context(theme.THEME)
@@ -55,112 +46,4 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     handles, names = panels[0].get_legend_handles_labels()
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
     figure.supxlabel(theme.describe_seeds(frame["n"]), fontsize=8)
-    return theme.freeze(figure)
-
-
-@matplotlib.rc_context(theme.THEME)
-def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
-    """Draw pathway sensitivity P_s and the pathways' accuracies over training (sec. 3).
-
-    Each data set has a row of panels. Lines are means over seeds; bands are ± one standard
-    deviation.
-
-    Raises ValueError if the frame is empty or contains NaN.
-
-    Parameters
-    ----------
-    frame
-        The columns are dataset, seed, epoch, P_s, and A_image, A_token and A_both in percent.
-    threshold
-        The paper's ξ, drawn as a dotted line.
-    """
-    frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
-    datasets = sorted(frame["dataset"].unique())
-    figure = theme.make_canvas(theme.DOUBLE, 2.5 * len(datasets))
-    grid = figure.subplots(len(datasets), 2, squeeze=False)
-    for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
-        epochs = frame[frame["dataset"] == dataset].groupby("epoch")
-        draw_mean_curve(
-            sensitivity,
-            epochs["P_s"],
-            theme.BLUE,
-            band_alpha=0.2,
-            linestyle=DASHES[0],
-            label="$P_s$",
-        )
-        label = f"ξ = {threshold}, not selected above"
-        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
-        sensitivity.set_xlabel("epoch")
-        sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
-        sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
-        for text in sensitivity.legend(loc="best").get_texts():
-            text.set_parse_math(True)
-        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # there are more dash styles
-            title, color = PATHWAYS[column]
-            draw_mean_curve(
-                accuracy,
-                epochs[column],
-                color,
-                top=100,
-                band_alpha=0.2,
-                linestyle=dashes,
-                label=title,
-            )
-        accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
-        accuracy.legend(loc="best")
-        sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
-    figure.supxlabel(theme.describe_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
-    return theme.freeze(figure)
-
-
-@matplotlib.rc_context(theme.THEME)
-def scenarios_plot(summary: pd.DataFrame, rows: Sequence[Row]) -> Figure:
-    """Draw one row per method, with a mark at its ToW for each request at the largest rate.
-
-    Error bars are ± one standard deviation over seeds, cut off at 0 and 1. Diverged methods have no
-    ToW and are left out.
-
-    Raises ValueError if the summary contains no methods.
-
-    Parameters
-    ----------
-    summary
-        The result of `munkey.report.tables.scenarios.summarize_scenarios`.
-    """
-    methods = [row.name for row in rows if row.is_ranked]
-    largest_first = summary.sort_values("rate", ascending=False, kind="stable")
-    at_largest_rate = largest_first.drop_duplicates(["case", "method"])
-    frame = at_largest_rate[at_largest_rate["method"].isin(methods)]
-    if len(frame) and frame["ToW"].isna().all():
-        return theme.text_figure("No method has a ToW: models diverged.")
-    frame = check_frame(frame.dropna(subset="ToW"), ["ToW"], "scenarios")
-    measured = set(frame["method"])
-    drawn_rows = [row for row in rows if row.name in measured]
-    places = {row.name: place for place, row in enumerate(drawn_rows)}
-    figure = theme.make_canvas(theme.DOUBLE, 0.9 + theme.LINE_HEIGHT * len(drawn_rows))
-    axes = figure.subplots()
-    axes.axvline(1, color=theme.BLACK, linewidth=0.8, zorder=1)
-    cases = list(dict.fromkeys(summary["case"]))
-    for number, case in enumerate(cases):
-        values = frame[frame["case"] == case].set_index("method")
-        values = values.assign(place=values.index.map(places)).sort_values("place")
-        # The marks of the requests are stacked, within 0.3 above and below the method's row.
-        height = 0.6 * (number + 0.5) / len(cases) - 0.3
-        look = {**theme.point_style(number), "linestyle": "none", "label": case.partition("/")[2]}
-        means = values["ToW"]
-        bars = values["ToW_sd"].fillna(0)  # one seed has none
-        axes.errorbar(
-            means,
-            values["place"] + height,
-            xerr=[bars.clip(upper=means), bars.clip(upper=1 - means)],
-            elinewidth=0.8,
-            **look,
-        )
-    theme.name_lines(axes, [row.title for row in drawn_rows])
-    lowest = (frame["ToW"] - frame["ToW_sd"].fillna(0)).min()
-    axes.set(
-        xlim=(max(lowest - 0.05, -0.02), 1.02),
-        xlabel=f"ToW: 1 as retrained, 0 as far from it as can be; {theme.describe_seeds(frame['n'])}",
-    )
-    figure.legend(loc="outside lower center", ncols=4)
     return theme.freeze(figure)

@@ -12,12 +12,13 @@ from matplotlib.figure import Figure as DrawnFigure
 from munkey.core import templates
 from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
-from munkey.report.figures.charts import PAPERS_METHOD, get_caption
+from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.page import glossary
-from munkey.report.tables import ablations, paper
+from munkey.report.page.chapters import Chapter, Figure
+from munkey.report.tables import ablations
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import (
@@ -27,7 +28,7 @@ from munkey.report.tables.audits import (
     make_strata_table,
     select_first_rows,
 )
-from munkey.report.tables.markup import TitledTable, render_html_table
+from munkey.report.tables.markup import render_html_table
 from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import runtime_table
 from munkey.report.tables.summary import Residue, Row, describe_underfitting
@@ -52,44 +53,6 @@ ABLATIONS = {
     "fusion": "Fusion at inference alone",
     "encoders": "Encoders",
 }
-
-
-class Figure(NamedTuple):
-    """A figure on the page.
-
-    Attributes
-    ----------
-    data
-        The SVG as a data URL.
-    file
-        The path of its file, relative to the page.
-    narrow
-        A narrow version of the SVG for phones, as a data URL; may be empty.
-    """
-
-    name: str
-    caption: str
-    data: str
-    file: str
-    narrow: str = ""
-
-
-class Chapter(NamedTuple):
-    """A chapter of the page: remarks, followed by tables whose cells are HTML.
-
-    Attributes
-    ----------
-    id
-        The anchor that links point to.
-    files
-        The paths of the tables' CSV files, relative to the page.
-    """
-
-    id: str
-    title: str
-    tables: Sequence[TitledTable]
-    remarks: Sequence[str] = ()
-    files: Sequence[str] = ()
 
 
 class AuditChapter(NamedTuple):
@@ -122,28 +85,18 @@ class PageResults(NamedTuple):
         The summaries of the main experiment and of the ablations.
     rows, case_rows
         The systems in `main` and in `cases`.
-    grids
-        The selection table of each data set.
-    statements
-        Sentences that state whether the numbers are comparable to the paper's.
     residue
         The residual shares from audits.
-    ranks, compared
-        The ranks and the comparison with the paper, as read from their CSV files.
-    scenarios
-        The tables of the scenarios.
+    ranks
+        The ranks, as read from their CSV file.
     """
 
     main: pd.DataFrame
     cases: Sequence[pd.DataFrame]
     rows: Sequence[Row]
     case_rows: Sequence[Row]
-    grids: Sequence[pd.DataFrame]
-    statements: Sequence[str]
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
-    compared: Sequence[pd.DataFrame] = ()
-    scenarios: Sequence[TitledTable] = ()
 
 
 def render_page(template: Path, **content: object) -> str:
@@ -249,36 +202,22 @@ def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapte
 
 
 def make_chapters(results: PageResults) -> list[Chapter]:
-    """Return the page's chapters in order. Chapters without a table are left out."""
+    """Return the chapters of the main run in order. Chapters without a table are left out."""
     main = tables.make_main_tables(results.main, results.rows, "html", results.residue)
     parts = [Chapter("main", "Unlearning", main, files=[MAIN, "../metrics.csv"])]
     for ranks in results.ranks:
         ranked = make_rank_table(ranks.set_index(INDEX), results.rows)
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
-    remark = "Requests that are not random: docs/scenarios.md."
-    parts.append(Chapter("scenarios", "Scenarios", results.scenarios, [remark]))
     runtime = runtime_table(results.main, results.rows, "html")
     parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
     for cases in results.cases:
         for name, title in ABLATIONS.items():
             ablation_tables = list(ablations.TABLES[name](cases, results.case_rows, "html"))
             parts.append(Chapter(name, title, ablation_tables, files=["../tables/ablations.csv"]))
-    selections = []
-    files = []
-    for grid in results.grids:
-        dataset = grid["dataset"][0]
-        selections.append(tables.make_selection_table(grid, dataset))
-        files.append(f"../selection/{dataset}/table.csv")
-    title = "Selection of p_image and p_token"
-    parts.append(Chapter("selection", title, selections, files=files))
-    for compared in results.compared:
-        numbers = paper.make_comparison_tables(compared)
-        file = "../tables/paper.csv"
-        parts.append(Chapter("paper", "The paper's numbers", numbers, results.statements, [file]))
     return [chapter for chapter in parts if chapter.tables]
 
 
-def make_figure(path: Path, main: pd.DataFrame) -> Figure:
+def make_figure(path: Path, caption: str, main: pd.DataFrame) -> Figure:
     """Return a figure with its caption.
 
     Parameters
@@ -294,7 +233,7 @@ def make_figure(path: Path, main: pd.DataFrame) -> Figure:
         narrow = theme.make_data_url(gap_plot(main, PAPERS_METHOD, theme.NARROW))
     return Figure(
         name=path.stem,
-        caption=get_caption(path.stem),
+        caption=caption,
         data=theme.make_data_url(path),
         file=f"../figures/{path.name}",
         narrow=narrow,

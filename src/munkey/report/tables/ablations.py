@@ -6,11 +6,9 @@ case. The last row is the unlearned system, and one of the others is its oracle.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import pandas as pd
 
-from munkey.core.files import read_table
 from munkey.report.tables.markup import (
     Markup,
     TitledTable,
@@ -22,7 +20,7 @@ from munkey.report.tables.markup import (
     make_bold,
     percent,
 )
-from munkey.report.tables.summary import Row, describe_diverged_systems, summarize
+from munkey.report.tables.summary import Row, describe_diverged_systems, split_cases, summarize
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
@@ -60,24 +58,7 @@ def summarize_cases(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame:
     for case, part in tidy.groupby("case", sort=False):
         summary = summarize(part.drop(columns="case"), rows)
         parts.append(summary.assign(case=case))
-    return _with_knobs(pd.concat(parts, ignore_index=True))
-
-
-def read_summary(path: str | Path) -> pd.DataFrame:
-    """Read a table from its CSV file.
-
-    In a summary of cases (`summarize_cases`), knob values are text even if they look like numbers.
-    """
-    table = read_table(path)
-    if "case" not in table:
-        return table
-    return _with_knobs(table)
-
-
-def _with_knobs(summary: pd.DataFrame) -> pd.DataFrame:
-    """Return a summary with the columns knob and value, split from the case KNOB/VALUE."""
-    parts = summary["case"].astype(object).str.split("/", n=1)
-    return summary.assign(knob=parts.str[0], value=parts.str[1])
+    return split_cases(pd.concat(parts, ignore_index=True))
 
 
 def make_knob_tables(

@@ -13,7 +13,6 @@ from munkey.report.tables.markup import (
     escape_latex,
     find_lowest_gap,
     format_cell,
-    format_number,
     format_seed_count,
     make_bold,
     percent,
@@ -117,28 +116,6 @@ def make_main_tables(
             TitledTable(title, pd.DataFrame(cells, columns=columns), _make_remarks(part, rows))
         )
     return tables
-
-
-def make_selection_table(grid: pd.DataFrame, title: str) -> TitledTable:
-    """Return a data set's grid of (p_image, p_token), with the reason for each decision.
-
-    Parameters
-    ----------
-    grid
-        The result of `munkey.evaluation.selection.make_table`.
-    """
-    table_rows = []
-    for pair in grid.to_dict("records"):
-        table_rows.append(
-            {
-                "p_image": f"{pair['p_image']:g}",
-                "p_token": f"{pair['p_token']:g}",
-                "P_s": format_number(pair["P_s"], 3),
-                "Validation gap": format_number(pair["gap"], 2),
-                "Why": pair["reason"],
-            }
-        )
-    return TitledTable(title, pd.DataFrame(table_rows))
 
 
 def _make_cells(

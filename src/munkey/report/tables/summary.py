@@ -94,6 +94,17 @@ def read_main(path: str | Path) -> pd.DataFrame:
     return add_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
 
 
+def read_cases(path: str | Path) -> pd.DataFrame:
+    """Read the summary of cases in a CSV file. Knob values are text even if they look like numbers."""
+    return split_cases(read_table(path))
+
+
+def split_cases(summary: pd.DataFrame) -> pd.DataFrame:
+    """Return a summary with the columns knob and value, split from the case KNOB/VALUE."""
+    parts = summary["case"].astype(object).str.split("/", n=1)
+    return summary.assign(knob=parts.str[0], value=parts.str[1])
+
+
 def add_differences(summary: pd.DataFrame, differences: pd.DataFrame) -> pd.DataFrame:
     """Return a summary with the column `differences`: a system's differences to others, by name.
 

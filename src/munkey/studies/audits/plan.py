@@ -7,10 +7,11 @@ other never sees, and then forgets it (docs/audits.md).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import reduce
+from functools import cache, reduce
 from operator import getitem
 from typing import TYPE_CHECKING
 
+from munkey.core.console import warn
 from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.core.paths import fill
 from munkey.evaluation.records import Evaluation
@@ -39,7 +40,17 @@ def list_attack_functions(need: Need) -> list[Callable[..., Finding]]:
     """
     from munkey.audits.registry import AUDITS
 
+    _warn_of_refusals()
     return [audit.run for audit in AUDITS.values() if audit.needs == need]
+
+
+@cache
+def _warn_of_refusals() -> None:
+    """Name the attacks that cannot be imported, once."""
+    from munkey.audits.registry import AUDITS
+
+    for refusal in AUDITS.refusals.values():
+        warn(f"skipping what cannot be used: {refusal}")
 
 
 class AuditPlan:

@@ -3,4 +3,4 @@
 from munkey.experiment.params.studies import Study
 from munkey.studies.explore.settings import ExploreSettings
 
-STUDY = Study(sections={"explore": ExploreSettings}, needs=("scenarios",))
+STUDY = Study(sections={"explore": ExploreSettings}, needs=("audits", "scenarios"))

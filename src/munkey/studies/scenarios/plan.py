@@ -1,4 +1,4 @@
-"""The evaluations of scenarios."""
+"""The evaluations of scenarios, the files that their forget sets are drawn from, and their tables' rows."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,7 @@ from munkey.data import forget_draws
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.schema import Params, rate_name
 from munkey.experiment.plan.cases import forget_rates, get_dataset
+from munkey.experiment.plan.exhibits import Exhibits, TableRow, make_method_row
 from munkey.experiment.plan.plan import Files, Plan
 from munkey.studies.scenarios.cases import list_cases
 from munkey.studies.scenarios.settings import Scenarios
@@ -47,3 +48,41 @@ def list_sources(plan: Plan, case: str, seed: int) -> Files:
     if forget.sampling == "cluster":
         return {"keyfile": plan.keys(case)}
     return {}
+
+
+class ScenarioPlan:
+    """What the tables of scenarios show."""
+
+    def __init__(self, exhibits: Exhibits) -> None:
+        self.params = exhibits.params
+        self.exhibits = exhibits
+
+    @property
+    def rows(self) -> list[TableRow]:
+        """The rows of the main tables, and variants "output off".
+
+        There is a variant of each method that deletes from a trained system without data.
+        """
+        rows = list(self.exhibits.rows)
+        for method in map(self.params.method, self.params.methods):
+            if method.original.learns and not method.needs:
+                row = make_method_row(method)
+                row["name"] += "-off"
+                row["title"] += ", output off"
+                rows.append(row)
+        return rows
+
+    def describe_requests(self, dataset: str) -> dict[str, str]:
+        """Describe the requests of a data set, by case.
+
+        A description is the sampling, followed by the names or the list file, if any.
+        """
+        requests = {}
+        for name in list_cases(self.params, dataset):
+            forget = self.params.for_case(f"{dataset}/{name}").forget
+            if forget.names:
+                detail = ", ".join(forget.names)
+            else:
+                detail = forget_draws.get_list_file(forget) or ""
+            requests[name] = f"{forget.sampling} {detail}".rstrip()
+        return requests

@@ -1,4 +1,4 @@
-"""The evaluations of the selection."""
+"""The evaluations of the selection, and its figures."""
 
 from collections.abc import Iterator
 
@@ -6,6 +6,12 @@ from munkey.evaluation.records import Evaluation
 from munkey.experiment.params.schema import memory_family
 from munkey.experiment.plan.plan import Plan
 from munkey.studies.selection.cases import list_pairs
+
+CAPTIONS = {
+    "selection": "The grid of (p_image, p_token). The pair chosen by the selection is a star, and (0, 0) is a gray"
+    " cross. The four panels in percent have the same scale.",
+    "sensitivity": "Pathway sensitivity P_s and its three accuracies over the epochs of training.",
+}
 
 
 def list_selection_runs(plan: Plan, dataset: str) -> list[Evaluation]:
@@ -19,3 +25,19 @@ def list_runs(plan: Plan, target: str) -> Iterator[Evaluation]:
     if target == "paper":
         for dataset in plan.params.datasets:
             yield from list_selection_runs(plan, dataset)
+
+
+class SelectionPlan:
+    """The selection of a plan."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.params = plan.params
+
+    @property
+    def figures(self) -> dict[str, str]:
+        """The captions of the figures, by name. Each data set has one of each kind."""
+        captions = {}
+        for kind, caption in CAPTIONS.items():
+            for dataset in self.params.datasets:
+                captions[f"{kind}-{dataset}"] = f"{caption} Data set: {dataset}."
+        return captions

@@ -1,5 +1,7 @@
-"""The figure of the selection of p_image and p_token (fig. radar, model selection)."""
+"""The figures of the selection: its grid (fig. radar, model selection), and P_s over training."""
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import matplotlib
@@ -7,7 +9,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from munkey.core.files import read_npz, read_table
 from munkey.report.figures import theme
+from munkey.report.figures.charts import draw_divergence
+from munkey.report.figures.theme import DASHES, check_frame, draw_mean_curve
 
 METRICS = {  # one panel each
     "gap": "validation gap\n[points]",
@@ -23,6 +28,12 @@ Look = dict[str, Any]  # keyword arguments of Axes.plot
 CHOSEN: Look = {"color": theme.VERMILLION, "marker": "*", "markersize": 9}
 NEVER_DROPPED: Look = {"color": theme.GRAY, "marker": "X", "markersize": 5}
 OTHER: Look = {"color": theme.BLUE, "marker": "o", "markersize": 5}
+PATHWAYS = {
+    "A_image": ("image alone", theme.ORANGE),
+    "A_token": ("token alone", theme.SKY),
+    "A_both": ("both", theme.BLACK),
+}
+TRACED = ("epoch", "P_s", "A_image", "A_token", "A_both")
 
 
 @matplotlib.rc_context(theme.THEME)
@@ -96,3 +107,74 @@ def selection_plot(frame: pd.DataFrame, threshold: float) -> Figure:
         title += ": no pair passes"
     figure.suptitle(title, fontsize=8)
     return theme.freeze(figure)
+
+
+@matplotlib.rc_context(theme.THEME)
+def sensitivity_plot(frame: pd.DataFrame, threshold: float = 0.3) -> Figure:
+    """Draw pathway sensitivity P_s and the pathways' accuracies over training (sec. 3).
+
+    Each data set has a row of panels. Lines are means over seeds; bands are ± one standard
+    deviation.
+
+    Raises ValueError if the frame is empty or contains NaN.
+
+    Parameters
+    ----------
+    frame
+        The columns are dataset, seed, epoch, P_s, and A_image, A_token and A_both in percent.
+    threshold
+        The paper's ξ, drawn as a dotted line.
+    """
+    frame = check_frame(frame, ["P_s", *PATHWAYS], "sensitivity")
+    datasets = sorted(frame["dataset"].unique())
+    figure = theme.make_canvas(theme.DOUBLE, 2.5 * len(datasets))
+    grid = figure.subplots(len(datasets), 2, squeeze=False)
+    for dataset, (sensitivity, accuracy) in zip(datasets, grid, strict=True):
+        epochs = frame[frame["dataset"] == dataset].groupby("epoch")
+        draw_mean_curve(
+            sensitivity,
+            epochs["P_s"],
+            theme.BLUE,
+            band_alpha=0.2,
+            linestyle=DASHES[0],
+            label="$P_s$",
+        )
+        label = f"ξ = {threshold}, not selected above"
+        sensitivity.axhline(threshold, color=theme.BLACK, linestyle=":", linewidth=1, label=label)
+        sensitivity.set_xlabel("epoch")
+        sensitivity.set_ylabel("pathway sensitivity $P_s$ (no unit)", parse_math=True)
+        sensitivity.set_ylim(0, max(1.15 * sensitivity.get_ylim()[1], 1.3 * threshold))
+        for text in sensitivity.legend(loc="best").get_texts():
+            text.set_parse_math(True)
+        for dashes, column in zip(DASHES, PATHWAYS, strict=False):  # there are more dash styles
+            title, color = PATHWAYS[column]
+            draw_mean_curve(
+                accuracy,
+                epochs[column],
+                color,
+                top=100,
+                band_alpha=0.2,
+                linestyle=dashes,
+                label=title,
+            )
+        accuracy.set(xlabel="epoch", ylabel="training accuracy [%]", ylim=(0, 104))
+        accuracy.legend(loc="best")
+        sensitivity.set_title(str(dataset), loc="left", fontweight="bold")
+    figure.supxlabel(theme.describe_seeds(frame.groupby("dataset")["seed"].nunique()), fontsize=8)
+    return theme.freeze(figure)
+
+
+def selection_figure(table: Path, svg: Path, threshold: float) -> None:
+    """Draw the grid of a data set."""
+    theme.save(selection_plot(read_table(table), threshold), svg.with_suffix(""))
+
+
+def sensitivity_figure(traces: Sequence[Path], svg: Path, dataset: str, threshold: float) -> None:
+    """Draw P_s over training, from one trace for each seed."""
+    figure = draw_divergence(traces)
+    if figure is None:
+        parts = []
+        for seed, path in enumerate(traces):
+            parts.append(pd.DataFrame(read_npz(path, *TRACED)).assign(seed=seed))
+        figure = sensitivity_plot(pd.concat(parts).assign(dataset=dataset), threshold)
+    theme.save(figure, svg.with_suffix(""))

@@ -5,10 +5,13 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_text
-from munkey.report.tables import ablations, paper
-from munkey.report.tables.summary import Row
+from munkey.report.page.chapters import read_chapters
+from munkey.report.tables import ablations
+from munkey.report.tables.summary import Row, summarize
+from munkey.studies.paper import tables as paper
 from tests.conftest import ROOT
-from tests.report.inputs import cases
+from tests.report.inputs import ROWS as SEVERAL_ROWS
+from tests.report.inputs import cases, tidy
 
 ROWS = [
     Row("original-m", "Original (M)", "retrain-m", context=True),
@@ -302,3 +305,21 @@ def test_what_is_not_the_number_of_its_row_is_not_compared():
     assert (
         "was never printed" in table.frame.set_index("System").loc["retrain-t", "Slip in the paper"]
     )
+
+
+def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_compare(tmp_path):
+    both = summarize(tidy(dataset="cifar10"), SEVERAL_ROWS)
+    write_text(tmp_path / "main.csv", both.to_csv(index=False))
+    write_text(tmp_path / "ablations.csv", summary_of("cifar10").to_csv(index=False))
+    paper.paper_tables(
+        main_table=tmp_path / "main.csv",
+        ablations=tmp_path / "ablations.csv",
+        settings={"digits": {}},
+        seeds=3,
+        chapter=tmp_path / "chapter.json",
+        outputs={name: tmp_path / name for name in ("csv", "markdown", "latex")},
+    )
+    (chapter,) = read_chapters([tmp_path / "chapter.json"])
+    assert chapter.title == "The paper's numbers" and len(chapter.tables) == 2
+    assert chapter.remarks == paper.describe_settings({"digits": {}}, 3)
+    assert chapter.files == ["../tables/paper.csv"]

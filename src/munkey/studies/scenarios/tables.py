@@ -1,10 +1,14 @@
 """Tables of the scenarios, which evaluate the same systems on forget sets that are not random."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from munkey.core.files import write_text
+from munkey.report.figures import theme
+from munkey.report.page.chapters import Chapter, write_chapters
 from munkey.report.tables.markup import (
     ABSENT,
     Markup,
@@ -16,8 +20,10 @@ from munkey.report.tables.markup import (
     format_number,
     format_two_digits,
     percent,
+    render_or_note,
 )
-from munkey.report.tables.summary import Row, describe_diverged_systems, summarize
+from munkey.report.tables.summary import Row, describe_diverged_systems, read_metrics, summarize
+from munkey.studies.scenarios.figure import scenarios_plot
 
 GROUP_METRICS = ("RTA", "FTA", "probe")  # only for requests that forget whole classes or units
 NONRANDOM_METRICS = ("FM_mean", "forgotten_mean")
@@ -157,3 +163,31 @@ def _format_seconds(row: Row, summary_row: pd.Series) -> str:
     if pd.isna(seconds):
         return ABSENT
     return format_two_digits(seconds)
+
+
+def scenario_tables(
+    metrics: Path,
+    requests: Mapping[str, str],
+    rows: list[Row],
+    csv: Path,
+    markdown: Path,
+    svg: Path,
+    chapter: Path,
+    dataset: str,
+) -> None:
+    """Write the tables, the figure, a CSV file and the chapter of a data set's scenarios.
+
+    Parameters
+    ----------
+    requests
+        A label for the request of each case.
+    """
+    numbers = summarize_scenarios(read_metrics([metrics]), rows)
+    write_text(csv, numbers.to_csv(index=False))
+    titled = list(make_scenario_tables(numbers, rows, requests, "markdown"))
+    write_text(markdown, render_or_note(titled, "markdown"))
+    theme.save(scenarios_plot(numbers, rows), svg.with_suffix(""))
+    shown = list(make_scenario_tables(numbers, rows, requests, "html"))
+    remark = "Requests that are not random: docs/scenarios.md."
+    files = [f"../scenarios/{dataset}/table.csv"]
+    write_chapters(chapter, [Chapter("scenarios", "Scenarios", shown, [remark], files)])

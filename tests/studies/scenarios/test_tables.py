@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
-from munkey.report.figures.curves import scenarios_plot
-from munkey.report.tables.scenarios import make_scenario_tables, summarize_scenarios
 from munkey.report.tables.summary import Row
+from munkey.studies.scenarios.figure import scenarios_plot
+from munkey.studies.scenarios.tables import make_scenario_tables, summarize_scenarios
 
 ROWS = [
     Row("original-m", "Original (M)", "retrain-m", context=True),

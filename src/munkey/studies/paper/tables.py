@@ -8,12 +8,13 @@ is not compared with ours.
 import math
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from munkey.core.files import read_table
-from munkey.report.tables import setting
+from munkey.core.files import read_table, write_text
+from munkey.report.page.chapters import Chapter, write_chapters
 from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
@@ -22,7 +23,9 @@ from munkey.report.tables.markup import (
     percent,
     render,
 )
-from munkey.report.tables.setting import SEEDS, Settings
+from munkey.report.tables.summary import read_cases
+from munkey.studies.paper import setting
+from munkey.studies.paper.setting import SEEDS, Settings
 
 PRINTED = Path(__file__).with_name("paper.csv")
 TABLE = ["table", "dataset", "rate"]
@@ -101,7 +104,7 @@ def describe_settings(settings: Mapping[str, Settings], seeds: int) -> list[str]
     Parameters
     ----------
     settings
-        The parameters of every data set (`munkey.experiment.plan.exhibits.Exhibits.compared`).
+        The parameters of every data set (`munkey.studies.paper.plan.PaperPlan.compared`).
     """
     sentences = []
     for dataset, dataset_settings in settings.items():
@@ -310,3 +313,27 @@ def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
         parts.append(ours)
     numbers = pd.concat(parts, ignore_index=True).dropna(subset="ours_mean")
     return numbers.assign(table=table)
+
+
+def paper_tables(
+    main_table: Path,
+    ablations: Path,
+    settings: Mapping[str, Mapping[str, Any]],
+    seeds: int,
+    chapter: Path,
+    outputs: Mapping[str, Path],
+) -> None:
+    """Compare our numbers with the paper's, and state whether the settings allow a comparison.
+
+    Parameters
+    ----------
+    settings
+        The settings that are compared with the paper's, by data set.
+    """
+    numbers = compare(read_table(main_table), read_cases(ablations))
+    sentences = describe_settings(settings, seeds)
+    for output, text in render_texts(numbers, sentences).items():
+        write_text(outputs[output], text)
+    tables = make_comparison_tables(numbers)
+    title = "The paper's numbers"
+    write_chapters(chapter, [Chapter("paper", title, tables, sentences, ["../tables/paper.csv"])])

@@ -10,9 +10,9 @@ from munkey.encoders.hub_models import require_repository
 from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import MissingEncoderError, find
 from munkey.experiment.cost.estimate import CostEstimate, format_gigabytes
-from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
-from munkey.report.tables.setting import is_rehearsal
+from munkey.studies.paper.plan import PaperPlan
+from munkey.studies.paper.setting import is_rehearsal
 
 RESULTS = Path("results")
 NO_GPU = (
@@ -43,7 +43,7 @@ def find_obstacles(plan: Plan, costs: CostEstimate) -> Iterator[str]:
 def is_rehearsed(plan: Plan) -> bool:
     """Return whether the plan is a rehearsal, which any machine can run."""
     seed_count = len(plan.params.seeds)
-    compared_settings = Exhibits(plan).compared.values()
+    compared_settings = PaperPlan(plan).compared.values()
     return all(is_rehearsal(settings, seed_count) for settings in compared_settings)
 
 

@@ -10,10 +10,11 @@ import pytest
 from munkey.core import gpu
 from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
-from munkey.experiment.cost import machines, preflight
+from munkey.experiment.cost import machines
 from munkey.experiment.cost.estimate import CostEstimate, estimate
 from munkey.experiment.cost.machines import find_machine
 from munkey.experiment.plan.plan import Plan
+from munkey.studies.paper import preflight
 from tests.conftest import ROOT
 from tests.experiment.cost.test_estimate import epyc, plan_of
 

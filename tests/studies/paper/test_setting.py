@@ -7,9 +7,10 @@ import yaml
 
 from munkey.experiment.params.load import load
 from munkey.experiment.params.overlays import merge
-from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
-from munkey.report.tables import paper, setting
+from munkey.studies.paper import setting
+from munkey.studies.paper import tables as paper
+from munkey.studies.paper.plan import PaperPlan
 from tests.conftest import ROOT, changed
 from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
 
@@ -93,7 +94,7 @@ def of_paper(changes=None):
 def statement(changes=None, dataset="cifar10"):
     params = of_paper(changes)
     return paper.describe_setting(
-        dataset, Exhibits(Plan(params)).compared[dataset], len(params.seeds)
+        dataset, PaperPlan(Plan(params)).compared[dataset], len(params.seeds)
     )
 
 
@@ -208,7 +209,7 @@ def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):
 
 
 def test_a_setting_that_is_not_handed_over_is_an_error():
-    settings = Exhibits(Plan(of_paper())).compared["cifar10"]
+    settings = PaperPlan(Plan(of_paper())).compared["cifar10"]
     for name in ("search", "unlearn", "source", "keys"):
         with pytest.raises(KeyError, match=name):
             paper.describe_setting(
@@ -217,7 +218,7 @@ def test_a_setting_that_is_not_handed_over_is_an_error():
 
 
 def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
-    compared = Exhibits(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
+    compared = PaperPlan(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
     outside = "digits: not among the paper's data sets, so none of its numbers can be compared with the paper's."
     assert paper.describe_settings(compared, 3) == [outside, alike("cifar10")]
 

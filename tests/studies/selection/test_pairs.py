@@ -5,7 +5,7 @@ import math
 import pandas as pd
 import pytest
 
-from munkey.evaluation.selection import (
+from munkey.studies.selection.pairs import (
     NothingPassesError,
     Pair,
     Systems,
