@@ -11,7 +11,6 @@ include: "workflow/rules/train.smk"
 include: "workflow/rules/unlearn.smk"
 include: "workflow/rules/evaluate.smk"
 include: "workflow/rules/audit.smk"
-include: "workflow/rules/ablations.smk"
 
 
 # Each with its targets, and with what it adds to the rules below.
@@ -58,12 +57,6 @@ onerror:
 
 
 # Further targets: `snakemake ... -- ablations`, or `make run TARGET=ablations`.
-rule ablations:
-    input:
-        expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
-        table("ablations", "csv"),
-
-
 rule audits:
     input:
         table("main-audited", "md"),
@@ -99,7 +92,6 @@ rule explore:
 rule paper:
     input:
         rules.all.input,
-        rules.ablations.input,
         rules.figures.input,
         rules.audits.input if AUDITS.in_paper else [],
         rules.explore.input,

@@ -18,6 +18,7 @@ OVERLAY = ROOT / "tests/experiment/plan/everything.yaml"
 # Of the kernel, all but `paper`, to which studies add.
 TARGETS = ["all", "page", "exports"]
 TARGETS_OF = {"paper": "compare"}  # of studies whose target is not named after them
+READ_BY = {"ablations": ["paper"]}
 # What shows parts of studies.
 GATHERING = {"paper", "figures", "page", "explore_page"}
 LIST_JOBS = """
@@ -89,9 +90,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Copy:
 
 
 def removals() -> list[list[str]]:
-    """Each study alone, and all of them."""
+    """Each study with those that read its files, and all of them."""
     names = list(load_studies())
-    return [*([name] for name in names), names]
+    return [*([name, *READ_BY.get(name, [])] for name in names), names]
 
 
 @pytest.mark.slow

@@ -1,4 +1,20 @@
 # Ablations of MUNKEY (app. D): `make run TARGET=ablations`.
+from munkey.studies.ablations.plan import TABLES, AblationPlan
+
+ABLATIONS = AblationPlan(PLAN)
+ABLATION_TABLES = expand(LAYOUT.table, table=TABLES, ending=["md", "tex"])
+ABLATION_CHAPTER = LAYOUT.result_path("tables/ablations-chapter.json")
+CHAPTERS.append(lambda: so_far("ablations", [ABLATION_CHAPTER]))
+FIGURES |= ABLATIONS.figures
+
+
+rule ablations:
+    input:
+        ABLATION_TABLES,
+        table("ablations", "csv"),
+
+
+PAPER += rules.ablations.input
 
 
 use rule metrics as ablation_metrics with:
@@ -19,11 +35,26 @@ use rule job as ablation_tables with:
         metrics=expand(LAYOUT.ablation_metrics, dataset=PLAN.ablated_datasets),
     output:
         summary=table("ablations", "csv"),
-        tables=expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
+        tables=ABLATION_TABLES,
+        chapter=ABLATION_CHAPTER,
     log:
         LAYOUT.log("ablation_tables"),
     params:
-        rows=EXHIBITS.ablation_rows,
-        code=code("tables.ablation_tables"),
+        rows=ABLATIONS.rows,
+        code=code("studies.ablations.tables.ablation_tables"),
     message:
         "make the tables of the ablations"
+
+
+use rule job as neighbors_figure with:
+    input:
+        table=table("ablations", "csv"),
+    output:
+        **picture(fill(LAYOUT.figure, figure="neighbors"), "figure", "Figures"),
+    log:
+        LAYOUT.log("figures/neighbors"),
+    params:
+        caption=FIGURES.get("neighbors", ""),
+        code=code("studies.ablations.figure.neighbors_figure"),
+    message:
+        "draw neighbors"

@@ -71,7 +71,6 @@ use rule job as page with:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
         metrics=LAYOUT.all_metrics,
-        ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
         figures=lambda _: so_far(
             "figures",
             expand(LAYOUT.figure, figure=FIGURES, ending="svg"),
@@ -94,7 +93,6 @@ use rule job as page with:
     params:
         name=PARAMS.name,
         rows=EXHIBITS.rows,
-        ablation_rows=EXHIBITS.ablation_rows,
         designs=EXHIBITS.designs,
         datasets=PARAMS.datasets,
         grid=EXHIBITS.grid_summary,

@@ -22,7 +22,7 @@ from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
 from munkey.report.tables.markup import get_markup, render
-from munkey.report.tables.summary import Row, read_cases, read_main, read_metrics
+from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import ExploreSettings
 
 
@@ -89,8 +89,8 @@ class PageFiles:
     ----------
     metrics
         The metrics of the main run, whose MIA is shown next to the attacks.
-    ablations, ranks
-        Lists with one table, or empty lists if there is none.
+    ranks
+        A list with one table, or an empty list if there is none.
     audits
         A table for each data set that has one, in a folder with the name of the data set.
     chapters
@@ -103,7 +103,6 @@ class PageFiles:
 
     main_table: Path
     metrics: Path
-    ablations: list[Path]
     figures: list[Path]
     ranks: list[Path]
     audits: list[Path]
@@ -130,7 +129,6 @@ class ReportFacts:
     name: str
     grid: str
     rows: list[Row]
-    ablation_rows: list[Row]
     designs: list[Design]
     datasets: list[str]
     captions: Mapping[str, str]
@@ -144,9 +142,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     audits = {path.parent: read_table(path) for path in files.audits}
     results = pages.PageResults(
         main,
-        cases=list(map(read_cases, files.ablations)),
         rows=shown.rows,
-        case_rows=shown.ablation_rows,
         residue=collect_residue(audits),
         ranks=list(map(read_table, files.ranks)),
     )

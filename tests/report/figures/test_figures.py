@@ -18,9 +18,6 @@ from matplotlib.text import Text
 
 from munkey.report.figures import projection, theme
 from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.figures.curves import (
-    neighbors_plot,
-)
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
@@ -34,22 +31,6 @@ from tests.report.tables.test_frontier import ACCURACY, AUDIT, DESIGNS, found, s
 from tests.report.tables.test_ranks import gaps
 
 RNG = np.random.default_rng(0)
-
-
-def curve():
-    return pd.DataFrame(
-        {
-            "dataset": d,
-            "k": k,
-            "TA_mean": 90 + k / 8,
-            "TA_sd": 0.5,
-            "gap_mean": 1 + k / 16,
-            "gap_sd": np.nan,
-            "n": 3,
-        }
-        for d in ("digits", "other")
-        for k in (1, 2, 4, 32)
-    )
 
 
 def methods():
@@ -135,7 +116,6 @@ def moments(number, classes=3, count=30):
 
 
 ALL = {
-    "k_curve": lambda: neighbors_plot(curve()),
     "frontier": lambda: frontier_plot(frontier()),
     "forgetting": lambda: gap_plot(methods(), "MUNKEY"),
     "forgetting, nothing to draw": lambda: gap_plot(methods().assign(gap_mean=np.nan), "MUNKEY"),
@@ -191,7 +171,6 @@ def test_a_name_with_dollars_is_drawn_as_it_is():
         "classes": projection_plot(
             {DOLLARS: RNG.normal(size=(2, count, 2))}, labels, [DOLLARS, "b", "c"]
         ),
-        "curve": neighbors_plot(curve().replace("digits", DOLLARS)),
         "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
         "shares": forest_plot(shares().replace("SCRUB", DOLLARS)),
     }
@@ -423,8 +402,6 @@ def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(p
 @pytest.mark.parametrize(
     ("draw", "frame", "message"),
     [
-        (neighbors_plot, curve().iloc[:0], "no rows"),
-        (neighbors_plot, curve().assign(TA_mean=np.nan), "NaN"),
         (grid_plot, audited().iloc[:0], "no rows"),
         (forest_plot, shares().iloc[:0], "no rows"),
     ],
@@ -432,16 +409,6 @@ def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(p
 def test_what_cannot_be_drawn_is_refused(draw, frame, message):
     with pytest.raises(ValueError, match=message):
         draw(frame)
-
-
-def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
-    accuracy, gap = neighbors_plot(curve().assign(gap_sd=5.0)).axes
-    assert [bar.lines[0].get_ydata().tolist() for bar in accuracy.containers] == [
-        [90.125, 90.25, 90.5, 94.0]
-    ] * 2
-    assert (
-        min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0
-    )
 
 
 def test_the_legend_of_the_frontier_says_what_each_kind_of_design_does():

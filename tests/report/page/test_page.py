@@ -8,14 +8,12 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import write_csv, write_json, write_text
-from munkey.experiment.plan import exhibits
 from munkey.report.page import page
-from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
-from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, compared, tidy
+from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, tidy
 
 REPORT = ROOT / "workflow/report/page.html.j2"
 PICTURE = "data:image/svg+xml;base64,AAAA"
@@ -49,9 +47,7 @@ def report(**contents):
 
 @pytest.fixture
 def results():
-    summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    main, ablations = summaries
-    return page.PageResults(main, [ablations], ROWS, CASE_ROWS, LEFT)
+    return page.PageResults(summarize(tidy(), ROWS), ROWS, LEFT)
 
 
 def story(results):
@@ -178,19 +174,16 @@ def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_th
     results,
 ):
     chapters = {chapter.id: chapter for chapter in page.make_chapters(results)}
-    # a chapter without a table is left out
-    run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]
-    assert list(chapters) == ["main", "runtime", *run]
-    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 6
+    assert list(chapters) == ["main", "runtime"]
+    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 2
     (main,) = chapters["main"].tables
     assert main.title.startswith("digits: mean ± sd") and "SCRUB" in main.frame.values
     assert "2.4" in main.frame["residual share [%]"].values
     assert chapters["main"].files == ["../tables/main.csv", "../metrics.csv"]
-    assert chapters["ablations"].files == ["../tables/ablations.csv"]
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.make_chapters(results._replace(cases=[]))
+    chapters = page.make_chapters(results)
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
     text = report(story=story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
@@ -199,7 +192,7 @@ def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     measured = MEASURED | {name: [(64, 70, 70, 50)] * 3 for name in ("original-m", "munkey")}
     worse = compared(summarize(tidy(measured), KEYED_ROWS))
-    results = page.PageResults(worse, [], KEYED_ROWS, [], {})
+    results = page.PageResults(worse, KEYED_ROWS, {})
     text = report(story=story(results), chapters=page.make_chapters(results))
     assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text

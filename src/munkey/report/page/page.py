@@ -18,7 +18,6 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.page import glossary
 from munkey.report.page.chapters import Chapter, Figure
-from munkey.report.tables import ablations
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
 from munkey.report.tables.audits import (
@@ -46,13 +45,6 @@ STRATA = (
     "Residual share by how much training on a sample had changed the model's output for it, without samples whose"
     " output hardly changed"
 )
-ABLATIONS = {
-    "ablations": "Ablations",
-    "aggregation": "Aggregation",
-    "strategies": "Strategies",
-    "fusion": "Fusion at inference alone",
-    "encoders": "Encoders",
-}
 
 
 class AuditChapter(NamedTuple):
@@ -75,16 +67,14 @@ class AuditChapter(NamedTuple):
 
 
 class PageResults(NamedTuple):
-    """The results that the page's tables are generated from.
-
-    A sequence is empty if that part of the experiment was not run.
+    """The results of the main run that the page's tables are generated from.
 
     Attributes
     ----------
-    main, cases
-        The summaries of the main experiment and of the ablations.
-    rows, case_rows
-        The systems in `main` and in `cases`.
+    main
+        The summary of the main experiment.
+    rows
+        The systems in `main`.
     residue
         The residual shares from audits.
     ranks
@@ -92,9 +82,7 @@ class PageResults(NamedTuple):
     """
 
     main: pd.DataFrame
-    cases: Sequence[pd.DataFrame]
     rows: Sequence[Row]
-    case_rows: Sequence[Row]
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
 
@@ -210,10 +198,6 @@ def make_chapters(results: PageResults) -> list[Chapter]:
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     runtime = runtime_table(results.main, results.rows, "html")
     parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
-    for cases in results.cases:
-        for name, title in ABLATIONS.items():
-            ablation_tables = list(ablations.TABLES[name](cases, results.case_rows, "html"))
-            parts.append(Chapter(name, title, ablation_tables, files=["../tables/ablations.csv"]))
     return [chapter for chapter in parts if chapter.tables]
 
 
