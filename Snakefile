@@ -57,27 +57,6 @@ onerror:
 
 
 # Further targets: `snakemake ... -- ablations`, or `make run TARGET=ablations`.
-rule audits:
-    input:
-        table("main-audited", "md"),
-        expand(
-            LAYOUT.audit,
-            dataset=PARAMS.datasets,
-            part=["table.md", "storage.md", "attacks.md", "differencing.md", "frontier.md"],
-        ),
-        LAYOUT.report,
-
-
-rule audit_grids:
-    input:
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["grid.md", "grid.svg"]),
-
-
-rule differencing:
-    input:
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part="differencing.md"),
-
-
 rule exports:
     input:
         EXPORTS,
@@ -93,7 +72,6 @@ rule paper:
     input:
         rules.all.input,
         rules.figures.input,
-        rules.audits.input if AUDITS.in_paper else [],
         rules.explore.input,
         PAPER,
         LAYOUT.report,

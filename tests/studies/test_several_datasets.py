@@ -16,15 +16,16 @@ from munkey.report.figures import theme
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
-from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
 from munkey.report.tables.main import make_main_tables, render_all_tables, render_main_table
 from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.ranks import INDEX, make_rank_table, rank_by_title
 from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.shares import collect_residue
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
 from munkey.studies.ablations import tables as ablations
 from munkey.studies.ablations.figure import neighbors_figure
+from munkey.studies.audits.tables import make_attack_tables, make_storage_tables
 from munkey.studies.paper import tables as paper
 from tests.report.inputs import cases, pairs
 

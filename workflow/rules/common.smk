@@ -47,6 +47,7 @@ def audit_part(name):
 
 
 # Studies add to these.
+AUDITED = []  # functions that list the data sets with a table of residual shares
 CHAPTERS = []  # functions that list the files of chapters that the page shows
 FIGURES = {name: get_caption(name) for name in EXHIBITS.figures}  # captions, by name
 PAPER = []  # what `make paper` makes of them
@@ -168,9 +169,7 @@ def so_far(target, paths, always=(), in_paper=True):
 
 
 def audited(_):
-    if "paper" in targets():
-        return AUDITS.in_paper
-    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
+    return [dataset for list_datasets in AUDITED for dataset in list_datasets()]
 
 
 def audits_so_far(part):

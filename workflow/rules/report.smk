@@ -66,11 +66,27 @@ use rule job as track with:
         "log every run in MLflow"
 
 
+use rule job as frontier with:
+    input:
+        main_table=table("main", "csv"),
+        audit_table=fill(LAYOUT.audit, part="table.csv"),
+    output:
+        **picture(audit_part("frontier"), "frontier", "Audit"),
+        csv=fill(LAYOUT.audit, part="frontier.csv"),
+        markdown=fill(LAYOUT.audit, part="frontier.md"),
+    log:
+        LAYOUT.log("audit/{dataset}/frontier"),
+    params:
+        designs=EXHIBITS.designs,
+        code=code("report.frontier"),
+    message:
+        "which design leaves how little, at which accuracy, in which time: {wildcards.dataset}"
+
+
 use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
-        metrics=LAYOUT.all_metrics,
         figures=lambda _: so_far(
             "figures",
             expand(LAYOUT.figure, figure=FIGURES, ending="svg"),
@@ -78,9 +94,7 @@ use rule job as page with:
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
         audits=audits_so_far("table.csv"),
-        beside=audits_so_far(
-            ["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv", "attacks.csv"]
-        ),
+        frontiers=audits_so_far("frontier.svg"),
         records=sorted({run.record for run in PLAN.main}),
         explored=linked_pages,
         chapters=lambda _: [path for chapters in CHAPTERS for path in chapters()],
@@ -98,6 +112,6 @@ use rule job as page with:
         grid=EXHIBITS.grid_summary,
         captions=FIGURES,
         config=dict(config),
-        code=code("report.page", lambda _: audits.list_attack_functions("logits")),  # their titles
+        code=code("report.page"),
     message:
         "make the report"
