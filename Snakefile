@@ -55,51 +55,16 @@ onerror:
 
 
 # Further targets: `snakemake ... -- ablations`, or `make run TARGET=ablations`.
-rule ablations:
-    input:
-        expand(LAYOUT.table, table=exhibits.ABLATION_TABLES, ending=["md", "tex"]),
-        table("ablations", "csv"),
-
-
-rule audits:
-    input:
-        table("main-audited", "md"),
-        expand(
-            LAYOUT.audit,
-            dataset=PARAMS.datasets,
-            part=["table.md", "storage.md", "attacks.md", "differencing.md", "frontier.md"],
-        ),
-        LAYOUT.report,
-
-
-rule audit_grids:
-    input:
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["grid.md", "grid.svg"]),
-
-
-rule differencing:
-    input:
-        expand(LAYOUT.audit, dataset=PARAMS.datasets, part="differencing.md"),
-
-
 rule exports:
     input:
         EXPORTS,
         LAYOUT.settings,
 
 
-rule explore:
-    input:
-        expand(LAYOUT.explore, dataset=PARAMS.datasets),
-
-
 rule paper:
     input:
         rules.all.input,
-        rules.ablations.input,
         rules.figures.input,
-        rules.audits.input if AUDITS.in_paper else [],
-        rules.explore.input,
         PAPER,
         LAYOUT.report,
 

@@ -19,8 +19,9 @@ from munkey.audits.verdict import MUST_BE_FLAGGED
 from munkey.core.files import write_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
-from munkey.report.figures.shares import forest_plot
-from munkey.report.tables.audits import collect_residue, make_audit_table
+from munkey.report.tables.shares import collect_residue
+from munkey.studies.audits.figure import forest_plot
+from munkey.studies.audits.tables import make_audit_table
 from tests.audits.inputs import population
 
 PAIRS = 6

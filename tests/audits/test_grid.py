@@ -7,8 +7,8 @@ import pytest
 from munkey.audits.grid import Setting, make_grid_rows
 from munkey.core.diverged import make_nan_logits
 from munkey.core.files import read_npz, write_npz
-from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.tables.audits import make_grid_table
+from munkey.studies.audits.grid_figure import grid_plot
+from munkey.studies.audits.tables import make_grid_table
 
 POOL, TEST, MODELS = 24, 400, 4
 PATHS = ("deployed", "image")

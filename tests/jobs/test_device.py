@@ -5,12 +5,12 @@ import pytest
 from munkey.core import gpu
 from munkey.core.files import read_json
 from munkey.experiment.run.job import Surroundings
-from munkey.jobs import audit, evaluate, keys
+from munkey.jobs import evaluate, keys
 from munkey.models import system
 from munkey.models.training_inputs import SampleFiles
 from munkey.settings import EncoderSettings
 from tests.conftest import unit_rows
-from tests.jobs.inputs import keyed, prepared
+from tests.jobs.inputs import prepared
 
 
 def test_keys_are_extracted_there_and_its_name_is_kept_beside_them(tmp_path, monkeypatch):
@@ -52,13 +52,3 @@ def test_a_system_is_read_to_it(tmp_path):
     images, out = tmp_path / "data/images.npy", tmp_path / "out"
     with pytest.raises(InterruptedError, match="original to meta"):
         evaluate.evaluate(SampleFiles(images), "original", out, {}, Surroundings("meta"))
-
-
-@pytest.mark.usefixtures("read_to")
-def test_whoever_holds_two_versions_holds_them_there(tmp_path):
-    dataset = prepared(tmp_path / "data")
-    files = tmp_path / "data/images.npy", *keyed(tmp_path, dataset, 6)
-    outputs = [tmp_path / name for name in ("table.csv", "table.md")]
-    with pytest.raises(InterruptedError, match="original to meta"):
-        audit.differencing(*files, ["original"], *outputs, "digits", {"lda": {}}, "meta")
-    assert not any(output.exists() for output in outputs)

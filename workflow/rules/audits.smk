@@ -1,22 +1,44 @@
 # How much is left of what was deleted, by pairs of models that swap halves of a pool (docs/audits.md): `make audits`.
 from munkey.studies.audits import cases as audit_cases
-from munkey.studies.audits import plan as audit_plan
+from munkey.studies.audits.plan import PATHS, AuditPlan, list_attack_functions
 
-AUDITS = audit_plan.AuditPlan(PLAN)
+AUDITS = AuditPlan(PLAN)
+AUDIT_CHAPTER = fill(LAYOUT.audit, part="chapter.json")
 
 
-def audited(_):
+def list_audited():
     if "paper" in targets():
         return AUDITS.in_paper
     return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
 
 
-def audits_so_far(part):
-    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
+AUDITED.append(list_audited)
+CHAPTERS.insert(0, lambda: expand(AUDIT_CHAPTER, dataset=list_audited()))  # the first on the page
 
 
-def audits_so_far(part):
-    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)
+rule audits:
+    input:
+        table("main-audited", "md"),
+        expand(
+            LAYOUT.audit,
+            dataset=PARAMS.datasets,
+            part=["table.md", "storage.md", "attacks.md", "differencing.md", "frontier.md"],
+        ),
+        LAYOUT.report,
+
+
+if AUDITS.in_paper:
+    PAPER += rules.audits.input
+
+
+rule audit_grids:
+    input:
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part=["grid.md", "grid.svg"]),
+
+
+rule differencing:
+    input:
+        expand(LAYOUT.audit, dataset=PARAMS.datasets, part="differencing.md"),
 
 
 use rule job as half with:
@@ -89,7 +111,7 @@ use rule job as audit with:
         LAYOUT.log("audit/{dataset}/audit"),
     params:
         systems=lambda w: AUDITS.list_systems(w.dataset),
-        code=code("audit.audit", lambda _: audit_plan.list_attack_functions("pairs")),
+        code=code("studies.audits.table_jobs.audit", lambda _: list_attack_functions("pairs")),
     message:
         "audit what is left of what was deleted: {wildcards.dataset}"
 
@@ -110,27 +132,10 @@ use rule job as audit_grid with:
         LAYOUT.log("audit/{dataset}/grid"),
     params:
         settings=lambda w: AUDITS.list_grid_settings(w.dataset),
-        paths=list(audit_plan.PATHS),
-        code=code("audit.audit_grid"),
+        paths=list(PATHS),
+        code=code("studies.audits.table_jobs.audit_grid"),
     message:
         "audit what the weights keep, by how they are trained: {wildcards.dataset}"
-
-
-use rule job as frontier with:
-    input:
-        main_table=table("main", "csv"),
-        audit_table=fill(LAYOUT.audit, part="table.csv"),
-    output:
-        **picture(audit_part("frontier"), "frontier", "Audit"),
-        csv=fill(LAYOUT.audit, part="frontier.csv"),
-        markdown=fill(LAYOUT.audit, part="frontier.md"),
-    log:
-        LAYOUT.log("audit/{dataset}/frontier"),
-    params:
-        designs=EXHIBITS.designs,
-        code=code("report.frontier"),
-    message:
-        "which design leaves how little, at which accuracy, in which time: {wildcards.dataset}"
 
 
 use rule job as attacks with:
@@ -145,7 +150,7 @@ use rule job as attacks with:
     params:
         runs=lambda w: [asdict(run) for run in PLAN.list_main_runs(w.dataset)],
         rows=EXHIBITS.rows,
-        code=code("audit.attacks", lambda _: audit_plan.list_attack_functions("logits")),
+        code=code("studies.audits.table_jobs.attacks", lambda _: list_attack_functions("logits")),
     message:
         "attack every system of {wildcards.dataset} by its own answers"
 
@@ -160,7 +165,7 @@ use rule job as storage with:
         LAYOUT.log("audit/{dataset}/storage"),
     params:
         systems=lambda w: AUDITS.list_memories(w.dataset),
-        code=code("audit.storage"),
+        code=code("studies.audits.table_jobs.storage"),
     message:
         "look for traces of what was deleted in the files of {wildcards.dataset}"
 
@@ -183,7 +188,10 @@ use rule gpu_job as differencing_table with:
             name: dump_settings({**PLAN.unlearn_settings(w.dataset, name), **PLAN.evaluate_settings(w.dataset, name)})
             for name in AUDITS.list_deleting_methods()
         },
-        code=code("audit.differencing", lambda _: sum(map(PLAN.method_code, AUDITS.list_deleting_methods()), [])),
+        code=code(
+            "studies.audits.table_jobs.differencing",
+            lambda _: sum(map(PLAN.method_code, AUDITS.list_deleting_methods()), []),
+        ),
     message:
         "name what was deleted from {wildcards.dataset}, by two versions of each system"
 
@@ -199,6 +207,26 @@ use rule job as main_audited with:
         LAYOUT.log("main_audited"),
     params:
         rows=EXHIBITS.rows,
-        code=code("report.main_audited"),
+        code=code("studies.audits.table_jobs.main_audited"),
     message:
         "make the main table with what is left"
+
+
+use rule job as audit_chapter with:
+    input:
+        table=fill(LAYOUT.audit, part="table.csv"),
+        controls=fill(LAYOUT.audit, part="controls.json"),
+        svg=fill(LAYOUT.audit, part="shares.svg"),
+        strata_svg=fill(LAYOUT.audit, part="strata.svg"),
+        storage=fill(LAYOUT.audit, part="storage.csv"),
+        attacks=fill(LAYOUT.audit, part="attacks.csv"),
+        metrics=LAYOUT.metrics,
+    output:
+        chapter=AUDIT_CHAPTER,
+    log:
+        LAYOUT.log("audit/{dataset}/chapter"),
+    params:
+        rows=EXHIBITS.rows,
+        code=code("studies.audits.table_jobs.audit_chapter", lambda _: list_attack_functions("logits")),  # their titles
+    message:
+        "make the chapter on what is left of what was deleted: {wildcards.dataset}"

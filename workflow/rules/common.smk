@@ -47,9 +47,11 @@ def audit_part(name):
 
 
 # Studies add to these.
+AUDITED = []  # functions that list the data sets with a table of residual shares
 CHAPTERS = []  # functions that list the files of chapters that the page shows
 FIGURES = {name: get_caption(name) for name in EXHIBITS.figures}  # captions, by name
 PAPER = []  # what `make paper` makes of them
+EXPLORED = []  # functions that list the pages of single samples that the page links
 REQUESTS = {}  # words for requests that are not random, by data set and case
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
@@ -165,3 +167,11 @@ def say_reasons():  # below the plan of a dry run
 def so_far(target, paths, always=(), in_paper=True):
     asked = {*(["paper"] if in_paper else []), target} & {*targets()}
     return [path for path in paths if asked or path in always or Path(path).exists()]
+
+
+def audited(_):
+    return [dataset for list_datasets in AUDITED for dataset in list_datasets()]
+
+
+def audits_so_far(part):
+    return lambda w: expand(LAYOUT.audit, dataset=audited(w), part=part)

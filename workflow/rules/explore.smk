@@ -6,15 +6,26 @@ EXPLORE = ExplorePlan(PLAN)
 
 # Scenarios are on the page as soon as their tables were made.
 def explores_scenarios(dataset):
-    if dataset not in scenario_plan.list_datasets(PARAMS):
+    if dataset not in SCENARIO_DATASETS:
         return []
     return so_far("scenarios", expand(LAYOUT.scenario_table, dataset=dataset, ending="csv"), in_paper=False)
 
 
 # The report links pages, but none that shows a user's own pictures: a report is handed on.
-def linked_pages(_):
+def linked_pages():
     public = [name for name in PARAMS.datasets if not (EXPLORE.is_own(name) and EXPLORE.settings.pictures)]
     return so_far("explore", expand(LAYOUT.explore, dataset=public))
+
+
+EXPLORED.append(linked_pages)
+
+
+rule explore:
+    input:
+        expand(LAYOUT.explore, dataset=PARAMS.datasets),
+
+
+PAPER += rules.explore.input
 
 
 use rule job as explore_page with:

@@ -66,12 +66,27 @@ use rule job as track with:
         "log every run in MLflow"
 
 
+use rule job as frontier with:
+    input:
+        main_table=table("main", "csv"),
+        audit_table=fill(LAYOUT.audit, part="table.csv"),
+    output:
+        **picture(audit_part("frontier"), "frontier", "Audit"),
+        csv=fill(LAYOUT.audit, part="frontier.csv"),
+        markdown=fill(LAYOUT.audit, part="frontier.md"),
+    log:
+        LAYOUT.log("audit/{dataset}/frontier"),
+    params:
+        designs=EXHIBITS.designs,
+        code=code("report.frontier"),
+    message:
+        "which design leaves how little, at which accuracy, in which time: {wildcards.dataset}"
+
+
 use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
-        metrics=LAYOUT.all_metrics,
-        ablations=lambda _: so_far("ablations", [table("ablations", "csv")]),
         figures=lambda _: so_far(
             "figures",
             expand(LAYOUT.figure, figure=FIGURES, ending="svg"),
@@ -79,11 +94,9 @@ use rule job as page with:
         ),
         ranks=[table("ranks", "csv")] if EXHIBITS.ranked else [],
         audits=audits_so_far("table.csv"),
-        beside=audits_so_far(
-            ["controls.json", "shares.svg", "strata.svg", "frontier.svg", "storage.csv", "attacks.csv"]
-        ),
+        frontiers=audits_so_far("frontier.svg"),
         records=sorted({run.record for run in PLAN.main}),
-        explored=linked_pages,
+        explored=lambda _: [path for pages in EXPLORED for path in pages()],
         chapters=lambda _: [path for chapters in CHAPTERS for path in chapters()],
         template="workflow/report/page.html.j2",
         columns="src/munkey/report/page/glossary.csv",
@@ -94,12 +107,11 @@ use rule job as page with:
     params:
         name=PARAMS.name,
         rows=EXHIBITS.rows,
-        ablation_rows=EXHIBITS.ablation_rows,
         designs=EXHIBITS.designs,
         datasets=PARAMS.datasets,
         grid=EXHIBITS.grid_summary,
         captions=FIGURES,
         config=dict(config),
-        code=code("report.page", lambda _: audit_plan.list_attack_functions("logits")),  # their titles
+        code=code("report.page"),
     message:
         "make the report"

@@ -15,12 +15,11 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.page import page as pages
 from munkey.report.page.chapters import read_chapters
 from munkey.report.tables import frontier as frontiers
-from munkey.report.tables import main as main_tables
-from munkey.report.tables.audits import collect_residue
 from munkey.report.tables.comparisons import DIFFERENCES
 from munkey.report.tables.frontier import Design
-from munkey.report.tables.markup import get_markup, render
-from munkey.report.tables.summary import Row, read_cases, read_main, read_metrics
+from munkey.report.tables.markup import render
+from munkey.report.tables.shares import collect_residue
+from munkey.report.tables.summary import Row, read_main
 
 
 def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
@@ -36,23 +35,6 @@ def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
     kind, _, dataset = chart.partition("-")
     figure = CHARTS[kind].draw(ChartSource(inputs, dataset))
     theme.save(figure, svg.with_suffix(""))
-
-
-def main_audited(
-    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
-) -> None:
-    """Write the main table with an additional column, the audits' residual shares.
-
-    Parameters
-    ----------
-    audit_tables
-        The tables of the audits, each in the folder of its data set.
-    """
-    audits = {path.parent: read_table(path) for path in audit_tables}
-    residue = collect_residue(audits)
-    for path in outputs.values():
-        text = main_tables.render_main_table(read_main(main_table), rows, get_markup(path), residue)
-        write_text(path, text)
 
 
 def frontier(
@@ -84,10 +66,8 @@ class PageFiles:
 
     Attributes
     ----------
-    metrics
-        The metrics of the main run, whose MIA is shown next to the attacks.
-    ablations, ranks
-        Lists with one table, or empty lists if there is none.
+    ranks
+        A list with one table, or an empty list if there is none.
     audits
         A table for each data set that has one, in a folder with the name of the data set.
     chapters
@@ -99,8 +79,6 @@ class PageFiles:
     """
 
     main_table: Path
-    metrics: Path
-    ablations: list[Path]
     figures: list[Path]
     ranks: list[Path]
     audits: list[Path]
@@ -127,7 +105,6 @@ class ReportFacts:
     name: str
     grid: str
     rows: list[Row]
-    ablation_rows: list[Row]
     designs: list[Design]
     datasets: list[str]
     captions: Mapping[str, str]
@@ -137,13 +114,10 @@ class ReportFacts:
 def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> None:
     """Write the report: one page with tables, figures and their origin."""
     main = read_main(files.main_table)
-    tidy = read_metrics([files.metrics])
     audits = {path.parent: read_table(path) for path in files.audits}
     results = pages.PageResults(
         main,
-        cases=list(map(read_cases, files.ablations)),
         rows=shown.rows,
-        case_rows=shown.ablation_rows,
         residue=collect_residue(audits),
         ranks=list(map(read_table, files.ranks)),
     )
@@ -159,10 +133,8 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         advice.append(f"{dataset}: {frontiers.recommend_design(points[dataset])}")
         sentences.append(f"{dataset}: {frontiers.describe_frontier(points[dataset])}")
     frontier_figures = []
-    audit_chapters = []
-    for folder, audit in audits.items():
+    for folder in audits:
         frontier_figures.append(pages.make_frontier_figure(folder, points[folder.name]))
-        audit_chapters.append(pages.make_audit_chapter(folder, audit, tidy, shown.rows))
     tracked_runs = read_json(files.tracking)["runs"]
     text = pages.render_page(
         template,
@@ -173,7 +145,6 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         sentences=sentences,
         story=pages.make_story(points, main),
         frontiers=frontier_figures,
-        audits=audit_chapters,
         chapters=[*pages.make_chapters(results), *read_chapters(files.chapters)],
         explored=[path.stem for path in files.explored],
         figures=[

@@ -1,4 +1,4 @@
-"""Tables of the main run, of ablations and of the selection."""
+"""Tables of the main run."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,9 +9,8 @@ from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.ranks import rank_diagram
-from munkey.report.tables import ablations as ablation_summaries
 from munkey.report.tables import main
-from munkey.report.tables.markup import get_markup, render, render_or_note
+from munkey.report.tables.markup import render
 from munkey.report.tables.ranks import make_rank_table, rank_by_title
 from munkey.report.tables.summary import Row, read_metrics
 
@@ -35,24 +34,6 @@ def tables(
     texts = main.render_all_tables(read_metrics(metrics), differences, rows)
     for output, text in texts.items():
         write_text(outputs[output], text)
-
-
-def ablation_tables(
-    metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row]
-) -> None:
-    """Write the tables of the ablations, and one CSV file with their numbers.
-
-    Parameters
-    ----------
-    tables
-        The files of the tables, named as in `ablations.TABLES`.
-    """
-    cases = ablation_summaries.summarize_cases(read_metrics(metrics), rows)
-    write_text(summary, cases.to_csv(index=False))
-    for path in tables:
-        markup = get_markup(path)
-        titled = list(ablation_summaries.TABLES[path.stem](cases, rows, markup))
-        write_text(path, render_or_note(titled, markup))
 
 
 def ranks(metrics: Path, rows: list[Row], csv: Path, markdown: Path, svg: Path) -> None:

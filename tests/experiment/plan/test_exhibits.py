@@ -38,15 +38,6 @@ def test_rows_are_what_the_tables_read():
     assert [Row(**row).name for row in shown().rows][6:] == ["knn", "cf", "ssd", "munkey"]
 
 
-def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_deletion():
-    rows = shown({"methods": ["cf"]}).ablation_rows
-    assert [(row["name"], row["oracle"], row.get("context", False)) for row in rows] == [
-        ("original-m", "retrain-m", True),
-        ("retrain-m", None, False),
-        ("munkey", "retrain-m", False),
-    ]
-
-
 def test_figures_are_charts_of_each_data_set():
     charts = [
         *("forgetting", "neighbors"),
@@ -63,18 +54,6 @@ def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():
     assert shown(TWO | {"seeds": [0, 1, 2]}).ranked  # on two data sets
     for too_few in ({"seeds": [0, 1, 2, 3]}, {"methods": ["cf", "munkey"]}):
         assert not shown(five | too_few).ranked and "ranks" not in shown(five | too_few).figures
-
-
-def test_neighbors_are_drawn_only_where_k_is_ablated():
-    assert "neighbors" not in shown({"ablations": {"munkey.token_dim": [32]}}).figures
-    assert "neighbors" not in shown({"ablations": {"inference.k": []}}).figures
-    of_one = {"datasets": ["digits", "cifar10"], "ablations": {"inference.k": []}}
-    assert (
-        "neighbors"
-        in shown(
-            of_one | {"overrides": {"cifar10": {"ablations": {"inference.k": [1, 2]}}}}
-        ).figures
-    )
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,12 @@
 """Every kind of chart is drawn from the files that its rule names."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from munkey.core.files import read_npz, write_json, write_npz, write_text
 from munkey.report.figures import projection
 from munkey.report.figures.charts import CHARTS, ChartSource
-from tests.report.figures.test_figures import curve, methods
+from tests.report.figures.test_figures import methods
 
 
 def source(**files):
@@ -22,22 +21,6 @@ def trace(tmp_path):
         arrays |= {f"{kind}_{epoch}": rng.normal(size=(12, 4)) for kind in ("tokens", "features")}
     write_npz(tmp_path / "trace.npz", arrays | {"labels": np.arange(12, dtype=np.int16) % 3})
     return tmp_path / "trace.npz"
-
-
-def test_the_curve_over_k_is_that_of_munkey_alone(tmp_path):
-    digits = curve()[curve()["dataset"] == "digits"].rename(columns={"k": "value"})
-    table = pd.concat(
-        [
-            digits.assign(knob="inference.k", title="MUNKEY"),
-            digits.assign(knob="inference.k", title="Original (M)", TA_mean=0.0),
-            digits.assign(knob="keys.encoder", value="resnet18", title="MUNKEY"),
-        ]
-    )
-    write_text(tmp_path / "ablations.csv", table.to_csv(index=False))
-    accuracy, _ = CHARTS["neighbors"].draw(source(table=tmp_path / "ablations.csv")).axes
-    (line,) = [container.lines[0] for container in accuracy.containers]
-    assert line.get_xdata().tolist() == [1, 2, 4, 32]
-    assert line.get_ydata().tolist() == digits["TA_mean"].tolist()
 
 
 @pytest.mark.parametrize(

@@ -17,39 +17,17 @@ from matplotlib.colors import to_rgb
 from matplotlib.text import Text
 
 from munkey.report.figures import projection, theme
-from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.figures.curves import (
-    neighbors_plot,
-)
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
-from munkey.report.figures.shares import compute_limits, forest_plot, strata_plot
 from munkey.report.tables.comparisons import compute_wilson_interval
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.ranks import compute_ranks
-from tests.report.tables.test_audit_grid import audited
 from tests.report.tables.test_frontier import ACCURACY, AUDIT, DESIGNS, found, summary
 from tests.report.tables.test_ranks import gaps
 
 RNG = np.random.default_rng(0)
-
-
-def curve():
-    return pd.DataFrame(
-        {
-            "dataset": d,
-            "k": k,
-            "TA_mean": 90 + k / 8,
-            "TA_sd": 0.5,
-            "gap_mean": 1 + k / 16,
-            "gap_sd": np.nan,
-            "n": 3,
-        }
-        for d in ("digits", "other")
-        for k in (1, 2, 4, 32)
-    )
 
 
 def methods():
@@ -70,53 +48,6 @@ def methods():
     )
 
 
-def shares():
-    """An audit with what methods and an oracle leave."""
-    left = dict(zip(methods()["title"], [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {
-        "retrain-t": -4
-    }
-    line = {
-        "family": "vit",
-        "path": "deployed",
-        "verdict": "residue",
-        "chance": 5.0,
-        "flagged": "share",
-    }
-    audit = pd.DataFrame(
-        line
-        | {
-            "name": name,
-            "title": name,
-            "role": "method",
-            "share": s,
-            "share_low": s - 10.0,
-            "share_high": s + 12.0,
-        }
-        for name, s in left.items()
-    )
-    audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = [
-        "ViT",
-        "oracle",
-        "control",
-    ]
-    audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
-    audit.loc[audit["name"] == "MUNKEY", "flagged"] = "u-lira_tpr_1"
-    return audit
-
-
-def strata():
-    """The same by memorization: of one stratum an interval has no end, of another it ends beyond the axis."""
-    audit = shares()
-    for name, more in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
-        ends = {"": 0.0, "_low": -15.0, "_high": 15.0}
-        audit = audit.assign(
-            **{f"share_of_{name}{end}": audit["share"] + more + off for end, off in ends.items()}
-        )
-    audit.loc[audit["name"] == "CF", "share_of_low_low"] = -np.inf
-    audit.loc[audit["name"] == "AMUN", "share_of_low_low"] = -4000.0
-    return audit
-
-
 def frontier():
     """An exact design, one that is bounded, one that over-forgets, one that an attack alone flags, an oracle."""
     rows = {
@@ -135,17 +66,12 @@ def moments(number, classes=3, count=30):
 
 
 ALL = {
-    "k_curve": lambda: neighbors_plot(curve()),
     "frontier": lambda: frontier_plot(frontier()),
     "forgetting": lambda: gap_plot(methods(), "MUNKEY"),
     "forgetting, nothing to draw": lambda: gap_plot(methods().assign(gap_mean=np.nan), "MUNKEY"),
     "projection": lambda: moments(3),
     "projection, many classes": lambda: moments(1, 30, 90),
-    "shares": lambda: forest_plot(shares()),
-    "strata": lambda: strata_plot(strata()),
-    "strata, none": lambda: strata_plot(shares()),
     "ranks": lambda: rank_diagram(compute_ranks(gaps(10)), "b"),
-    "audit grid": lambda: grid_plot(audited()),
 }
 
 # Those of studies are held to the same.
@@ -174,12 +100,6 @@ def test_the_same_figure_gives_the_same_bytes_and_looks_as_it_did_when_somebody_
         )
 
 
-def test_the_legend_of_a_narrow_figure_of_shares_is_not_cut_off():
-    figure = forest_plot(shares(), theme.NARROW)
-    legend = figure.legends[0].get_window_extent()
-    assert figure.bbox.x0 <= legend.x0 and legend.x1 <= figure.bbox.x1
-
-
 DOLLARS = r"$x$ \frac{$"  # no formula: drawn as one, it ended the run
 
 
@@ -191,9 +111,7 @@ def test_a_name_with_dollars_is_drawn_as_it_is():
         "classes": projection_plot(
             {DOLLARS: RNG.normal(size=(2, count, 2))}, labels, [DOLLARS, "b", "c"]
         ),
-        "curve": neighbors_plot(curve().replace("digits", DOLLARS)),
         "methods": gap_plot(methods().replace("SCRUB", DOLLARS), "MUNKEY"),
-        "shares": forest_plot(shares().replace("SCRUB", DOLLARS)),
     }
     for name, figure in drawn.items():
         figure.draw_without_rendering()
@@ -230,19 +148,6 @@ def test_names_beside_a_panel_are_in_the_order_of_their_lines_and_apart(places):
     order = np.argsort(places, kind="stable")
     assert (np.diff(heights[order]) >= 0.05 - 1e-9).all()
     assert heights.min() >= 0 and heights.max() <= 1 + 1e-9
-
-
-def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
-    audit = strata()
-    columns = [f"share_of_{name}_high" for name in ("low", "mid", "high", "top")]
-    audit.loc[audit["name"] == "CF", columns] = np.inf
-    figure = strata_plot(audit)
-    (axes,) = figure.axes
-    assert "CF" not in [label.get_text() for label in axes.get_yticklabels()]
-    assert figure.get_suptitle() == "Not drawn because all intervals are unbounded: CF"
-    audit[columns] = np.inf
-    figure = strata_plot(audit)
-    assert not figure.axes and "All intervals are unbounded" in figure.texts[0].get_text()
 
 
 def test_methods_stand_in_the_order_of_their_gaps_beside_their_seconds():
@@ -368,20 +273,6 @@ def test_names_of_designs_that_are_alike_hide_neither_each_other_nor_a_mark():
     assert not any(box.contains(*mark) for box in boxes for mark in marks)
 
 
-@pytest.mark.parametrize(
-    ("low", "high", "expected"),
-    [
-        # both marks, 0 and 100, are always on it
-        (20.0, 60.0, (-25 - 0.03 * 135, 110 + 0.03 * 135)),
-        (-50.0, 180.0, (-50 - 0.03 * 230, 180 + 0.03 * 230)),
-        (-np.inf, 900.0, (-25 - 0.03 * 325, 300 + 0.03 * 325)),
-    ],
-)
-def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low, high, expected):
-    rows = pd.DataFrame({"share": [40.0], "share_low": [low], "share_high": [high]})
-    assert compute_limits(rows) == pytest.approx(expected)
-
-
 def test_ten_classes_differ_in_color_and_in_shape():
     styles = [theme.point_style(number) for number in range(100)]
     assert len({tuple(style.values()) for style in styles}) == 100
@@ -418,30 +309,6 @@ def test_umap_gives_the_same_plane_for_the_same_seed():
 def test_too_few_points_for_neighbors_and_what_is_not_finite_are_not_projected(points):
     with pytest.raises(ValueError, match="at least 5 finite points"):
         projection.umap_2d(points, 0)
-
-
-@pytest.mark.parametrize(
-    ("draw", "frame", "message"),
-    [
-        (neighbors_plot, curve().iloc[:0], "no rows"),
-        (neighbors_plot, curve().assign(TA_mean=np.nan), "NaN"),
-        (grid_plot, audited().iloc[:0], "no rows"),
-        (forest_plot, shares().iloc[:0], "no rows"),
-    ],
-)
-def test_what_cannot_be_drawn_is_refused(draw, frame, message):
-    with pytest.raises(ValueError, match=message):
-        draw(frame)
-
-
-def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
-    accuracy, gap = neighbors_plot(curve().assign(gap_sd=5.0)).axes
-    assert [bar.lines[0].get_ydata().tolist() for bar in accuracy.containers] == [
-        [90.125, 90.25, 90.5, 94.0]
-    ] * 2
-    assert (
-        min(segment[:, 1].min() for bar in gap.collections for segment in bar.get_segments()) == 0
-    )
 
 
 def test_the_legend_of_the_frontier_says_what_each_kind_of_design_does():

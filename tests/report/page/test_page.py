@@ -3,19 +3,16 @@
 import base64
 import re
 
-import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.core.files import write_csv, write_json, write_text
-from munkey.experiment.plan import exhibits
+from munkey.core.files import write_text
 from munkey.report.page import page
-from munkey.report.tables.ablations import summarize_cases
 from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
-from tests.report.inputs import CASE_ROWS, KEYED_ROWS, MEASURED, ROWS, cases, compared, tidy
+from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, tidy
 
 REPORT = ROOT / "workflow/report/page.html.j2"
 PICTURE = "data:image/svg+xml;base64,AAAA"
@@ -30,7 +27,6 @@ def report(**contents):
             "advice",
             "sentences",
             "frontiers",
-            "audits",
             "chapters",
             "figures",
             "runs",
@@ -49,9 +45,7 @@ def report(**contents):
 
 @pytest.fixture
 def results():
-    summaries = summarize(tidy(), ROWS), summarize_cases(cases(), CASE_ROWS)
-    main, ablations = summaries
-    return page.PageResults(main, [ablations], ROWS, CASE_ROWS, LEFT)
+    return page.PageResults(summarize(tidy(), ROWS), ROWS, LEFT)
 
 
 def story(results):
@@ -159,38 +153,20 @@ def test_the_story_and_its_picture_come_first_and_its_columns_are_explained_besi
     assert '<th title="how much of the effect' in text
 
 
-def test_what_is_left_is_shown_before_all_else():
-    chapter = page.Chapter(
-        "digits", "digits", [TitledTable("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))]
-    )
-    chapters = [page.Chapter("main", "Unlearning", [])]
-    shares = page.Figure("", "Shares.", PICTURE, "../audit/digits/shares.svg")
-    text = report(audits=[page.AuditChapter(shares, shares, {}, chapter)], chapters=chapters)
-    heading = ['<h2 id="audit">', 'href="../../../docs/audits.md"']
-    in_order(
-        text,
-        ['href="#audit"', '<h2 id="story">', "base64,AAAA", *heading, "<td>2.4</td>", 'id="main"'],
-    )
-    assert "audit" not in report(chapters=chapters)
-
-
 def test_the_chapters_stand_in_the_order_of_the_paper_and_hold_its_tables_and_their_csv_files(
     results,
 ):
     chapters = {chapter.id: chapter for chapter in page.make_chapters(results)}
-    # a chapter without a table is left out
-    run = [name for name in exhibits.ABLATION_TABLES if name != "encoders"]
-    assert list(chapters) == ["main", "runtime", *run]
-    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 6
+    assert list(chapters) == ["main", "runtime"]
+    assert [len(chapter.tables) for chapter in chapters.values()] == [1] * 2
     (main,) = chapters["main"].tables
     assert main.title.startswith("digits: mean ± sd") and "SCRUB" in main.frame.values
     assert "2.4" in main.frame["residual share [%]"].values
     assert chapters["main"].files == ["../tables/main.csv", "../metrics.csv"]
-    assert chapters["ablations"].files == ["../tables/ablations.csv"]
 
 
 def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
-    chapters = page.make_chapters(results._replace(cases=[]))
+    chapters = page.make_chapters(results)
     assert [chapter.id for chapter in chapters] == ["main", "runtime"]
     text = report(story=story(results), chapters=chapters)
     assert "Ablations" not in text and "#figures" not in text and 'id="figures"' not in text
@@ -199,7 +175,7 @@ def test_what_was_not_made_has_no_chapter_and_no_word_in_the_page(results):
 def test_a_model_that_is_worse_than_its_keys_is_told_below_the_table_with_a_link():
     measured = MEASURED | {name: [(64, 70, 70, 50)] * 3 for name in ("original-m", "munkey")}
     worse = compared(summarize(tidy(measured), KEYED_ROWS))
-    results = page.PageResults(worse, [], KEYED_ROWS, [], {})
+    results = page.PageResults(worse, KEYED_ROWS, {})
     text = report(story=story(results), chapters=page.make_chapters(results))
     assert text.count("on the same keys, KNN is more accurate than MUNKEY by 11.0 points") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
@@ -263,94 +239,13 @@ def test_the_origin_names_each_value_once_and_the_whole_span():
     }
 
 
-LINE = {
-    "flagged": "share",
-    "title": "SCRUB",
-    "role": "method",
-    "path": "deployed",
-    "pairs": 8,
-    "share": 55.0,
-    "share_low": 23.1,
-}
-LINE |= {
-    "family": "vit",
-    "share_high": 77.8,
-    "chance": 17.0,
-    "p": 0.004,
-    "verdict": "residue",
-    "words": "residue: 55% is left",
-}
-
-
-@pytest.fixture
-def audit_folder(tmp_path):
-    """The folder of an audit: its controls, pictures, what its files hold, and attacks on one model."""
-    folder = tmp_path / "digits"
-    write_json(
-        folder / "controls.json",
-        {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]},
-    )
-    write_text(folder / "shares.svg", "picture")
-    write_text(folder / "strata.svg", "strata")
-    key = {
-        "dataset": "digits",
-        "rate": 0.1,
-        "seed": 0,
-        "method": "munkey",
-        "title": "MUNKEY",
-        "why": np.nan,
-    }
-    stored = [
-        key | {"file": file, "ids": n, "ids_of": 3, "rows": 2 * n, "rows_of": 6}
-        for file, n in (("original", 3), ("unlearned", 0))
-    ]
-    write_csv(folder / "storage.csv", stored)
-    key = {"dataset": "digits", "rate": 0.1, "method": "scrub", "attack": "loss"}
-    attacks = [
-        key | {"seed": seed, "auroc": 61.5, "auroc_low": 58.0, "auroc_high": 65.0}
-        for seed in range(3)
-    ]
-    write_csv(folder / "attacks.csv", attacks)
-    return folder
-
-
-def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_folder):
-    chapter = page.make_audit_chapter(audit_folder, pd.DataFrame([LINE]), tidy(), ROWS)
-    text = report(audits=[chapter, chapter])
-    assert "digits: controls, whose results are known beforehand" in text
-    assert "55.0 [23.1, 77.8]" in text and "residue: 55% is left" in text
-    assert (
-        "Attacks on one model: digits, forget rate 10%: n = 3 seeds" in text
-        and "61.5 [58.0, 65.0]" in text
-    )
-    assert "<li>vit: oracle passed" in text.replace("\n", "")
-    assert '<li class="wrong">vit: sham was flagged, but must not' in text
-    pictures = [base64.b64encode(words).decode() for words in (b"picture", b"strata")]
-    in_order(
-        text,
-        [pictures[0], '<h2 id="audit">', "vit: oracle passed", pictures[1], "55.0 [23.1, 77.8]"],
-    )
-    assert not re.search(r"(src|href)=.http", text)
-    narrow = re.search(
-        'media="\\(max-width: 40rem\\)" srcset="data:image/svg[+]xml;base64,(.*?)"', text
-    )[1]
-    # 3.9 inches, 374 pixels: all of it fits a phone
-    assert 'width="280.8pt"' in base64.b64decode(narrow).decode()
-    for name in ("table", "storage", "attacks"):
-        assert f'<a href="../audit/digits/{name}.csv">' in text
-
-
-def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_folder):
-    audit = pd.DataFrame(
-        [LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}]
-    )
-    table, _strata, storage, _attacks = page.make_audit_chapter(
-        audit_folder, audit, tidy(), ROWS
-    ).chapter.tables
-    assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
-    assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])
-
-
 def test_pages_for_single_samples_are_linked_where_they_were_made() -> None:
     assert '<a href="../explore/digits.html">digits</a>' in report(explored=["digits"])
     assert "../explore" not in report()
+
+
+def test_a_chapter_shows_its_figures_before_its_tables():
+    table = TitledTable("pairs", pd.DataFrame({"residual share [%]": ["2.4"]}))
+    shares = page.Figure("shares", "Shares.", PICTURE, "../audit/digits/shares.svg", "data:narrow")
+    text = report(chapters=[page.Chapter("audit", "What remains?", [table], figures=[shares])])
+    in_order(text, ['href="#audit"', '<h2 id="audit">', "data:narrow", "Shares.", "<td>2.4</td>"])

@@ -6,8 +6,8 @@ import pytest
 
 from munkey.core.files import write_text
 from munkey.report.page.chapters import read_chapters
-from munkey.report.tables import ablations
-from munkey.report.tables.summary import Row, summarize
+from munkey.report.tables.summary import Row, read_cases, read_metrics, summarize
+from munkey.studies.ablations import tables as ablations
 from munkey.studies.paper import tables as paper
 from tests.conftest import ROOT
 from tests.report.inputs import ROWS as SEVERAL_ROWS
@@ -323,3 +323,14 @@ def test_numbers_that_the_paper_has_too_have_a_chapter_that_says_whether_they_co
     assert chapter.title == "The paper's numbers" and len(chapter.tables) == 2
     assert chapter.remarks == paper.describe_settings({"digits": {}}, 3)
     assert chapter.files == ["../tables/paper.csv"]
+
+
+def test_ablations_of_which_none_was_run_and_numbers_as_values_compare_as_well(tmp_path):
+    main = summarize(tidy(dataset="cifar10"), SEVERAL_ROWS)
+    empty = ablations.summarize_cases(read_metrics([]), ROWS)
+    assert paper.compare(main, empty).equals(paper.compare(main))
+    summary = summary_of("cifar10")
+    of_k = summary[summary["knob"] == "inference.k"]
+    write_text(tmp_path / "ablations.csv", of_k.to_csv(index=False))
+    read = read_cases(tmp_path / "ablations.csv")
+    assert paper.compare(read.iloc[:0], read).empty

@@ -1,18 +1,15 @@
-"""The exhibits of the report: rows of tables, figures, and the comparison with the paper."""
+"""The exhibits of the report: rows of tables, and figures."""
 
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
 from munkey.core.paths import fill
-from munkey.experiment.params.load import memory_family
 from munkey.experiment.plan.plan import Plan
 from munkey.models.family import Family
 from munkey.report.figures.charts import CHARTS
 from munkey.report.tables.ranks import has_enough_blocks
 from munkey.unlearn.contract import Method
-
-ABLATION_TABLES = ["ablations", "aggregation", "strategies", "fusion", "encoders"]
 
 TableRow = dict[str, Any]  # the fields of munkey.report.tables.summary.Row
 
@@ -60,36 +57,16 @@ class Exhibits:
         return {row["name"]: row["title"] for row in self.rows}
 
     @cached_property
-    def ablation_rows(self) -> list[TableRow]:
-        """The rows of the ablations' tables: the original, its oracle, and the unlearned system."""
-        return [
-            make_original_row(memory_family()),
-            make_oracle_row(memory_family()),
-            make_method_row(self.plan.ablated_method),
-        ]
-
-    @cached_property
     def charts(self) -> list[str]:
         """The names of figures drawn from tables or traces: KIND, or KIND-DATASET by data set."""
         charts: list[str] = []
         for kind, chart in CHARTS.items():
-            if kind == "neighbors" and not self._varies_neighbors:
-                continue
             paths = "".join(chart.inputs(self.plan.layout).values())
             if "{dataset}" in paths:
                 charts += [f"{kind}-{dataset}" for dataset in self.params.datasets]
             else:
                 charts.append(kind)
         return charts
-
-    @property
-    def _varies_neighbors(self) -> bool:
-        """Whether any data set has an ablation of K."""
-        for dataset in self.params.datasets:
-            for case in self.params.list_cases(dataset):
-                if case.startswith("inference.k/"):
-                    return True
-        return False
 
     @property
     def ranked(self) -> bool:

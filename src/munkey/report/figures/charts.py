@@ -62,14 +62,6 @@ def _draw_forgetting(source: ChartSource) -> "Figure":
     return gap_plot(read_table(source.files["table"]), PAPERS_METHOD)
 
 
-def _draw_neighbors(source: ChartSource) -> "Figure":
-    from munkey.report.figures.curves import neighbors_plot
-
-    table = read_table(source.files["table"])
-    part = table[(table["knob"] == "inference.k") & (table["title"] == PAPERS_METHOD)]
-    return neighbors_plot(part.assign(k=part["value"].astype(int)))
-
-
 def draw_divergence(traces: Sequence[str | Path]) -> "Figure | None":
     """Return a figure that states why a training run diverged, or None if none did."""
     from munkey.report.figures import theme
@@ -113,12 +105,6 @@ CHARTS: dict[str, ChartKind] = {
         " over seeds, cut off at 0.",
         lambda layout: {"table": fill(layout.table, table="main", ending="csv")},
         _draw_forgetting,
-    ),
-    "neighbors": ChartKind(
-        "Test accuracy and Avg Gap by the number of neighbors K. The same model of each seed is evaluated with every K."
-        " Bars: ± one standard deviation over seeds, cut off at 0.",
-        lambda layout: {"table": fill(layout.table, table="ablations", ending="csv")},
-        _draw_neighbors,
     ),
     "tokens": ChartKind(
         "UMAP of exemplar tokens (top) and [CLS] features (bottom) at the start, middle and end of training. Each class"

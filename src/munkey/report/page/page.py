@@ -7,27 +7,16 @@ from typing import Any, NamedTuple
 
 import markupsafe
 import pandas as pd
-from matplotlib.figure import Figure as DrawnFigure
 
 from munkey.core import templates
-from munkey.core.files import read_json, read_table
 from munkey.report.figures import theme
 from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.frontier import frontier_plot
-from munkey.report.figures.shares import forest_plot, strata_plot
 from munkey.report.page import glossary
 from munkey.report.page.chapters import Chapter, Figure
-from munkey.report.tables import ablations
 from munkey.report.tables import frontier as frontiers
 from munkey.report.tables import main as tables
-from munkey.report.tables.audits import (
-    make_attack_tables,
-    make_audit_table,
-    make_storage_tables,
-    make_strata_table,
-    select_first_rows,
-)
 from munkey.report.tables.markup import render_html_table
 from munkey.report.tables.ranks import INDEX, REMARK, make_rank_table
 from munkey.report.tables.runtime import runtime_table
@@ -41,50 +30,17 @@ FRONTIER = (
     " Dashed: the highest accuracy of any design with at most that share. Hollow: flagged only by an attack, so"
     " there is no bound. Designs with an unknown share are not drawn."
 )
-SHARES = "Residual shares with their 95% intervals, between never seen (0) and the original (100)"
-STRATA = (
-    "Residual share by how much training on a sample had changed the model's output for it, without samples whose"
-    " output hardly changed"
-)
-ABLATIONS = {
-    "ablations": "Ablations",
-    "aggregation": "Aggregation",
-    "strategies": "Strategies",
-    "fusion": "Fusion at inference alone",
-    "encoders": "Encoders",
-}
-
-
-class AuditChapter(NamedTuple):
-    """The chapter on the audit of one data set.
-
-    Attributes
-    ----------
-    figure
-        The forest plot.
-    strata
-        The plot of residual shares by memorization.
-    controls
-        Sentences on the controls, by family.
-    """
-
-    figure: Figure
-    strata: Figure
-    controls: Mapping[str, Sequence[str]]
-    chapter: Chapter
 
 
 class PageResults(NamedTuple):
-    """The results that the page's tables are generated from.
-
-    A sequence is empty if that part of the experiment was not run.
+    """The results of the main run that the page's tables are generated from.
 
     Attributes
     ----------
-    main, cases
-        The summaries of the main experiment and of the ablations.
-    rows, case_rows
-        The systems in `main` and in `cases`.
+    main
+        The summary of the main experiment.
+    rows
+        The systems in `main`.
     residue
         The residual shares from audits.
     ranks
@@ -92,9 +48,7 @@ class PageResults(NamedTuple):
     """
 
     main: pd.DataFrame
-    cases: Sequence[pd.DataFrame]
     rows: Sequence[Row]
-    case_rows: Sequence[Row]
     residue: Residue
     ranks: Sequence[pd.DataFrame] = ()
 
@@ -125,56 +79,6 @@ def _render_table(frame: pd.DataFrame) -> markupsafe.Markup:
     html = re.sub("<th>(.*?)</th>", add_meaning, render_html_table(frame))
     html = re.sub(f"<td>(?=[^<]{{{LONG_CELL}}})", '<td class="words">', html)
     return markupsafe.Markup(html)
-
-
-def make_audit_chapter(
-    folder: Path, audit: pd.DataFrame, tidy: pd.DataFrame, rows: Sequence[Row]
-) -> AuditChapter:
-    """Return an audit's chapter, with its controls, strata, traces in files, and attacks on one model.
-
-    Parameters
-    ----------
-    folder
-        The folder of the audit's results, named after the data set.
-    audit
-        The rows of the audit's table.
-    tidy
-        The metrics of all systems, including MIA.
-    """
-    dataset = folder.name
-    shown_rows = select_first_rows(audit)
-    audit_tables = [
-        make_audit_table(shown_rows, dataset),
-        make_strata_table(shown_rows, dataset),
-        *make_storage_tables(read_table(folder / "storage.csv")),
-    ]
-    for attacks in make_attack_tables(read_table(folder / "attacks.csv"), tidy, rows):
-        audit_tables.append(attacks._replace(title=f"Attacks on one model: {attacks.title}"))
-    files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
-    chapter = Chapter(id=dataset, title=dataset, tables=audit_tables, files=files)
-    shares = _make_audit_figure(folder, "shares", SHARES, forest_plot(audit, theme.NARROW))
-    strata = _make_audit_figure(folder, "strata", STRATA, strata_plot(audit, theme.NARROW))
-    return AuditChapter(
-        figure=shares,
-        strata=strata,
-        controls=read_json(folder / "controls.json"),
-        chapter=chapter,
-    )
-
-
-def _make_audit_figure(
-    folder: Path, file_stem: str, figure_caption: str, narrow: DrawnFigure
-) -> Figure:
-    """Return a figure of an audit: the wide version from its file, and the narrow version."""
-    data = theme.make_data_url(folder / f"{file_stem}.svg")
-    file = f"../audit/{folder.name}/{file_stem}.svg"
-    return Figure(
-        name="",
-        caption=figure_caption,
-        data=data,
-        file=file,
-        narrow=theme.make_data_url(narrow),
-    )
 
 
 def make_story(points: Mapping[str, pd.DataFrame], main: pd.DataFrame) -> Chapter:
@@ -210,10 +114,6 @@ def make_chapters(results: PageResults) -> list[Chapter]:
         parts.append(Chapter("ranks", "Ranks", [ranked], [REMARK], ["../tables/ranks.csv"]))
     runtime = runtime_table(results.main, results.rows, "html")
     parts.append(Chapter("runtime", "Run time", [runtime], files=[MAIN]))
-    for cases in results.cases:
-        for name, title in ABLATIONS.items():
-            ablation_tables = list(ablations.TABLES[name](cases, results.case_rows, "html"))
-            parts.append(Chapter(name, title, ablation_tables, files=["../tables/ablations.csv"]))
     return [chapter for chapter in parts if chapter.tables]
 
 
@@ -246,13 +146,17 @@ def make_frontier_figure(folder: Path, points: pd.DataFrame) -> Figure:
     Parameters
     ----------
     folder
-        The folder of the audit's results, as for `make_audit_chapter`.
+        The folder of the audit's results, named after the data set.
     points
         The result of `munkey.report.tables.frontier.collect_points` for its data set.
     """
-    narrow = frontier_plot(points, theme.NARROW)
-    audit_figure = _make_audit_figure(folder, "frontier", f"{FRONTIER} {folder.name}.", narrow)
-    return audit_figure._replace(name=f"frontier-{folder.name}")
+    return Figure(
+        name=f"frontier-{folder.name}",
+        caption=f"{FRONTIER} {folder.name}.",
+        data=theme.make_data_url(folder / "frontier.svg"),
+        file=f"../audit/{folder.name}/frontier.svg",
+        narrow=theme.make_data_url(frontier_plot(points, theme.NARROW)),
+    )
 
 
 def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:

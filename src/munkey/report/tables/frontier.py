@@ -13,7 +13,6 @@ import pandas as pd
 
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
-from munkey.report.tables.audits import format_share, is_flagged_by_attack_only
 from munkey.report.tables.comparisons import (
     TESTED,
     compute_accuracy_interval,
@@ -31,6 +30,7 @@ from munkey.report.tables.markup import (
     make_bold,
     percent,
 )
+from munkey.report.tables.shares import format_share, is_flagged_by_attack_only
 from munkey.report.tables.summary import ABOUT_SHARE, RESIDUE
 
 LIMIT_PHRASES = {

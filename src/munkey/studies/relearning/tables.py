@@ -13,7 +13,6 @@ from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table, write_text
 from munkey.report.figures import theme
-from munkey.report.tables.audits import name_audited_system
 from munkey.report.tables.markup import (
     ABSENT,
     TitledTable,
@@ -22,6 +21,7 @@ from munkey.report.tables.markup import (
     format_seed_count,
     render,
 )
+from munkey.report.tables.shares import name_audited_system
 from munkey.studies.relearning.figure import relearning_plot
 
 FACTS: tuple[Literal["family", "name", "title", "role"], ...] = ("family", "name", "title", "role")

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from munkey.core.files import read_table
-from munkey.jobs import audit as job
-from munkey.report.figures.shares import forest_plot
-from munkey.report.tables.audits import (
-    collect_residue,
-    format_decimal,
+from munkey.report.tables.shares import collect_residue, format_decimal
+from munkey.report.tables.summary import Row
+from munkey.studies.audits import table_jobs as job
+from munkey.studies.audits.figure import forest_plot
+from munkey.studies.audits.tables import (
     make_attack_tables,
     make_audit_table,
     make_differencing_tables,
@@ -20,7 +20,6 @@ from munkey.report.tables.audits import (
     make_strata_table,
     select_first_rows,
 )
-from munkey.report.tables.summary import Row
 
 SHARE = {"flagged": "", "share": 4.25, "share_low": -2.0, "share_high": 10.5, "chance": 3.0}
 FILES = {"original": (3, 6), "unlearned": (0, 0)}  # ids and rows of which a file holds

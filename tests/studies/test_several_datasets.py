@@ -13,18 +13,19 @@ import pytest
 
 from munkey.core.files import write_text
 from munkey.report.figures import theme
-from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.forgetting import gap_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.page import page
-from munkey.report.tables import ablations
-from munkey.report.tables.audits import collect_residue, make_attack_tables, make_storage_tables
 from munkey.report.tables.main import make_main_tables, render_all_tables, render_main_table
 from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.ranks import INDEX, make_rank_table, rank_by_title
 from munkey.report.tables.runtime import runtime_table
+from munkey.report.tables.shares import collect_residue
 from munkey.report.tables.summary import Row, add_seed_gaps, summarize
 from munkey.report.tables.terminal import render_plain
+from munkey.studies.ablations import tables as ablations
+from munkey.studies.ablations.figure import neighbors_figure
+from munkey.studies.audits.tables import make_attack_tables, make_storage_tables
 from munkey.studies.paper import tables as paper
 from tests.report.inputs import cases, pairs
 
@@ -307,11 +308,12 @@ def test_where_nothing_of_the_paper_was_run_the_comparison_says_so():
     ].values.tolist() == [[0] * 3]
 
 
-def test_the_curve_over_k_has_the_values_of_each_data_set_that_varies_it(tmp_path):
+def test_the_curve_over_k_has_the_values_of_each_data_set_that_varies_it(tmp_path, monkeypatch):
     write_text(tmp_path / "ablations.csv", case_summary().to_csv(index=False))
-    accuracy, _ = (
-        CHARTS["neighbors"].draw(ChartSource({"table": tmp_path / "ablations.csv"}, "")).axes
-    )
+    figures = []
+    monkeypatch.setattr(theme, "save", lambda figure, path: figures.append(figure))
+    neighbors_figure(tmp_path / "ablations.csv", tmp_path / "neighbors.svg")
+    accuracy, _ = figures[0].axes
     drawn = {bars.get_label(): bars.lines[0].get_xdata().tolist() for bars in accuracy.containers}
     assert drawn == {"bloodmnist": [4, 16], "cifar10": [8]}
 
@@ -320,13 +322,12 @@ def test_every_chapter_of_the_page_is_made():
     ranked = measured()[lambda lines: lines["dataset"].isin(["bloodmnist", "cifar10"])]
     results = page.PageResults(
         main=summary(),
-        cases=[case_summary()],
         rows=ROWS,
-        case_rows=CASE_ROWS,
         residue={},
         ranks=[rank_by_title(ranked, ROWS).reset_index()],
     )
-    counts = {chapter.id: len(chapter.tables) for chapter in page.make_chapters(results)}
+    chapters = page.make_chapters(results) + ablations.make_chapters(case_summary(), CASE_ROWS)
+    counts = {chapter.id: len(chapter.tables) for chapter in chapters}
     assert counts == {
         **{"main": 4, "ranks": 1, "runtime": 1},
         **{"ablations": 3, "aggregation": 2, "strategies": 1, "fusion": 1, "encoders": 1},

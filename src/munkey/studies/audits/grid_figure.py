@@ -10,9 +10,9 @@ from matplotlib.ticker import MaxNLocator
 from munkey.core.diverged import DIVERGED
 from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.report.figures import theme
-from munkey.report.figures.shares import CHANCE_BAND, CROWDED, compute_limits
-from munkey.report.tables.audits import list_knobs, select_deployed_rows
 from munkey.report.tables.summary import RESIDUE
+from munkey.studies.audits.figure import CHANCE_BAND, CROWDED, compute_limits
+from munkey.studies.audits.tables import list_knobs, select_deployed_rows
 
 COLUMNS_FONT = "DejaVu Sans Mono"
 PANELS = {  # columns shown next to the shares: title and color

@@ -1,8 +1,7 @@
 """The tables of the audits: residual shares, attacks, traces in files, and grids of settings."""
 
 import math
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pandas as pd
 
@@ -19,14 +18,15 @@ from munkey.report.tables.markup import (
     format_seed_count,
     percent,
 )
-from munkey.report.tables.summary import ATTACK_ONLY, RESIDUE, Residue, Row
+from munkey.report.tables.shares import (
+    PATHS,
+    format_decimal,
+    format_estimate,
+    format_share,
+    name_audited_system,
+)
+from munkey.report.tables.summary import RESIDUE, Row
 
-PATHS = {  # how a memory is queried; the first path is the deployed one
-    "deployed": "",
-    "softmax": "neighbors averaged",
-    "image": "image alone",
-    "token": "neighbors' tokens alone",
-}
 STRATA = {
     "low": "least memorized third",
     "mid": "middle third",
@@ -36,20 +36,6 @@ STRATA = {
 # Column titles of the built-in attacks on a single model. Those of plug-ins follow in the table.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
 HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
-
-
-def name_audited_system(row: pd.Series) -> str:
-    """Return the name of an audit's row: the method or control, and how its memory was queried."""
-    role = str(row["role"])
-    path = PATHS[str(row["path"])]
-    name = str(row["title"])
-    if role.startswith("control"):
-        name = f"Control: {name}"
-    if role == "control nothing":
-        name += ", original"
-    if path:
-        name += f", {path}"
-    return name
 
 
 def make_audit_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
@@ -145,74 +131,6 @@ def _describe_strata(methods: pd.DataFrame) -> str:
 def select_first_rows(audit: pd.DataFrame) -> pd.DataFrame:
     """Return the most important rows: methods on all paths, and controls on the deployed path."""
     return audit[(audit["path"] == DEPLOYED) | (audit["role"] == "method")].reset_index(drop=True)
-
-
-def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
-    """Return the main table's column `residual share [%]`, by data set and system.
-
-    The shares are measured on the deployed path. If an audit has no power or a system diverged, the
-    text says so instead.
-
-    Parameters
-    ----------
-    audits
-        The rows of each audit by its folder, which is named after the data set.
-    """
-    residue = {}
-    for folder, audit in audits.items():
-        deployed = audit[(audit["path"] == DEPLOYED) & ~audit["role"].str.startswith("control")]
-        texts = {}
-        for _, row in deployed.iterrows():
-            if row["verdict"] in ("no power", DIVERGED):
-                text = row["verdict"]
-            else:
-                text = format_share(row)
-            texts[str(row["name"])] = text
-        residue[folder.name] = texts
-    return residue
-
-
-def format_share(row: pd.Series) -> str:
-    """Return a share with its interval, marked if only an attack found a residue."""
-    text = format_estimate(row, "share")
-    if is_flagged_by_attack_only(row):
-        text += f" {ATTACK_ONLY}"
-    return text
-
-
-def is_flagged_by_attack_only(row: pd.Series) -> bool:
-    """Return whether an attack flagged a method although its residual share did not."""
-    return row.get("verdict") == "residue" and "share" not in str(row["flagged"]).split()
-
-
-def format_estimate(row: pd.Series, name: str) -> str:
-    """Return an estimate and its interval as `value [low, high]`, or – if it is missing.
-
-    If the interval has no bounds, the brackets contain `unbounded`.
-    """
-    if pd.isna(row.get(name)):
-        return ABSENT
-    low = row[f"{name}_low"]
-    high = row[f"{name}_high"]
-    if math.isfinite(high - low):
-        bounds = f"{_format_bound(low)}, {_format_bound(high)}"
-    else:
-        bounds = "unbounded"
-    return f"{format_decimal(row[name])} [{bounds}]"
-
-
-def _format_bound(value: float) -> str:
-    """Return a bound with one decimal, or `> 999` or `< -999` if it is too large to be meaningful."""
-    if abs(value) < 1000:
-        return format_decimal(value)
-    if value < 0:
-        return "< -999"
-    return "> 999"
-
-
-def format_decimal(value: float) -> str:
-    """Return a number with one decimal. Zero has no minus sign."""
-    return f"{round(value, 1) + 0.0:.1f}"  # -0.0 + 0.0 is 0.0
 
 
 def make_attack_tables(

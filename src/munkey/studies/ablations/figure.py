@@ -1,11 +1,15 @@
-"""Curves over the number of neighbors K and over training epochs."""
+"""The figure of ablations: curves over the number of neighbors K."""
+
+from pathlib import Path
 
 import matplotlib
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
+from munkey.core.files import read_table
 from munkey.report.figures import theme
+from munkey.report.figures.charts import PAPERS_METHOD
 from munkey.report.figures.theme import DASHES, check_frame
 
 
@@ -47,3 +51,10 @@ def neighbors_plot(frame: pd.DataFrame) -> Figure:
     figure.legend(handles, names, loc="outside upper center", ncols=min(len(names), 4))
     figure.supxlabel(theme.describe_seeds(frame["n"]), fontsize=8)
     return theme.freeze(figure)
+
+
+def neighbors_figure(table: Path, svg: Path) -> None:
+    """Draw the curves of MUNKEY from the numbers of the ablations."""
+    cases = read_table(table)
+    part = cases[(cases["knob"] == "inference.k") & (cases["title"] == PAPERS_METHOD)]
+    theme.save(neighbors_plot(part.assign(k=part["value"].astype(int))), svg.with_suffix(""))

@@ -15,13 +15,9 @@ from matplotlib.patches import Patch
 from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.report.figures import theme
-from munkey.report.tables.audits import (
-    STRATA,
-    is_flagged_by_attack_only,
-    name_audited_system,
-    select_first_rows,
-)
+from munkey.report.tables.shares import is_flagged_by_attack_only, name_audited_system
 from munkey.report.tables.summary import ATTACK_ONLY, RESIDUE
+from munkey.studies.audits.tables import STRATA, select_first_rows
 
 NARROWEST = (-25.0, 110.0)  # percent
 WIDEST = (-300.0, 300.0)

@@ -1,5 +1,7 @@
-"""Audits (docs/audits.md): how much systems remember of deleted samples."""
+"""The jobs of audits: they measure, and write tables, figures and the chapter of the page."""
 
+import html
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -14,20 +16,38 @@ from munkey.audits.main_run import (
 from munkey.audits.read_evidence import PlannedSystem, read_audits
 from munkey.core.console import progress, warn
 from munkey.core.diverged import DivergedError
-from munkey.core.files import read_table, write_csv, write_json, write_text
+from munkey.core.files import read_json, read_table, write_csv, write_json, write_text
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
 from munkey.encoders import keys
 from munkey.evaluation.records import Evaluation
 from munkey.memory import neighbors as neighbor_files
 from munkey.report.figures import theme
-from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.figures.shares import forest_plot, strata_plot
-from munkey.report.tables import audits as tables
-from munkey.report.tables.markup import render_or_note
-from munkey.report.tables.summary import Row, read_metrics
+from munkey.report.page.chapters import Chapter, Figure, write_chapters
+from munkey.report.tables import main as main_tables
+from munkey.report.tables.markup import TitledTable, get_markup, render_or_note
+from munkey.report.tables.shares import collect_residue
+from munkey.report.tables.summary import Row, read_main, read_metrics
 from munkey.settings import Sections
+from munkey.studies.audits import tables
+from munkey.studies.audits.figure import forest_plot, strata_plot
+from munkey.studies.audits.grid_figure import grid_plot
 from munkey.unlearn.contract import METHODS
+
+INTRODUCTION = (
+    "The models of each pair swap the halves of a pool: each model is trained on one half and then forgets it, while"
+    " its partner never sees that half. 0%: the model treats a deleted sample as if it had never seen it. 100%: nothing"
+    " was forgotten. No row states “forgotten”, because an attack that finds nothing only limits how much may remain."
+    " How the audits work: docs/audits.md."
+)
+SHARES = (
+    "Residual shares, {}: each method with its original, its oracle, and controls with known results. Bars are 95%"
+    " intervals; the gray band contains 95% of the shares that occur by chance."
+)
+STRATA = (
+    "Residual share by how much training on a sample had changed the model's output for it, without samples whose"
+    " output hardly changed: {}."
+)
 
 
 def audit(
@@ -86,7 +106,7 @@ def audit_grid(
     Parameters
     ----------
     paths
-        The ways to query a memory (`munkey.report.tables.audits.PATHS`).
+        The ways to query a memory (`munkey.report.tables.shares.PATHS`).
     """
     units = forget_sets.read_units(halves[:2])
     forgotten = [forget_sets.read(half) for half in halves]
@@ -168,3 +188,91 @@ def differencing(
     write_text(table, precisions.to_csv(index=False))
     precision_tables = tables.make_differencing_tables(precisions, dataset)
     write_text(markdown, render_or_note(precision_tables, "markdown"))
+
+
+def main_audited(
+    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
+) -> None:
+    """Write the main table with an additional column, the audits' residual shares.
+
+    Parameters
+    ----------
+    audit_tables
+        The tables of the audits, each in the folder of its data set.
+    """
+    audits = {path.parent: read_table(path) for path in audit_tables}
+    residue = collect_residue(audits)
+    for path in outputs.values():
+        text = main_tables.render_main_table(read_main(main_table), rows, get_markup(path), residue)
+        write_text(path, text)
+
+
+def audit_chapter(
+    table: Path,
+    controls: Path,
+    svg: Path,
+    strata_svg: Path,
+    storage: Path,
+    attacks: Path,
+    metrics: Path,
+    rows: list[Row],
+    dataset: str,
+    chapter: Path,
+) -> None:
+    """Write the chapter of a data set: controls, strata, traces in files, and attacks on one model.
+
+    Parameters
+    ----------
+    table, controls, svg, strata_svg
+        What `audit` wrote.
+    storage, attacks
+        The tables that `storage` and `attacks` wrote.
+    metrics
+        The metrics of all systems, including MIA.
+    """
+    verdicts = read_table(table)
+    shown_rows = tables.select_first_rows(verdicts)
+    titled = [
+        make_control_table(read_json(controls), dataset),
+        tables.make_audit_table(shown_rows, dataset),
+        tables.make_strata_table(shown_rows, dataset),
+        *tables.make_storage_tables(read_table(storage)),
+    ]
+    for attack_table in tables.make_attack_tables(
+        read_table(attacks), read_metrics([metrics]), rows
+    ):
+        titled.append(attack_table._replace(title=f"Attacks on one model: {attack_table.title}"))
+    figures = []
+    for path, caption, plot in ((svg, SHARES, forest_plot), (strata_svg, STRATA, strata_plot)):
+        figures.append(
+            Figure(
+                name=f"{path.stem}-{dataset}",
+                caption=caption.format(dataset),
+                data=theme.make_data_url(path),
+                file=f"../audit/{dataset}/{path.name}",
+                narrow=theme.make_data_url(plot(verdicts, theme.NARROW)),
+            )
+        )
+    title = "How much of the deleted data remains?"
+    files = [f"../audit/{dataset}/{name}.csv" for name in ("table", "storage", "attacks")]
+    write_chapters(chapter, [Chapter("audit", title, titled, [INTRODUCTION], files, figures)])
+
+
+def make_control_table(controls: Mapping[str, Sequence[str]], dataset: str) -> TitledTable:
+    """Return a table of the controls. Those that failed are repeated below it.
+
+    Parameters
+    ----------
+    controls
+        Sentences on the controls, by family.
+    """
+    table_rows = []
+    failures = []
+    for family, sentences in controls.items():
+        for sentence in sentences:
+            table_rows.append({"Family": family, "Control": html.escape(sentence)})
+            if "but must not" in sentence:
+                failures.append(f"{family}: {sentence}")
+    title = f"{dataset}: controls, whose results are known beforehand"
+    frame = pd.DataFrame(table_rows, columns=["Family", "Control"])
+    return TitledTable(title, frame, ". ".join(failures))

@@ -6,9 +6,12 @@ case. The last row is the unlearned system, and one of the others is its oracle.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
 import pandas as pd
 
+from munkey.core.files import write_text
+from munkey.report.page.chapters import Chapter, write_chapters
 from munkey.report.tables.markup import (
     Markup,
     TitledTable,
@@ -17,15 +20,30 @@ from munkey.report.tables.markup import (
     find_lowest_gap,
     format_cell,
     get_decimals,
+    get_markup,
     make_bold,
     percent,
+    render_or_note,
 )
-from munkey.report.tables.summary import Row, describe_diverged_systems, split_cases, summarize
+from munkey.report.tables.summary import (
+    Row,
+    describe_diverged_systems,
+    read_metrics,
+    split_cases,
+    summarize,
+)
 
 METRICS = ("TA", "RA", "FA", "MIA", "P_s")
 ACCURACIES = METRICS[:-1]
 # The columns of a summary without cases.
 EMPTY_COLUMNS = ["dataset", "rate", "method", "n", "gap_mean", "gap_sd", "case", "knob", "value"]
+TITLES = {  # of chapters, by table
+    "ablations": "Ablations",
+    "aggregation": "Aggregation",
+    "strategies": "Strategies",
+    "fusion": "Fusion at inference alone",
+    "encoders": "Encoders",
+}
 # The paper's names for its strategies, by case, in the paper's order (tab. 3, app. D.1). Here, each
 # fusion has its own trained model.
 STRATEGIES = {
@@ -197,3 +215,31 @@ def _make_title(subject: str, part: pd.DataFrame) -> str:
     rates = ", ".join(map(percent, part["rate"].unique()))
     n = int(part["n"].min())
     return f"{subject}: {describe_statistic(n)}, forget rate {rates}; {describe_bold(n)}"
+
+
+def ablation_tables(
+    metrics: list[Path], summary: Path, tables: list[Path], rows: list[Row], chapter: Path
+) -> None:
+    """Write the tables and chapters of the ablations, and one CSV file with their numbers.
+
+    Parameters
+    ----------
+    tables
+        The files of the tables, named as in TABLES.
+    """
+    cases = summarize_cases(read_metrics(metrics), rows)
+    write_text(summary, cases.to_csv(index=False))
+    for path in tables:
+        markup = get_markup(path)
+        titled = list(TABLES[path.stem](cases, rows, markup))
+        write_text(path, render_or_note(titled, markup))
+    write_chapters(chapter, make_chapters(cases, rows))
+
+
+def make_chapters(cases: pd.DataFrame, rows: Sequence[Row]) -> list[Chapter]:
+    """Return one chapter for each kind of table."""
+    chapters = []
+    for name, title in TITLES.items():
+        titled = list(TABLES[name](cases, rows, "html"))
+        chapters.append(Chapter(name, title, titled, files=["../tables/ablations.csv"]))
+    return chapters

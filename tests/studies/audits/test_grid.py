@@ -4,39 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from munkey.report.figures.audit_grid import grid_plot
-from munkey.report.tables.audits import list_knobs, make_grid_table
-
-NUMBERS = {
-    "chance": 2.0,
-    "pairs": 4,
-    "nothing": 0.4,
-    "val_before": 95.0,
-    "val_after": 94.5,
-    "test_after": 94.0,
-}
-
-
-def audited() -> pd.DataFrame:
-    lines = []
-    for p_token, share in ((0.1, 3.0), (0.3, 20.0), (0.6, 400.0)):
-        for path, factor in (("deployed", 1), ("image", 2)):
-            knobs = {
-                "munkey.p_image": 0.3,
-                "munkey.p_token": p_token,
-                "train.crop_scale": "[0.6, 1.0]",
-            }
-            found = {
-                "share": factor * share,
-                "share_low": share - 2,
-                "share_high": share + 2,
-                "P_s": p_token / 2,
-            }
-            lines.append(
-                {"setting": f"p_token-{p_token}", "path": path, **knobs, **found, **NUMBERS}
-            )
-    lines[4]["share_high"] = np.inf
-    return pd.DataFrame(lines)
+from munkey.studies.audits.grid_figure import grid_plot
+from munkey.studies.audits.tables import list_knobs, make_grid_table
+from tests.studies.audits.drawings import audited
 
 
 @pytest.fixture

@@ -1,0 +1,59 @@
+"""The figures of audits."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+
+from munkey.report.figures import theme
+from munkey.studies.audits.figure import compute_limits, forest_plot, strata_plot
+from munkey.studies.audits.grid_figure import grid_plot
+from tests.report.figures.test_figures import DOLLARS
+from tests.studies.audits.drawings import audited, shares, strata
+
+
+def test_the_legend_of_a_narrow_figure_of_shares_is_not_cut_off():
+    figure = forest_plot(shares(), theme.NARROW)
+    legend = figure.legends[0].get_window_extent()
+    assert figure.bbox.x0 <= legend.x0 and legend.x1 <= figure.bbox.x1
+
+
+def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
+    audit = strata()
+    columns = [f"share_of_{name}_high" for name in ("low", "mid", "high", "top")]
+    audit.loc[audit["name"] == "CF", columns] = np.inf
+    figure = strata_plot(audit)
+    (axes,) = figure.axes
+    assert "CF" not in [label.get_text() for label in axes.get_yticklabels()]
+    assert figure.get_suptitle() == "Not drawn because all intervals are unbounded: CF"
+    audit[columns] = np.inf
+    figure = strata_plot(audit)
+    assert not figure.axes and "All intervals are unbounded" in figure.texts[0].get_text()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        # both marks, 0 and 100, are always on it
+        (20.0, 60.0, (-25 - 0.03 * 135, 110 + 0.03 * 135)),
+        (-50.0, 180.0, (-50 - 0.03 * 230, 180 + 0.03 * 230)),
+        (-np.inf, 900.0, (-25 - 0.03 * 325, 300 + 0.03 * 325)),
+    ],
+)
+def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low, high, expected):
+    rows = pd.DataFrame({"share": [40.0], "share_low": [low], "share_high": [high]})
+    assert compute_limits(rows) == pytest.approx(expected)
+
+
+def test_a_name_with_dollars_is_drawn_as_it_is():
+    figure = forest_plot(shares().replace("SCRUB", DOLLARS))
+    figure.draw_without_rendering()
+    assert any(DOLLARS in text.get_text() for text in figure.findobj(Text))
+
+
+@pytest.mark.parametrize(
+    ("draw", "frame"), [(grid_plot, audited().iloc[:0]), (forest_plot, shares().iloc[:0])]
+)
+def test_what_cannot_be_drawn_is_refused(draw, frame):
+    with pytest.raises(ValueError, match="no rows"):
+        draw(frame)
