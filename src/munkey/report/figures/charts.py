@@ -5,6 +5,7 @@ Planning imports this module, so the drawing functions import heavy libraries on
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from munkey.core.diverged import DIVERGED, explain_divergence
@@ -61,7 +62,7 @@ def _draw_forgetting(source: ChartSource) -> "Figure":
     return gap_plot(read_table(source.files["table"]), PAPERS_METHOD)
 
 
-def draw_divergence(traces: Sequence[str]) -> "Figure | None":
+def draw_divergence(traces: Sequence[str | Path]) -> "Figure | None":
     """Return a figure that states why a training run diverged, or None if none did."""
     from munkey.report.figures import theme
 
