@@ -110,7 +110,7 @@ use rule job as page with:
         designs=EXHIBITS.designs,
         datasets=PARAMS.datasets,
         grid=EXHIBITS.grid_summary,
-        captions=FIGURES,
+        captions=lambda w, input: {name: FIGURES[name] for name in (Path(path).stem for path in input.figures)},
         config=dict(config),
         code=code("report.page"),
     message:

@@ -1,1 +1,1 @@
-"""Predictions, metrics, the search for settings, and the selection of p_image and p_token."""
+"""Predictions, metrics, and the search for settings."""

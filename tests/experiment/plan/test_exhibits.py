@@ -40,7 +40,7 @@ def test_rows_are_what_the_tables_read():
 
 def test_figures_are_charts_of_each_data_set():
     charts = [
-        *("forgetting", "neighbors"),
+        "forgetting",
         *("tokens-digits", "tokens-cifar10"),
     ]
     two = shown(TWO)

@@ -104,7 +104,7 @@ def test_sentences_in_cells_break_into_lines_and_numbers_with_intervals_do_not()
     assert (
         f'<td class="words">{verdict}</td>' in text and "<td>-168.1 [-270.4, -114.4] †</td>" in text
     )
-    assert "td.words { white-space: normal }" in text
+    assert "td.words { white-space: normal;" in text
 
 
 def test_the_page_shows_all_that_it_is_given():
