@@ -33,7 +33,7 @@ def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
     chart
         The name of the chart, KIND or KIND-DATASET.
     inputs
-        The files by their names in CHARTS; `traces` is a list with one file for each seed.
+        The files by their names in CHARTS.
     """
     kind, _, dataset = chart.partition("-")
     figure = CHARTS[kind].draw(ChartSource(inputs, dataset))
