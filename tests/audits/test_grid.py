@@ -1,14 +1,10 @@
 """What the weights keep, setting by setting: shares from files of logits, and what stands beside them."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from munkey.audits.grid import Setting, make_grid_rows
-from munkey.core.diverged import make_nan_logits
-from munkey.core.files import read_npz, write_npz
-from munkey.studies.audits.grid_figure import grid_plot
-from munkey.studies.audits.tables import make_grid_table
+from munkey.core.files import write_npz
 
 POOL, TEST, MODELS = 24, 400, 4
 PATHS = ("deployed", "image")
@@ -86,28 +82,3 @@ def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
     alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
     ((deployed, _),) = make_grid_rows([{**point, "alone": alone}], PATHS, forgotten, {})
     assert deployed["alone_after"] == pytest.approx(62.5)
-
-
-def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(setting, tmp_path):
-    point, forgotten = setting
-    write_npz(
-        tmp_path / "gone.npz",
-        make_nan_logits(read_npz(point["after"][0], "ids", "labels", "splits"), 2, "why; log: x"),
-    )
-    gone = Setting(
-        **{
-            **point,
-            "name": "p_token-0.9",
-            "knobs": {"munkey.p_token": 0.9},
-            "after": [str(tmp_path / "gone.npz")],
-        }
-    )
-    rows = pd.DataFrame(
-        [line for lines in make_grid_rows([point, gone], PATHS, forgotten, {}) for line in lines]
-    )
-    table = make_grid_table(rows, "digits")
-    assert (
-        list(table.frame.iloc[1])[:3] == ["0.9", "diverged", "–"]
-        and table.remark == "Diverged: p_token-0.9, why; log: x."
-    )
-    assert grid_plot(rows).axes

@@ -30,7 +30,7 @@ def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
     chart
         The name of the chart, KIND or KIND-DATASET.
     inputs
-        The files by their names in CHARTS; `traces` is a list with one file for each seed.
+        The files by their names in CHARTS.
     """
     kind, _, dataset = chart.partition("-")
     figure = CHARTS[kind].draw(ChartSource(inputs, dataset))
@@ -47,10 +47,8 @@ def frontier(
     svg: Path,
 ) -> None:
     """Compare designs by residual share, accuracy and time, in sentences, a table and a figure."""
-    main = read_main(main_table)
-    points = frontiers.collect_points(
-        main[main["dataset"] == dataset], read_table(audit_table), designs
-    )
+    audits = {dataset: read_table(audit_table)}
+    points = frontiers.collect_all_points(read_main(main_table), audits, designs)[dataset]
     # `method` equals `name`, and the reason of an unknown share is its `share_text`.
     table_columns = points.drop(columns=["method", "unknown_because", DIFFERENCES])
     write_text(csv, table_columns.to_csv(index=False))
@@ -122,16 +120,12 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         ranks=list(map(read_table, files.ranks)),
     )
     audit_by_dataset = {folder.name: audit for folder, audit in audits.items()}
-    points = {}
+    points = frontiers.collect_all_points(main, audit_by_dataset, shown.designs)
     advice = []
     sentences = []
-    for name, part in main.groupby("dataset", sort=False):
-        dataset = str(name)
-        points[dataset] = frontiers.collect_points(
-            part, audit_by_dataset.get(dataset), shown.designs
-        )
-        advice.append(f"{dataset}: {frontiers.recommend_design(points[dataset])}")
-        sentences.append(f"{dataset}: {frontiers.describe_frontier(points[dataset])}")
+    for dataset, dataset_points in points.items():
+        advice.append(f"{dataset}: {frontiers.recommend_design(dataset_points)}")
+        sentences.append(f"{dataset}: {frontiers.describe_frontier(dataset_points)}")
     frontier_figures = []
     for folder in audits:
         frontier_figures.append(pages.make_frontier_figure(folder, points[folder.name]))

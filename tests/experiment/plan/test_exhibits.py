@@ -68,7 +68,7 @@ def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():
         ),
     ],
 )
-def test_a_trace_is_of_the_first_seed_that_is_listed(chart: str, files: dict[str, str | list[str]]):
+def test_a_trace_is_of_the_first_seed_that_is_listed(chart: str, files: dict[str, str]):
     assert shown(TWO | {"seeds": [7, 0]}).chart_input(chart) == files
 
 

@@ -4,8 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from munkey.audits.grid import Setting, make_grid_rows
+from munkey.core.diverged import make_nan_logits
+from munkey.core.files import read_npz, write_npz
 from munkey.studies.audits.grid_figure import grid_plot
 from munkey.studies.audits.tables import list_knobs, make_grid_table
+from tests.audits.test_grid import PATHS, setting  # noqa: F401
 from tests.studies.audits.drawings import audited
 
 
@@ -59,3 +63,28 @@ def test_the_figure_shows_each_share_and_what_lies_beyond_as_an_arrow(grid):
     arrows = [line for line in shares.lines if line.get_marker() == ">" and len(line.get_xdata())]
     assert [line.get_ydata().tolist() for line in arrows] == [[2]]
     assert others[1].lines[0].get_xdata().tolist() == [0.05, 0.15, 0.3]
+
+
+def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(setting, tmp_path):  # noqa: F811
+    point, forgotten = setting
+    write_npz(
+        tmp_path / "gone.npz",
+        make_nan_logits(read_npz(point["after"][0], "ids", "labels", "splits"), 2, "why; log: x"),
+    )
+    gone = Setting(
+        **{
+            **point,
+            "name": "p_token-0.9",
+            "knobs": {"munkey.p_token": 0.9},
+            "after": [str(tmp_path / "gone.npz")],
+        }
+    )
+    rows = pd.DataFrame(
+        [line for lines in make_grid_rows([point, gone], PATHS, forgotten, {}) for line in lines]
+    )
+    table = make_grid_table(rows, "digits")
+    assert (
+        list(table.frame.iloc[1])[:3] == ["0.9", "diverged", "–"]
+        and table.remark == "Diverged: p_token-0.9, why; log: x."
+    )
+    assert grid_plot(rows).axes

@@ -1,6 +1,5 @@
 """The exhibits of the report: rows of tables, and figures."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -82,16 +81,12 @@ class Exhibits:
             figures.append("ranks")
         return figures
 
-    def chart_input(self, name: str) -> Mapping[str, str | list[str]]:
-        """Return the files that a chart is drawn from, including the traces of all seeds."""
+    def chart_input(self, name: str) -> dict[str, str]:
+        """Return the files that a chart is drawn from. Traces are those of the first seed."""
         kind, _, dataset = name.partition("-")
-        inputs: dict[str, str | list[str]] = {}
+        inputs = {}
         for role, path in CHARTS[kind].inputs(self.plan.layout).items():
-            files = [fill(path, dataset=dataset, seed=seed) for seed in self.params.seeds]
-            if role == "traces":
-                inputs[role] = files
-            else:  # one file for all seeds
-                inputs[role] = files[0]
+            inputs[role] = fill(path, dataset=dataset, seed=self.params.seeds[0])
         return inputs
 
     @property

@@ -174,13 +174,13 @@ def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[s
     main = read_main(fill(layout.table, table="main", ending="csv"))
     metrics_time = Path(layout.all_metrics).stat().st_mtime
     all_designs = [frontier.Design(**design) for design in designs]
-    sentences = []
-    for dataset, part in main.groupby("dataset", sort=False):
-        path = Path(fill(layout.audit, dataset=str(dataset), part="table.csv"))
-        audit = None
+    audits = {}
+    for dataset in map(str, main["dataset"].unique()):
+        path = Path(fill(layout.audit, dataset=dataset, part="table.csv"))
         if path.exists() and path.stat().st_mtime >= metrics_time:
-            audit = read_table(path)
-        points = frontier.collect_points(part, audit, all_designs)
+            audits[dataset] = read_table(path)
+    sentences = []
+    for dataset, points in frontier.collect_all_points(main, audits, all_designs).items():
         sentences.append(f"{dataset}: {frontier.recommend_design(points)}")
     return sentences
 

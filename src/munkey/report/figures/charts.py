@@ -27,8 +27,7 @@ class ChartSource:
     Attributes
     ----------
     files
-        The input paths by their names in `ChartKind.inputs`. `traces` is a list with one path per
-        seed.
+        The input paths by their names in `ChartKind.inputs`.
     dataset
         The name of the traces' data set.
     """
@@ -45,8 +44,7 @@ class ChartKind:
     ----------
     inputs
         A function that returns the input paths by name, with unfilled wildcards {dataset} and
-        {seed}. If they contain {dataset}, one chart is drawn per data set. `traces` is one path per
-        seed.
+        {seed}, which is the first seed. If they contain {dataset}, one chart is drawn per data set.
     draw
         The drawing function.
     """

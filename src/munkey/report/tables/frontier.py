@@ -5,7 +5,7 @@ is more accurate with a bound of the residual share that is at most as large.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,6 +79,24 @@ class Design:
     title: str
     kind: Literal["exact", "rows", "weights", "anew"]
     stored: str
+
+
+def collect_all_points(
+    main: pd.DataFrame, audits: Mapping[str, pd.DataFrame], designs: Sequence[Design]
+) -> dict[str, pd.DataFrame]:
+    """Return the points of each data set (`collect_points`).
+
+    Parameters
+    ----------
+    main
+        The summary of the main experiment.
+    audits
+        The rows of audits, by data set. Data sets without an audit are left out.
+    """
+    points = {}
+    for dataset, summary in main.groupby("dataset", sort=False):
+        points[str(dataset)] = collect_points(summary, audits.get(str(dataset)), designs)
+    return points
 
 
 def collect_points(
