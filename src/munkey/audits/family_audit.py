@@ -26,9 +26,9 @@ from munkey.audits.verdict import (
     reach_verdict,
 )
 from munkey.core.diverged import DIVERGED
+from munkey.evaluation.records import DEPLOYED
 
 Role = Literal["nothing", "method", "oracle", "control nothing", "control"]
-DEPLOYED = "deployed"  # the path whose predictions users get
 CONTROLS: dict[Role, ControlName] = {  # the control that a system with this role serves as
     "nothing": "original",
     "oracle": "oracle",

@@ -9,11 +9,12 @@ from typing_extensions import TypedDict
 
 from munkey.audits.attacks.residual_share import residual_share
 from munkey.audits.evidence import Pairs
-from munkey.audits.family_audit import DEPLOYED, collect_numbers
+from munkey.audits.family_audit import collect_numbers
 from munkey.audits.read_evidence import read_halves, read_path_margins
 from munkey.audits.registry import NoFinding
 from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_npz
+from munkey.evaluation.records import DEPLOYED
 
 SPLITS = ("val", "test")
 

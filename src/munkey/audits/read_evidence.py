@@ -9,13 +9,14 @@ from typing_extensions import TypedDict
 
 from munkey.audits.attacks.residual_share import Share, residual_share
 from munkey.audits.evidence import Halves, Pairs, swap_partners
-from munkey.audits.family_audit import DEPLOYED, AuditedSystem, FamilyAudit, Role
+from munkey.audits.family_audit import AuditedSystem, FamilyAudit, Role
 from munkey.audits.margins import compute_margins
 from munkey.audits.registry import Estimate
 from munkey.core.diverged import DIVERGED, explain_divergence
 from munkey.core.files import read_json, read_npz
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets, prepared
+from munkey.evaluation.records import DEPLOYED
 
 
 class PlannedSystem(TypedDict):

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+# The path through a family whose predictions users get. Audits query families with pathways by others, too.
+DEPLOYED = "deployed"
+
 
 @dataclass(frozen=True)
 class Evaluation:

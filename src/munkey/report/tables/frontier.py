@@ -11,8 +11,8 @@ from typing import Literal
 
 import pandas as pd
 
-from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
+from munkey.evaluation.records import DEPLOYED
 from munkey.report.tables.comparisons import (
     TESTED,
     compute_accuracy_interval,

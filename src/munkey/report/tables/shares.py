@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
+from munkey.evaluation.records import DEPLOYED
 from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.summary import ATTACK_ONLY, Residue
 

@@ -12,8 +12,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
+from munkey.evaluation.records import DEPLOYED
 from munkey.report.figures import theme
 from munkey.report.tables.shares import is_flagged_by_attack_only, name_audited_system
 from munkey.report.tables.summary import ATTACK_ONLY, RESIDUE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from munkey.core.console import warn
 from munkey.core.knobs import format_knob_value, shorten_knobs
 from munkey.core.paths import fill
-from munkey.evaluation.records import Evaluation
+from munkey.evaluation.records import DEPLOYED, Evaluation
 from munkey.experiment.params.schema import memory_family, rate_name
 from munkey.experiment.plan.plan import Plan, get_title
 from munkey.models.family import FAMILIES, Family
@@ -29,7 +29,6 @@ if TYPE_CHECKING:  # planning a run loads no attack
     from munkey.audits.read_evidence import PlannedSystem
     from munkey.audits.registry import Finding, Need
 
-DEPLOYED = "deployed"  # the path whose predictions users get
 PATHS = (DEPLOYED, "softmax", "image", "token")  # how a family with pathways is queried
 
 

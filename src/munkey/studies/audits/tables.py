@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from munkey.audits.family_audit import DEPLOYED
 from munkey.audits.registry import AUDITS
 from munkey.core.diverged import DIVERGED
 from munkey.core.knobs import format_knob_value, shorten_knobs
+from munkey.evaluation.records import DEPLOYED
 from munkey.report.tables.comparisons import compute_interval_of_seeds, format_interval
 from munkey.report.tables.markup import (
     ABSENT,

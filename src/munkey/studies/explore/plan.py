@@ -2,7 +2,6 @@
 
 from munkey.evaluation.records import Evaluation
 from munkey.experiment.plan.plan import Plan
-from munkey.explore.contents import FULL
 from munkey.studies.explore.requests import make_request_key
 from munkey.studies.explore.settings import ExploreSettings
 from munkey.studies.scenarios.plan import list_scenario_runs
@@ -36,7 +35,7 @@ class ExplorePlan:
     def list_neighbor_files(self, dataset: str, scenarios: bool) -> dict[str, str]:
         """List the neighbor files, by the memory that was searched: `full`, or SEED/REQUEST."""
         count = self.params.for_case(dataset).inference.k
-        files = {FULL: self.plan.neighbors(dataset, self.params.seeds[0], FULL, count)}
+        files = {"full": self.plan.neighbors(dataset, self.params.seeds[0], "full", count)}
         for run in self.list_runs(dataset, scenarios):
             case = f"{dataset}/{run.case}".removesuffix("/")
             path = self.plan.neighbors(case, run.seed, f"rate{run.rate}", count)

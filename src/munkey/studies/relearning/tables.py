@@ -9,9 +9,9 @@ from typing_extensions import TypedDict
 
 from munkey.audits.attacks.relearning import Role, relearning
 from munkey.audits.evidence import Curves
-from munkey.audits.family_audit import DEPLOYED
 from munkey.core.diverged import DIVERGED
 from munkey.core.files import read_table, write_text
+from munkey.evaluation.records import DEPLOYED
 from munkey.report.figures import theme
 from munkey.report.tables.markup import (
     ABSENT,
