@@ -136,6 +136,9 @@ SAME_FUNCTION = {
     "read",  # with `write`: a module's own file
     "write",
     "blocks",  # of rows that fit into memory
+    "find_faults",  # with `list_cases` and `list_runs`: what a study declares
+    "list_cases",
+    "list_runs",
 }
 
 

@@ -14,8 +14,8 @@ from munkey.experiment.params.load import (
     select_ablations,
 )
 from munkey.experiment.plan.plan import Plan
-from munkey.report.tables import setting
 from munkey.studies.ablations.plan import list_ablation_runs, list_datasets
+from munkey.studies.paper import setting
 from munkey.studies.selection.plan import list_selection_runs
 from tests.conftest import ROOT
 from tests.experiment.inputs import ABLATIONS, small_plan

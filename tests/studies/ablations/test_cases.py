@@ -4,7 +4,7 @@ import pytest
 
 from munkey.experiment.params.load import ParamsError, load
 from munkey.experiment.plan.plan import Plan
-from munkey.report.tables import ablations
+from munkey.studies.ablations import tables as ablations
 
 
 def ablated(config, **ablations):

@@ -72,7 +72,7 @@ def estimate(
             uncounted.append(str(error))
     if not sizes:
         raise ParamsError("\n".join(uncounted))
-    runs = [run for run in list_runs(plan, target) if run.dataset in sizes]
+    runs = [run for run in list_evaluations(plan, target) if run.dataset in sizes]
     workload = Workload(plan, runs, sizes)
     work = workload.list_work()
     seconds: list[float] = []
@@ -83,7 +83,7 @@ def estimate(
     return CostEstimate(work, seconds, workload.disk, hours, uncounted, workload.uncounted_keys)
 
 
-def list_runs(plan: Plan, target: Target) -> Iterator[Evaluation]:
+def list_evaluations(plan: Plan, target: Target) -> Iterator[Evaluation]:
     """Yield the evaluations that a target needs. All targets include those of `make run`."""
     yield from plan.main
     for study in load_studies().values():
