@@ -303,7 +303,7 @@ def test_links_pipes_and_folders_are_refused_at_once(path, suffix, kind):
 
 
 def test_bits_that_flip_anywhere_are_refused_or_found_and_never_crash(path):
-    with create(path, 40) as file:
+    with create(path, 400) as file:
         model = content(file)
     undamaged = path.read_bytes()
     random = np.random.default_rng(0)
@@ -364,7 +364,7 @@ def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):
     ids = raw(60)[0]
     outcomes = set()
     with create(path, 60) as file:
-        for number, size in enumerate(range(0, 60_000, 1_500)):
+        for number, size in enumerate(range(0, 300_000, 7_500)):
             before = content(file)
             gone = ids[number : number + 1]
             acknowledged = True

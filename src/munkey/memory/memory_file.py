@@ -58,6 +58,7 @@ from munkey.memory.verify import (
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
 APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other SQLite files
+PAGE_SIZE = 16_384  # bytes; a key takes several of SQLite's default pages, which are read one by one
 BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache of the processor
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
@@ -390,6 +391,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         with _create_file(path) as temporary:
             connection = sqlite3.connect(temporary, isolation_level=None)
             # It becomes the memory only once it is complete and on disk.
+            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=OFF")
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -587,8 +589,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._database.change() as connection:
                 change = Change(connection, self.snapshot())
                 yield change
-            with suppress(OSError):  # the changes are on disk; the log is emptied later then
-                self._database.empty_log()
             with self._database.read_lock:
                 # What a snapshot would read next, since nothing else has changed the memory.
                 self._snapshot = change.snapshot
@@ -713,8 +713,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 connection.execute("DELETE FROM dropped WHERE sequence <= ?", (state.purged,))
                 state = state._replace(purged=sequence, purged_at=time.time_ns() // 1000)
                 _write_state(connection, state, head, mark)
-            with suppress(OSError):
-                self._database.empty_log()
         return sequence
 
     @property
@@ -1030,11 +1028,11 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         room.added[start:stop] = added
         room.units[start:stop] = [known_units.setdefault(unit, unit) for unit in units]
         room.files[start:stop] = files
-    all_numbers = room.numbers[:count].copy()
+    row_numbers = room.numbers[:count].tolist()
     order = np.argsort(room.ids[:count], kind="stable")
     is_sorted = np.array_equal(order, np.arange(count))
-    places = np.empty(count, np.int64)  # of the rows, which were in the order of their numbers
-    places[order] = np.arange(count)
+    # Where the rows are now, which were in the order of their numbers.
+    places = np.argsort(order).tolist()
     if not is_sorted:
         narrow_columns = (
             room.numbers,
@@ -1047,18 +1045,25 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         )
         for column in narrow_columns:
             column[:count] = column[:count][order]
-    stop = 0
+    # Row by row, straight into the room: a list of blobs would be copied twice.
+    key_bytes = memoryview(room.keys).cast("B")
+    token_bytes = memoryview(room.tokens).cast("B")
+    key_size = room.keys[0].nbytes
+    token_size = room.tokens[0].nbytes
     query = "SELECT number, key, token FROM vectors WHERE number > ? ORDER BY number"
-    for numbers, keys, tokens in _fetch_blocks(connection, query, after):
-        start = stop
-        stop += len(numbers)
-        if not np.array_equal(np.array(numbers, np.int64), all_numbers[start:stop]):
-            raise ValueError("rows and vectors have different numbers")
-        block = slice(start, stop) if is_sorted else places[start:stop]
-        room.keys[block] = _join_blobs(keys, "<f4", state.key_width)
-        room.tokens[block] = _join_blobs(tokens, "<f4", state.token_width)
-    if stop != count:
-        raise ValueError(f"{count} rows have {stop} vectors")
+    different = "rows and vectors have different numbers"
+    read_count = 0
+    for number, key, token in connection.execute(query, (after,)):
+        if read_count == count or number != row_numbers[read_count]:
+            raise ValueError(different)
+        if len(key) != key_size or len(token) != token_size:
+            raise ValueError("a value has another width")
+        place = places[read_count]
+        key_bytes[place * key_size : (place + 1) * key_size] = key
+        token_bytes[place * token_size : (place + 1) * token_size] = token
+        read_count += 1
+    if read_count != count:
+        raise ValueError(different)
     return room, count
 
 
