@@ -99,6 +99,11 @@ class Database:
         If it is closed, or was opened by another process.
     """
 
+    # Also of a database that could not be opened, when it is collected.
+    _reader: sqlite3.Connection | None = None
+    _writer: sqlite3.Connection | None = None
+    _lock_descriptor: int | None = None
+
     def __init__(self, path: Path, wait: float) -> None:
         self.path = path
         self.wait = wait
@@ -107,15 +112,13 @@ class Database:
         if not path.exists():
             raise UnreadableMemoryError(path, "not found")
         self._process = os.getpid()
-        self._lock_descriptor: int | None = None
         self._lock_depth = 0  # of nested blocks that hold the file lock
         # Not paths: these are looked up several times in every change.
         self._watched = (os.fspath(path), f"{path}-wal")
         # A thread takes the change lock before the read lock.
         self.change_lock = threading.RLock()
         self.read_lock = threading.RLock()
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = self._connect("ro")
+        self._reader = self._connect("ro")
         _OPEN_DATABASES.add(self)
         try:
             self._identities: Identities = ()
@@ -408,6 +411,8 @@ class Database:
             return
         with self.change_lock, self.read_lock:
             if self._reader is not None:
+                with suppress(sqlite3.DatabaseError, OSError, UnreadableMemoryError):
+                    self._remove_empty_log(self._reader)
                 self._reader.close()
                 self._reader = None
             if self._writer is not None:
@@ -419,6 +424,28 @@ class Database:
             if self._lock_descriptor is not None:
                 os.close(self._lock_descriptor)
                 self._lock_descriptor = None
+
+    def _remove_empty_log(self, reader: sqlite3.Connection) -> None:
+        """Close the reader so that SQLite removes an empty log and its index, if nobody else has them.
+
+        SQLite does so when the last connection that can write is closed.
+        """
+        if self._writer is not None or self.log_size or not self.is_in_place:
+            return
+        writer = self._connect("rw")
+        try:
+            writer.execute("PRAGMA user_version").fetchone()  # opens the log
+            reader.close()
+        finally:
+            writer.close()
+
+    def __del__(self) -> None:
+        # Nobody closed it, because another thread might have been reading.
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        if self._lock_descriptor is not None:
+            os.close(self._lock_descriptor)
 
     def abandon(self) -> None:
         """Forget the connections in a forked child, without closing them."""

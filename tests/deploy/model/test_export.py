@@ -14,7 +14,7 @@ from munkey.deploy.errors import ExportError, UnreadableModelError
 from munkey.deploy.model import export as exporting
 from munkey.deploy.model import model as loading
 from munkey.deploy.model.export import export, renew_export
-from munkey.deploy.model.manifest import MODEL_FORMAT
+from munkey.deploy.model.manifest import MANIFEST_NAME, MEMORY, MODEL_FORMAT, read_manifest
 from munkey.deploy.model.trained_system import find_system
 from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
@@ -61,6 +61,22 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
     beside = {f"memory.db{suffix}" for suffix in SIDE_FILES}  # while, or since, it was open
     assert names - beside == {"manifest.json", "weights.safetensors", "README.md", "memory.db"}
+
+
+def test_a_finished_export_is_nothing_but_the_model(result, tmp_path):
+    directory = export(result, tmp_path / "model")
+
+    def names() -> list[str]:
+        return sorted(path.name for path in directory.iterdir())
+
+    whole = names()
+    assert whole == sorted([MEMORY, MANIFEST_NAME, *read_manifest(directory).static_files])
+    with Predictor.load(directory) as model:
+        assert len(model.ids)
+        with Predictor.load(directory) as other:
+            assert len(other.ids)
+        assert len(model.rows()) == len(model.ids)
+    assert names() == whole
 
 
 def test_the_command_says_how_much_was_exported(result, tmp_path, capsys):
