@@ -1,5 +1,6 @@
 """A memory in a file: what it holds, what it records, and what it refuses."""
 
+import json
 import os
 import resource
 import sqlite3
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from munkey.memory.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
-from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows
+from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows, parse_classes
 from tests.memory.inputs import add, content, create, raw
 
 
@@ -324,6 +325,23 @@ def test_bits_that_flip_anywhere_are_refused_or_found_and_never_crash(path):
         except (UnreadableMemoryError, OSError):
             continue
     assert 0 < unnoticed < 250
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype"),
+    [
+        (("a", None, "b"), "<U"),
+        (("a",), None),
+        ((), "<U"),
+        ((None,), "<i8"),
+        ((1, 2), ">i2"),
+        ((1, 2.5), "<f4"),
+        ((True, False), "|b1"),
+    ],
+)
+def test_the_type_of_classes_is_read_back(names, dtype):
+    classes = Classes(names, dtype)
+    assert parse_classes(json.dumps(classes)) == classes
 
 
 def test_a_closed_memory_says_so(path):

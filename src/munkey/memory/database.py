@@ -459,6 +459,20 @@ class Database:
             self._lock_descriptor = None
 
 
+def is_in_use(path: Path) -> bool:
+    """Return whether any process, including this one, has a database open."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=0)
+    try:
+        # In write-ahead mode, each open connection holds a lock that excludes this one.
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF in BUSY_CODES
+    finally:
+        connection.close()
+    return False
+
+
 def _require_plain_file(path: Path) -> None:
     """Raise UnreadableMemoryError if a path exists, but is not a regular file."""
     if path.is_symlink() or (path.exists() and not path.is_file()):

@@ -58,7 +58,9 @@ from munkey.memory.verify import (
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
 APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other SQLite files
-PAGE_SIZE = 16_384  # bytes; a key takes several of SQLite's default pages, which are read one by one
+PAGE_SIZE = (
+    16_384  # bytes; a key takes several of SQLite's default pages, which are read one by one
+)
 BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache of the processor
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
@@ -127,9 +129,20 @@ def parse_classes(text: str) -> Classes:
         raise ValueError("the names of its classes are nested") from error
     if not isinstance(names, list) or not all(isinstance(name, Class) for name in names):
         raise TypeError("the names of its classes are not a list of texts or numbers")
-    if not isinstance(dtype, str | None):
-        raise TypeError("the type of its classes is not a text")
+    if dtype is not None:
+        _require_class_type(names, dtype)
     return Classes(tuple(names), dtype)
+
+
+def _require_class_type(names: list[Class], dtype: object) -> None:
+    """Raise TypeError, ValueError or OverflowError unless classes of these names can have a dtype."""
+    present = [name for name in names if name is not None]
+    texts = [name for name in present if isinstance(name, str)]
+    if dtype == "<U" and len(texts) == len(present):
+        return
+    if texts or not isinstance(dtype, str) or np.dtype(dtype).kind not in "biuf":
+        raise TypeError(f"its classes cannot be of type {dtype!r:.40}")
+    np.array(present, dtype)  # raises an error for a number out of range
 
 
 class State(NamedTuple):

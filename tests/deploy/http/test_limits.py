@@ -508,6 +508,7 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
             b"pets/12.png"
         )
         assert one.ask("GET", "/health", role="verify").json["purged_at"]
+        assert one.metric("maintenance_failed") == 0
         assert (
             one.metric("unpurged") == 0
             and begun <= one.metric("purged_timestamp_seconds") <= time.time()
