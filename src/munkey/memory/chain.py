@@ -75,8 +75,8 @@ def compute_next_mark(
 
     The result is the mark of a deletion. The link of its first row includes it. mark: the mark of
     the previous deletion. first, last: sequence numbers of the first and last row; `last` is
-    `first` - 1 if there are none. blocked: hashes of the contents that the deletion blocks
-    (`Ledger.hash_contents`). A missing request number counts as empty.
+    `first` - 1 if there are none. blocked: hashes of the contents that the deletion blocks.
+    A missing request number counts as empty.
     """
     digest_of_blocked = hashlib.sha256(b"".join(sorted(blocked))).digest()
     request_number = (request or "").encode()
