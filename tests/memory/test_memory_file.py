@@ -185,6 +185,7 @@ def spoil(path: Path, statement: str) -> None:
         "CREATE TABLE t (x)",
         "DROP TABLE dropped",
         "UPDATE state SET purged = 7",
+        "UPDATE state SET purged = 0.5",
         "UPDATE state SET classes = '[[], null]X'",
         "DELETE FROM log WHERE sequence = 2",
         "DELETE FROM deletions",

@@ -1,6 +1,7 @@
 """The chain of deletions: one link per deleted row, with a hash that covers the previous link."""
 
 import hashlib
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,7 +87,7 @@ def compute_next_mark(
 
 def to_bytes(*numbers: int) -> bytes:
     """Encode each integer as 8 bytes, little-endian, and concatenate them."""
-    return b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
+    return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def to_datetime(at: int) -> datetime:

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import sqlite3
+import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -83,6 +84,8 @@ LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x
 OTHER_VERSION = (
     "use the version of munkey that wrote it, or export the model again and repeat the deletions"
 )
+# Errors that values of a wrong type or size in a damaged file lead to.
+INVALID = ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error
 Class = str | bool | int | float | None  # the name of a class; None once it is forgotten
 
 
@@ -498,7 +501,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             yield
         except UnreadableMemoryError:
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except INVALID as error:
             raise UnreadableMemoryError(
                 self.path, f"damaged: its tables hold invalid values ({error})"
             ) from error
