@@ -23,6 +23,8 @@ from munkey.cli.output import print_result, show_spinner
 from munkey.core.console import pluralize
 
 BATCH_SIZE = 64  # pictures
+# As `request_queue.PURGE_LATEST_S`, whose module takes seconds to import.
+PURGE_WITHIN_S = 600.0
 
 
 def predict(
@@ -234,7 +236,7 @@ def serve(
             min=0,
             help="Purge at the latest this long after a deletion; when idle, after 10 s.",
         ),
-    ] = 600.0,
+    ] = PURGE_WITHIN_S,
     as_json: AsJson = False,
 ) -> None:
     """Serve the model over HTTP, and print how to call it.
