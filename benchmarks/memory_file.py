@@ -25,6 +25,7 @@ from munkey.memory.memory_file import MemoryFile
 WIDTH = 384  # numbers in a key; a token is the class, as for LDA and KNN
 SIZES = 10_000, 100_000, 1_000_000  # rows, for `make bench`
 BLOCK = 50_000  # rows that are generated at a time
+SHARED = Path("/dev/shm")
 OPENED = 12_000, 1_280  # rows and width of the memory whose opening is measured
 
 
@@ -193,8 +194,9 @@ def measured(folder: Path, count: int, deletions: int, rounds: int) -> list[Resu
         file.snapshot()
         with follower(path) as process:
             assert process.stdout is not None
-            print(f"{name}: memory of a reader: {process.stdout.readline().strip()}")
-            results = delete_one_by_one(file, ids[:deletions], process, name)
+            own_memory = process.stdout.readline().split()[1]
+            results = reported(f"{name}: memory of a process", [float(own_memory)], "MB")
+            results += delete_one_by_one(file, ids[:deletions], process, name)
             results += delete_tenths(file, batches, process, name)
         for new_id in range(2 * count, 2 * count + max(deletions // 4, 1)):
             parts["add one row"].of(partial(file.add, *rows(np.array([new_id]), WIDTH)))
@@ -227,12 +229,31 @@ def opened(folder: Path, rounds: int) -> list[Result]:
     ]
 
 
+def on_a_disk(folder: Path, count: int, deletions: int) -> list[Result]:
+    """Measure deletions on a disk, whose syncs take most of their time."""
+    name = f"{count:,} rows on a disk"
+    ids = np.random.default_rng(0).permutation(count)[:deletions].tolist()
+    make_file(folder / "memory.db", count, WIDTH)
+    with MemoryFile.open(folder / "memory.db") as file, follower(file.path) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        return delete_one_by_one(file, ids, process, name)
+
+
 def memory(device: str, rounds: int) -> list[Result]:
-    """Measure memories of three sizes, and how the time of a deletion grows with their size."""
+    """Measure memories of three sizes, and how the time of a deletion grows with their size.
+
+    They are in RAM if there is room for files there, so that syncs cost nothing. One is on a disk.
+    """
     results: list[Result] = []
+    in_ram = SHARED if SHARED.is_dir() else None
     for size in SIZES:
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=in_ram) as folder:
             results += measured(Path(folder), size, min(100 * rounds, size // 10), rounds)
+    with tempfile.TemporaryDirectory(dir=in_ram) as folder:
+        results += opened(Path(folder), 4 * rounds)
+    with tempfile.TemporaryDirectory() as folder:
+        results += on_a_disk(Path(folder), SIZES[1], 50 * rounds)
     for name in ("one deletion, acknowledged", "its CPU"):
         medians = [
             result["median"] for result in results if result["name"].endswith(f" rows: {name}")

@@ -1,4 +1,4 @@
-"""Exact search over a memory on disk: milliseconds per query, and the RAM that a process needs.
+"""Exact search over a memory: milliseconds per query, and the RAM that a process needs.
 
 Keys have 768 coordinates and consist of one of 2,000 directions plus noise. Their spectrum falls
 like that of real encoders: the standard deviation of coordinate i is 1 / sqrt(i), for directions
@@ -90,12 +90,10 @@ def time_queries(file: MemoryFile, where: str, rounds: int) -> list[Result]:
 
 
 def resident(path: Path, rows: int) -> list[Result]:
-    """Measure the anonymous memory of a separate process that searches, without the page cache."""
+    """Measure the memory of a separate process that searches, without the page cache."""
     command = [sys.executable, "-m", "benchmarks.search", str(path)]
     megabytes = float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-    return [
-        summary(f"a process that searches {rows:,} rows, beyond the page cache", [megabytes], "MB")
-    ]
+    return [summary(f"a process that searches {rows:,} x {WIDTH}", [megabytes], "MB")]
 
 
 def serve(path: Path) -> None:

@@ -275,10 +275,12 @@ def test_the_former_name_of_an_option_is_refused_with_the_new_one(munkey, model,
 
 def test_a_model_is_served_on_this_machine_alone_unless_more_is_asked(munkey, model, monkeypatch):
     asked = []
-    monkeypatch.setattr(server, "serve", lambda *words: asked.append(words[:4]))
+    monkeypatch.setattr(server, "serve", lambda *words: asked.append(words[:5]))
     munkey("serve", model)
-    munkey("serve", model, "--host", "0.0.0.0", "--port", 0, "--token-file", model / "token")
-    assert asked == [(model, "127.0.0.1", 8000, None), (model, "0.0.0.0", 0, model / "token")]
+    token = model / "token"
+    options = ["--host", "0.0.0.0", "--port", 0, "--token-file", token, "--purge-within", "60"]
+    munkey("serve", model, *options)
+    assert asked == [(model, "127.0.0.1", 8000, None, 600), (model, "0.0.0.0", 0, token, 60)]
 
 
 def test_it_says_which_ids_the_added_pictures_got(munkey, model, tmp_path):

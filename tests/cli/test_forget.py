@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pytest
 
-from munkey.cli.output import FOUND_NOTHING
+from munkey.cli.output import FAILED, FOUND_NOTHING
 from munkey.deploy import certificate, deletions
 from munkey.deploy.predictor import Predictor
 from munkey.memory.database import Database
@@ -573,11 +573,25 @@ def test_a_purge_that_was_prevented_is_said_and_is_due(
         "0.1",
         "--json",
     )
-    assert ended.code == 0 and ended.json["purged"] is (prevented is None)
+    assert ended.code == (FAILED if prevented else 0)
+    assert ended.json["deleted"] == 1 and ended.json["purged"] is (prevented is None)
     made = certificate.read_certificate(tmp_path / "receipt.json")
     assert (made.purged_at is None) == ("bytes of the samples may be left in it" in ended.err)
     assert (made.purged_at is None) is (prevented is not None)
     assert (munkey("inspect", model, "--json").json["purged"] == "due") is (prevented is not None)
+
+
+def test_a_deletion_beside_files_that_are_not_the_models_fails_as_a_purge_does(munkey, model):
+    foreign = model / "memory.db.bak"
+    foreign.write_bytes(b"keys")
+    ended = munkey("forget", model, "--ids", "10", "--json")
+    assert ended.code == munkey("purge", model).code == FAILED
+    assert ended.json["deleted"] == 1 and foreign.name in ended.json["unpurged"]
+    assert foreign.name in ended.err and left(model) == without(10)
+    assert munkey("forget", model, "--ids", "12", "--no-purge").code == 0
+    assert munkey("forget", model, "--ids", "14", "--dry-run").code == 0
+    foreign.unlink()
+    assert munkey("forget", model, "--ids", "14").code == 0
 
 
 @pytest.mark.parametrize("fails", ["certificate", "close", "standard output"])

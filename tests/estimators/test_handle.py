@@ -2,6 +2,7 @@
 is there now.
 """
 
+import gc
 import multiprocessing
 import os
 import pickle
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,6 +24,7 @@ from munkey import (
     UsedIdError,
 )
 from munkey.deploy.errors import UnreadableModelError
+from munkey.estimators.classifier import compute_keys
 from munkey.estimators.rows import RowsInDirectory
 from munkey.memory.errors import LockedMemoryError
 from tests.estimators.inputs import KINDS, content
@@ -212,6 +215,34 @@ def test_a_directory_that_was_replaced_under_it_is_opened_anew(folder, tmp_path)
         model.predict(X)
 
 
+def test_a_thread_that_answers_is_not_stopped_by_a_save_to_another_directory(folder, tmp_path):
+    model = ForgettingNCM().fit(X, Y)
+    model.save(folder)
+    answers = model.predict_proba(QUERIES)
+    rows = model._rows  # as another thread has them, which has begun to answer
+    opened = rows.model
+    with pytest.warns(UserWarning, match="no longer changed"):
+        model.save(tmp_path / "second")
+    model.forget([3])
+    assert rows.model is opened
+    _, logits = opened.compute_logits(compute_keys(QUERIES, None))
+    assert logits.argmax(axis=1).tolist() == answers.argmax(axis=1).tolist()
+    assert len(opened.ids) == 40
+
+
+def test_a_model_that_nobody_uses_any_more_leaves_no_file_open(folder):
+    open_files = Path("/proc/self/fd")
+    model = ForgettingNCM().fit(X, Y)
+    model.save(folder)
+    before = len(list(open_files.iterdir()))
+    for row in range(3):
+        with Predictor.load(folder) as other:
+            del other
+        ForgettingNCM.load(folder).forget([row])
+        gc.collect()
+    assert len(list(open_files.iterdir())) == before
+
+
 def test_a_forked_child_opens_it_for_itself(folder):
     model = ForgettingNCM().fit(X, Y)
     model.save(folder)
@@ -322,7 +353,7 @@ def copies_while_it_is_changed(tmp_path, count: int) -> int:
                 theirs = sum(row.unit == "somebody" for row in saved.rows())
             traces = b"somebody" in content(tmp_path / f"copy {number}")
             damaged += not sound or (theirs, traces) not in {(0, False), (3, True)}
-            copied._handle.close()
+            del copied
     finally:
         stop.set()
         other.join()

@@ -1,5 +1,6 @@
 """A classifier of pictures: fitted, it is a deployed directory, and scikit-learn's tools take it."""
 
+import gc
 import pickle
 import re
 import subprocess
@@ -164,6 +165,17 @@ def test_it_learns_forgets_and_is_a_deployed_directory(fitted, tmp_path):
         loaded.add(X[:1], [5])
     with pytest.raises(ValueError, match="name the samples to forget"):
         loaded.forget()
+
+
+def test_a_thread_may_answer_from_the_temporary_folder_until_it_has_finished(tmp_path):
+    model = MunkeyClassifier(family="lda").fit(X, Y)
+    temporary = model.directory_
+    opened = model._handle.model  # as another thread has it
+    model.save(tmp_path / "saved")
+    assert len(opened.predict(X[:3])) == 3
+    del opened
+    gc.collect()
+    assert not temporary.exists()
 
 
 @pytest.mark.parametrize("family", ["lda", "ncm", "knn", "ranpac", "krr"])

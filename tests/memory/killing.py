@@ -61,7 +61,7 @@ def arm(random: np.random.Generator, path: Path) -> None:
     else:
         signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
         # The first pages of the file, the whole log, or, in a purge, a longer log than ever before.
-        largest = (40_000, 120_000, 2 * path.stat().st_size)[random.integers(3)]
+        largest = (60_000, 250_000, 2 * path.stat().st_size)[random.integers(3)]
         limit = int(random.integers(33_000, largest))  # SQLite's -shm has 32 KiB
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
 

@@ -1,5 +1,6 @@
 """A memory in a file: what it holds, what it records, and what it refuses."""
 
+import json
 import os
 import resource
 import sqlite3
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 from munkey.memory.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
-from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows
+from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows, parse_classes
 from tests.memory.inputs import add, content, create, raw
 
 
@@ -184,6 +185,7 @@ def spoil(path: Path, statement: str) -> None:
         "CREATE TABLE t (x)",
         "DROP TABLE dropped",
         "UPDATE state SET purged = 7",
+        "UPDATE state SET purged = 0.5",
         "UPDATE state SET classes = '[[], null]X'",
         "DELETE FROM log WHERE sequence = 2",
         "DELETE FROM deletions",
@@ -303,7 +305,7 @@ def test_links_pipes_and_folders_are_refused_at_once(path, suffix, kind):
 
 
 def test_bits_that_flip_anywhere_are_refused_or_found_and_never_crash(path):
-    with create(path, 40) as file:
+    with create(path, 400) as file:
         model = content(file)
     undamaged = path.read_bytes()
     random = np.random.default_rng(0)
@@ -324,6 +326,23 @@ def test_bits_that_flip_anywhere_are_refused_or_found_and_never_crash(path):
         except (UnreadableMemoryError, OSError):
             continue
     assert 0 < unnoticed < 250
+
+
+@pytest.mark.parametrize(
+    ("names", "dtype"),
+    [
+        (("a", None, "b"), "<U"),
+        (("a",), None),
+        ((), "<U"),
+        ((None,), "<i8"),
+        ((1, 2), ">i2"),
+        ((1, 2.5), "<f4"),
+        ((True, False), "|b1"),
+    ],
+)
+def test_the_type_of_classes_is_read_back(names, dtype):
+    classes = Classes(names, dtype)
+    assert parse_classes(json.dumps(classes)) == classes
 
 
 def test_a_closed_memory_says_so(path):
@@ -364,7 +383,7 @@ def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):
     ids = raw(60)[0]
     outcomes = set()
     with create(path, 60) as file:
-        for number, size in enumerate(range(0, 60_000, 1_500)):
+        for number, size in enumerate(range(0, 300_000, 7_500)):
             before = content(file)
             gone = ids[number : number + 1]
             acknowledged = True

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from munkey.cli import arguments
-from munkey.cli.output import FOUND_NOTHING, AfterDeletionError, print_result, show_spinner
+from munkey.cli.output import (
+    FAILED,
+    FOUND_NOTHING,
+    AfterDeletionError,
+    print_result,
+    show_spinner,
+)
 from munkey.core.console import escape_to_one_line, pluralize
 
 if TYPE_CHECKING:
@@ -111,8 +117,10 @@ def forget(
     munkey forget model --csv requests.csv --certificate 'receipt-{request}.json'
 
     When the command returns, the deletion is on disk, no prediction uses these samples, and none of
-    their bytes is left in the directory. It works beside a running server. It
-    prints the head of the chain of deletions. Store the head outside the model:
+    their bytes is left in the directory. If it deleted them, but bytes may be left, because the
+    purge failed or there are files that do not belong to the model, it says so and exits with 1, as
+    `munkey purge` does. It works beside a running server. It prints the head of the chain of
+    deletions. Store the head outside the model:
     `munkey verify DIR --published HEAD` then detects a restored backup.
     """
     names: dict[str, list[Any]] = {
@@ -189,6 +197,13 @@ def forget(
             "to certify it later, run `munkey certificate DIR FILE --deletion NUMBER`"
         )
         raise AfterDeletionError(error, "\n".join(paragraphs), finished_outcomes) from error
+    _exit_unless_done(outcomes)
+
+
+def _exit_unless_done(outcomes: list[dict[str, Any]]) -> None:
+    """Exit with a code other than 0 if a request found nothing, or if bytes of samples may be left."""
+    if any(outcome.get("unpurged") and outcome["deleted"] for outcome in outcomes):
+        raise typer.Exit(FAILED)  # so that no script takes the samples for gone
     if any(outcome["found_nothing"] for outcome in outcomes):
         raise typer.Exit(FOUND_NOTHING)
 

@@ -23,6 +23,8 @@ from munkey.cli.output import print_result, show_spinner
 from munkey.core.console import pluralize
 
 BATCH_SIZE = 64  # pictures
+# As `request_queue.PURGE_LATEST_S`, whose module takes seconds to import.
+PURGE_WITHIN_S = 600.0
 
 
 def predict(
@@ -227,6 +229,14 @@ def serve(
             help="A file with the token that allows everything, including deletion. Default: a random token.",
         ),
     ] = None,
+    purge_within: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="Purge at the latest this long after a deletion; when idle, after 10 s.",
+        ),
+    ] = PURGE_WITHIN_S,
     as_json: AsJson = False,
 ) -> None:
     """Serve the model over HTTP, and print how to call it.
@@ -243,4 +253,4 @@ def serve(
     def print_instructions(text: str) -> None:
         print_result(text, {"how": text}, as_json)
 
-    server.serve(directory, host, port, token_file, print_instructions)
+    server.serve(directory, host, port, token_file, purge_within, print_instructions)

@@ -21,6 +21,8 @@ class EstimatorPredictor(Predictor):
     memory, bit for bit. Each method raises UnreadableModelError if the memory is damaged.
     """
 
+    temporary: object | None = None  # removes the directory once nobody uses this predictor
+
     @property
     def _fitted_model(self) -> "FittedModel":
         fitted_model = self._model.fitted_model

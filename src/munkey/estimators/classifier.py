@@ -348,8 +348,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             earlier_rows = self._rows
             with create_folder(Path(directory)) as folder:
                 earlier_rows.save(folder, features)
+            # The earlier rows are not closed: another thread may be answering from them.
             self._rows = RowsInDirectory(Path(directory))
-            earlier_rows.close()
         if earlier_directory is not None:
             warn_of_earlier(earlier_directory, stacklevel=2)
 

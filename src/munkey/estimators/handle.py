@@ -36,26 +36,27 @@ class Handle:
     the device.
     """
 
-    def __init__(self, directory: Path, device: Device = "auto") -> None:
+    def __init__(
+        self, directory: Path, device: Device = "auto", temporary: object | None = None
+    ) -> None:
+        """temporary: removes the directory once neither the handle nor its model is in use."""
         self.directory = directory.absolute()
         self._device = device
+        self._temporary = temporary
         self._model: EstimatorPredictor | None = None
         self._open_lock = ThreadLock()
 
     @property
     def model(self) -> EstimatorPredictor:
-        """The model. It is reopened if its files were replaced or if this process was forked."""
-        with self._open_lock:
-            if self._model is not None and not self._model.in_place:
-                self.close()
-            if self._model is None:
-                self._model = EstimatorPredictor.load(self.directory, device=self._device)
-            return self._model
+        """The model. It is reopened if its files were replaced or if this process was forked.
 
-    def close(self) -> None:
-        if self._model is not None:
-            self._model.close()
-        self._model = None
+        It is never closed here, because another thread may be answering from it.
+        """
+        with self._open_lock:
+            if self._model is None or not self._model.in_place:
+                self._model = EstimatorPredictor.load(self.directory, device=self._device)
+                self._model.temporary = self._temporary
+            return self._model
 
     def __getstate__(self) -> dict[str, Any]:
         return vars(self) | {"_model": None}

@@ -109,11 +109,7 @@ class TemporaryFolder:
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="munkey-"))
-        self._finalizer = weakref.finalize(self, _remove_folder, self.path, os.getpid())
-
-    def remove(self) -> None:
-        """Remove the folder now."""
-        self._finalizer()
+        weakref.finalize(self, _remove_folder, self.path, os.getpid())
 
 
 def _remove_folder(path: Path, process_id: int) -> None:
@@ -636,16 +632,12 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _open_directory(self, folder: Path, temporary: TemporaryFolder | None = None) -> None:
         """Use the model in a folder from now on.
 
-        An earlier temporary folder is removed, because `forget` would no longer change it. temporary:
-        the folder, if it is temporary; None for a directory of the user.
+        An earlier temporary folder is removed once no other thread answers from it, because
+        `forget` would no longer change it. temporary: the folder, if it is temporary; None for a
+        directory of the user.
         """
-        if hasattr(self, "_handle"):
-            self._handle.close()
-        earlier_temporary = getattr(self, "_temporary", None)
-        if earlier_temporary is not None:
-            earlier_temporary.remove()
         self._temporary = temporary
-        self._handle = Handle(folder, device=self.device)
+        self._handle = Handle(folder, self.device, temporary)
         if not hasattr(self, "_change_lock"):
             self._change_lock = ThreadLock()
 

@@ -264,9 +264,6 @@ class RowsInMemory:
         """Do nothing, because no other process has these rows."""
         return nullcontext()
 
-    def close(self) -> None:
-        """Do nothing, because no file is open."""
-
     def save(self, folder: Path, features: list[str] | None) -> None:
         """Write a deployed model of these rows to an empty folder.
 
@@ -415,6 +412,3 @@ class RowsInDirectory:
     def hold_off_changes(self) -> AbstractContextManager[None]:
         """Keep all other processes from changing the rows during the block."""
         return self.model.hold_off_changes()
-
-    def close(self) -> None:
-        self._handle.close()

@@ -1,6 +1,7 @@
 """The chain of deletions: one link per deleted row, with a hash that covers the previous link."""
 
 import hashlib
+import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -75,8 +76,8 @@ def compute_next_mark(
 
     The result is the mark of a deletion. The link of its first row includes it. mark: the mark of
     the previous deletion. first, last: sequence numbers of the first and last row; `last` is
-    `first` - 1 if there are none. blocked: hashes of the contents that the deletion blocks
-    (`Ledger.hash_contents`). A missing request number counts as empty.
+    `first` - 1 if there are none. blocked: hashes of the contents that the deletion blocks.
+    A missing request number counts as empty.
     """
     digest_of_blocked = hashlib.sha256(b"".join(sorted(blocked))).digest()
     request_number = (request or "").encode()
@@ -86,7 +87,7 @@ def compute_next_mark(
 
 def to_bytes(*numbers: int) -> bytes:
     """Encode each integer as 8 bytes, little-endian, and concatenate them."""
-    return b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
+    return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
 def to_datetime(at: int) -> datetime:

@@ -33,7 +33,7 @@ SQLITE_PATIENCE_MS = 30_000  # for readers, while another process recovers a log
 # How a connection that changes the database is set up. Each setting is read back.
 WRITER_SETTINGS = {
     "journal_mode": "wal",
-    "synchronous": 2,  # FULL: a commit is on disk when it returns
+    "synchronous": 1,  # NORMAL: `change` syncs once more itself, by emptying the log
     "secure_delete": 1,
     "wal_autocheckpoint": 0,  # a checkpoint runs under the file lock, after the commit
     "cache_size": -16_384,  # KiB, for the inner pages of 1,000,000 rows
@@ -99,6 +99,11 @@ class Database:
         If it is closed, or was opened by another process.
     """
 
+    # Also of a database that could not be opened, when it is collected.
+    _reader: sqlite3.Connection | None = None
+    _writer: sqlite3.Connection | None = None
+    _lock_descriptor: int | None = None
+
     def __init__(self, path: Path, wait: float) -> None:
         self.path = path
         self.wait = wait
@@ -107,15 +112,13 @@ class Database:
         if not path.exists():
             raise UnreadableMemoryError(path, "not found")
         self._process = os.getpid()
-        self._lock_descriptor: int | None = None
         self._lock_depth = 0  # of nested blocks that hold the file lock
         # Not paths: these are looked up several times in every change.
         self._watched = (os.fspath(path), f"{path}-wal")
         # A thread takes the change lock before the read lock.
         self.change_lock = threading.RLock()
         self.read_lock = threading.RLock()
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = self._connect("ro")
+        self._reader = self._connect("ro")
         _OPEN_DATABASES.add(self)
         try:
             self._identities: Identities = ()
@@ -304,9 +307,9 @@ class Database:
     def change(self) -> Iterator[sqlite3.Connection]:
         """Commit the changes of the block to the disk, or roll them back if it fails.
 
-        The caller must hold the lock of `lock_changes`. Raises OSError if the file cannot be
-        written. Then, the changes are either complete or have not happened, as the file says when
-        it is read again.
+        The write-ahead log is empty afterwards, unless a reader needs it just now. The caller must
+        hold the lock of `lock_changes`. Raises OSError if the file cannot be written. Then, the
+        changes are either complete or have not happened, as the file says when it is read again.
         """
         writer = self._get_writer()
         with self.translate_errors():
@@ -324,6 +327,19 @@ class Database:
                     self._close_writer()
                 raise
         self._require_in_place()
+        is_log_empty = False
+        with suppress(OSError):  # the changes are in the log; it is emptied later then
+            is_log_empty = self.empty_log()
+        if not is_log_empty:
+            self._sync_log()
+
+    def _sync_log(self) -> None:
+        """Write the write-ahead log to the disk, which only a complete checkpoint does by itself."""
+        descriptor = os.open(self._watched[1], os.O_RDWR)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)  # SQLite has no locks on this file that this could release
 
     def empty_log(self) -> bool:
         """Move the write-ahead log into the database file, and truncate it.
@@ -395,6 +411,8 @@ class Database:
             return
         with self.change_lock, self.read_lock:
             if self._reader is not None:
+                with suppress(sqlite3.DatabaseError, OSError, UnreadableMemoryError):
+                    self._remove_empty_log(self._reader)
                 self._reader.close()
                 self._reader = None
             if self._writer is not None:
@@ -407,6 +425,28 @@ class Database:
                 os.close(self._lock_descriptor)
                 self._lock_descriptor = None
 
+    def _remove_empty_log(self, reader: sqlite3.Connection) -> None:
+        """Close the reader so that SQLite removes an empty log and its index, if nobody else has them.
+
+        SQLite does so when the last connection that can write is closed.
+        """
+        if self._writer is not None or self.log_size or not self.is_in_place:
+            return
+        writer = self._connect("rw")
+        try:
+            writer.execute("PRAGMA user_version").fetchone()  # opens the log
+            reader.close()
+        finally:
+            writer.close()
+
+    def __del__(self) -> None:
+        # Nobody closed it, because another thread might have been reading.
+        for connection in (self._reader, self._writer):
+            if connection is not None:
+                connection.close()
+        if self._lock_descriptor is not None:
+            os.close(self._lock_descriptor)
+
     def abandon(self) -> None:
         """Forget the connections in a forked child, without closing them."""
         for connection in (self._reader, self._writer):
@@ -417,6 +457,20 @@ class Database:
         if self._lock_descriptor is not None:
             os.close(self._lock_descriptor)  # or the lock would outlive the parent
             self._lock_descriptor = None
+
+
+def is_in_use(path: Path) -> bool:
+    """Return whether any process, including this one, has a database open."""
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=0)
+    try:
+        # In write-ahead mode, each open connection holds a lock that excludes this one.
+        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+        connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.OperationalError as error:
+        return error.sqlite_errorcode & 0xFF in BUSY_CODES
+    finally:
+        connection.close()
+    return False
 
 
 def _require_plain_file(path: Path) -> None:

@@ -34,7 +34,7 @@ class LockedMemoryError(BlockingIOError):
 
 
 class ClosedMemoryError(RuntimeError):
-    """The memory is closed, was opened by another process, or is open for reading only."""
+    """The memory is closed, or was opened by another process."""
 
 
 class UnknownIdsError(KeyError):

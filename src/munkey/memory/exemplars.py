@@ -193,6 +193,17 @@ def compute_fusion_weights(
     return compute_similarity_weights(cosines, present, temperature)
 
 
+def average_tokens(
+    tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings
+) -> Tensor:
+    """Average the tokens (..., K, m) of neighbors with their fusion weights: (..., m).
+
+    Rows that were added after training borrow this average as their token.
+    """
+    weights = compute_fusion_weights(cosines, present, settings.fusion, settings.temperature)
+    return (weights[..., None] * tokens).sum(dim=-2)
+
+
 def fuse(
     tokens: Tensor, cosines: Tensor, present: Tensor, settings: InferenceSettings
 ) -> FusedTokens:
@@ -211,11 +222,11 @@ def fuse(
     present
         (B, K): false where the memory has too few rows.
     """
-    weights = compute_fusion_weights(cosines, present, settings.fusion, settings.temperature)
     if settings.fusion == "ensemble":
+        weights = compute_fusion_weights(cosines, present, settings.fusion, settings.temperature)
         return FusedTokens(tokens, weights)
-    average_token = (weights[:, :, None] * tokens).sum(dim=1, keepdim=True)  # (B, 1, m)
-    return FusedTokens(average_token, torch.ones_like(weights[:, :1]))
+    average_token = average_tokens(tokens, cosines, present, settings)[:, None]  # (B, 1, m)
+    return FusedTokens(average_token, torch.ones_like(cosines[:, :1]))
 
 
 def count_passes(settings: InferenceSettings) -> int:

@@ -9,6 +9,7 @@ import json
 import os
 import secrets
 import sqlite3
+import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -58,6 +59,9 @@ from munkey.memory.verify import (
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
 APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other SQLite files
+PAGE_SIZE = (
+    16_384  # bytes; a key takes several of SQLite's default pages, which are read one by one
+)
 BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache of the processor
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
@@ -80,6 +84,8 @@ LAST_MARK = "IFNULL((SELECT mark FROM deletions ORDER BY number DESC LIMIT 1), x
 OTHER_VERSION = (
     "use the version of munkey that wrote it, or export the model again and repeat the deletions"
 )
+# Errors that values of a wrong type or size in a damaged file lead to.
+INVALID = ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error
 Class = str | bool | int | float | None  # the name of a class; None once it is forgotten
 
 
@@ -126,9 +132,20 @@ def parse_classes(text: str) -> Classes:
         raise ValueError("the names of its classes are nested") from error
     if not isinstance(names, list) or not all(isinstance(name, Class) for name in names):
         raise TypeError("the names of its classes are not a list of texts or numbers")
-    if not isinstance(dtype, str | None):
-        raise TypeError("the type of its classes is not a text")
+    if dtype is not None:
+        _require_class_type(names, dtype)
     return Classes(tuple(names), dtype)
+
+
+def _require_class_type(names: list[Class], dtype: object) -> None:
+    """Raise TypeError, ValueError or OverflowError unless classes of these names can have a dtype."""
+    present = [name for name in names if name is not None]
+    texts = [name for name in present if isinstance(name, str)]
+    if dtype == "<U" and len(texts) == len(present):
+        return
+    if texts or not isinstance(dtype, str) or np.dtype(dtype).kind not in "biuf":
+        raise TypeError(f"its classes cannot be of type {dtype!r:.40}")
+    np.array(present, dtype)  # raises an error for a number out of range
 
 
 class State(NamedTuple):
@@ -390,6 +407,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         with _create_file(path) as temporary:
             connection = sqlite3.connect(temporary, isolation_level=None)
             # It becomes the memory only once it is complete and on disk.
+            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=OFF")
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
@@ -483,7 +501,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             yield
         except UnreadableMemoryError:
             raise
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        except INVALID as error:
             raise UnreadableMemoryError(
                 self.path, f"damaged: its tables hold invalid values ({error})"
             ) from error
@@ -587,8 +605,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             with self._database.change() as connection:
                 change = Change(connection, self.snapshot())
                 yield change
-            with suppress(OSError):  # the changes are on disk; the log is emptied later then
-                self._database.empty_log()
             with self._database.read_lock:
                 # What a snapshot would read next, since nothing else has changed the memory.
                 self._snapshot = change.snapshot
@@ -713,8 +729,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 connection.execute("DELETE FROM dropped WHERE sequence <= ?", (state.purged,))
                 state = state._replace(purged=sequence, purged_at=time.time_ns() // 1000)
                 _write_state(connection, state, head, mark)
-            with suppress(OSError):
-                self._database.empty_log()
         return sequence
 
     @property
@@ -1030,11 +1044,11 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         room.added[start:stop] = added
         room.units[start:stop] = [known_units.setdefault(unit, unit) for unit in units]
         room.files[start:stop] = files
-    all_numbers = room.numbers[:count].copy()
+    row_numbers = room.numbers[:count].tolist()
     order = np.argsort(room.ids[:count], kind="stable")
     is_sorted = np.array_equal(order, np.arange(count))
-    places = np.empty(count, np.int64)  # of the rows, which were in the order of their numbers
-    places[order] = np.arange(count)
+    # Where the rows are now, which were in the order of their numbers.
+    places = np.argsort(order).tolist()
     if not is_sorted:
         narrow_columns = (
             room.numbers,
@@ -1047,18 +1061,25 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         )
         for column in narrow_columns:
             column[:count] = column[:count][order]
-    stop = 0
+    # Row by row, straight into the room: a list of blobs would be copied twice.
+    key_bytes = memoryview(room.keys).cast("B")
+    token_bytes = memoryview(room.tokens).cast("B")
+    key_size = room.keys[0].nbytes
+    token_size = room.tokens[0].nbytes
     query = "SELECT number, key, token FROM vectors WHERE number > ? ORDER BY number"
-    for numbers, keys, tokens in _fetch_blocks(connection, query, after):
-        start = stop
-        stop += len(numbers)
-        if not np.array_equal(np.array(numbers, np.int64), all_numbers[start:stop]):
-            raise ValueError("rows and vectors have different numbers")
-        block = slice(start, stop) if is_sorted else places[start:stop]
-        room.keys[block] = _join_blobs(keys, "<f4", state.key_width)
-        room.tokens[block] = _join_blobs(tokens, "<f4", state.token_width)
-    if stop != count:
-        raise ValueError(f"{count} rows have {stop} vectors")
+    different = "rows and vectors have different numbers"
+    read_count = 0
+    for number, key, token in connection.execute(query, (after,)):
+        if read_count == count or number != row_numbers[read_count]:
+            raise ValueError(different)
+        if len(key) != key_size or len(token) != token_size:
+            raise ValueError("a value has another width")
+        place = places[read_count]
+        key_bytes[place * key_size : (place + 1) * key_size] = key
+        token_bytes[place * token_size : (place + 1) * token_size] = token
+        read_count += 1
+    if read_count != count:
+        raise ValueError(different)
     return room, count
 
 

@@ -508,6 +508,7 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
             b"pets/12.png"
         )
         assert one.ask("GET", "/health", role="verify").json["purged_at"]
+        assert one.metric("maintenance_failed") == 0
         assert (
             one.metric("unpurged") == 0
             and begun <= one.metric("purged_timestamp_seconds") <= time.time()
@@ -554,7 +555,7 @@ def test_how_to_send_rows_is_said_of_a_model_of_embeddings(tmp_path, monkeypatch
     ForgettingLDA().fit(np.eye(4), [0, 1, 0, 1]).save(tmp_path / "model")
     monkeypatch.setattr(uvicorn.Server, "run", lambda self, sockets: None)
     said: list[str] = []
-    serve(tmp_path / "model", "127.0.0.1", 0, None, said.append)
+    serve(tmp_path / "model", "127.0.0.1", 0, None, 600, said.append)
     assert """-d '{"rows": [[0.1, 0.2, …]]}' http""" in said[0] and "PICTURE" not in said[0]
 
 
@@ -562,4 +563,4 @@ def test_two_roles_with_one_token_are_refused_and_named(tmp_path, monkeypatch):
     for role in ("verify", "forget"):
         monkeypatch.setenv(VARIABLES[role], "a token for both of them")
     with pytest.raises(ValueError, match=r"each role needs its own token: .*verify, forget$"):
-        serve(tmp_path / "model", "127.0.0.1", 0, None, print)
+        serve(tmp_path / "model", "127.0.0.1", 0, None, 600, print)

@@ -4,6 +4,7 @@ import asyncio
 import io
 import threading
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -15,7 +16,7 @@ from munkey.deploy.http.request_queue import RequestQueue
 from munkey.deploy.http.service import make_verify_router
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
-from munkey.memory.errors import LockedMemoryError
+from munkey.memory.errors import LockedMemoryError, UnreadableMemoryError
 
 STORED = PictureSize(height=1, width=1)
 
@@ -139,7 +140,7 @@ def test_what_is_deleted_is_purged_once_when_there_is_time(
     idle, latest, monkeypatch: pytest.MonkeyPatch
 ):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain())
+        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         await asyncio.sleep(0.05)
         assert slow.done == [] and served.describe_purge()["purged"]
         answer = await served.delete(forget_7)
@@ -147,14 +148,14 @@ def test_what_is_deleted_is_purged_once_when_there_is_time(
         while "purge" not in slow.done:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.05)
-        maintaining.cancel()
+        stopping.set()
+        await maintaining
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     monkeypatch.setattr(request_queue, "PURGE_IDLE_S", idle)
-    monkeypatch.setattr(request_queue, "PURGE_LATEST_S", latest)
     slow = Slow()
     slow.readers = 2  # a reader and a full disk are in the way of the first two attempts
-    served = RequestQueue(slow, RequestLimits(predictions=4))
+    served = RequestQueue(slow, RequestLimits(predictions=4), purge_within=latest)
     asyncio.run(asyncio.wait_for(work(), 60))
     assert slow.done == ["forget [7]", "empty log", "purge"]
     assert served.describe_purge() == {"purged": True, "purged_at": slow.purged_at}
@@ -162,12 +163,13 @@ def test_what_is_deleted_is_purged_once_when_there_is_time(
 
 def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain())
+        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         await served.delete(forget_7)
         while "empty log" not in slow.done:
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.1)
-        maintaining.cancel()
+        stopping.set()
+        await maintaining
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     slow = Slow()
@@ -178,13 +180,14 @@ def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_another_process_left_to_purge_is_said_and_purged(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain())
+        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         await asyncio.sleep(0.05)
         slow.is_purge_due = True  # as after `munkey forget --no-purge`
         assert not served.describe_purge()["purged"]
         while not slow.done:
             await asyncio.sleep(0.01)
-        maintaining.cancel()
+        stopping.set()
+        await maintaining
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     monkeypatch.setattr(request_queue, "PURGE_IDLE_S", 0.1)
@@ -198,21 +201,60 @@ def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_n
     monkeypatch: pytest.MonkeyPatch,
 ):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain())
+        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         while "purge" not in slow.done:
             await served.delete(forget_7)
             await asyncio.sleep(0.02)
         slow.done.clear()
         await served.purge()
         await asyncio.sleep(0.3)
-        maintaining.cancel()
+        stopping.set()
+        await maintaining
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
-    monkeypatch.setattr(request_queue, "PURGE_LATEST_S", 0.2)
     slow = Slow()
     slow.foreign_files = ("memory.db.bak",)
-    served = RequestQueue(slow, RequestLimits(predictions=4))
+    served = RequestQueue(slow, RequestLimits(predictions=4), purge_within=0.2)
     asyncio.run(asyncio.wait_for(work(), 10))
     assert slow.done.count("purge") == 1
     foreign = slow.foreign_files
     assert served.describe_purge() == {"purged": False, "purged_at": None, "foreign": foreign}
+
+
+def test_a_purge_that_cannot_be_is_logged_once_and_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    class Damaged(Slow):
+        is_damaged = True
+        asked = 0
+
+        @property
+        def is_purge_due(self):
+            self.asked += 1
+            if self.is_damaged:
+                raise UnreadableMemoryError(Path("memory.db"), "damaged")
+            return True
+
+        @is_purge_due.setter
+        def is_purge_due(self, value):
+            pass
+
+    async def work() -> None:
+        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
+        while damaged.asked < 3:
+            await asyncio.sleep(0.01)
+        assert "memory.db: damaged" in served.maintenance_error
+        damaged.is_damaged = False  # an undamaged copy was put there
+        while "purge" not in damaged.done:
+            await asyncio.sleep(0.01)
+        stopping.set()
+        await maintaining
+
+    monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
+    monkeypatch.setattr(request_queue, "PURGE_IDLE_S", 0.0)
+    damaged = Damaged()
+    served = RequestQueue(damaged, RequestLimits(predictions=4))
+    asyncio.run(asyncio.wait_for(work(), 60))
+    [record] = [one for one in caplog.records if one.name == request_queue.__name__]
+    assert record.levelname == "ERROR" and "memory.db: damaged" in record.getMessage()
+    assert served.maintenance_error is None

@@ -14,7 +14,7 @@ from munkey.deploy.errors import ExportError, UnreadableModelError
 from munkey.deploy.model import export as exporting
 from munkey.deploy.model import model as loading
 from munkey.deploy.model.export import export, renew_export
-from munkey.deploy.model.manifest import MODEL_FORMAT
+from munkey.deploy.model.manifest import MANIFEST_NAME, MEMORY, MODEL_FORMAT, read_manifest
 from munkey.deploy.model.trained_system import find_system
 from munkey.deploy.predictor import Predictor
 from munkey.encoders import keys
@@ -61,6 +61,22 @@ def test_the_directory_says_all_that_an_answer_depends_on(exported, result):
     names = {file.relative_to(exported).parts[0] for file in exported.rglob("*") if file.is_file()}
     beside = {f"memory.db{suffix}" for suffix in SIDE_FILES}  # while, or since, it was open
     assert names - beside == {"manifest.json", "weights.safetensors", "README.md", "memory.db"}
+
+
+def test_a_finished_export_is_nothing_but_the_model(result, tmp_path):
+    directory = export(result, tmp_path / "model")
+
+    def names() -> list[str]:
+        return sorted(path.name for path in directory.iterdir())
+
+    whole = names()
+    assert whole == sorted([MEMORY, MANIFEST_NAME, *read_manifest(directory).static_files])
+    with Predictor.load(directory) as model:
+        assert len(model.ids)
+        with Predictor.load(directory) as other:
+            assert len(other.ids)
+        assert len(model.rows()) == len(model.ids)
+    assert names() == whole
 
 
 def test_the_command_says_how_much_was_exported(result, tmp_path, capsys):
@@ -291,12 +307,13 @@ def test_an_export_in_use_is_not_made_again(run):
     with Predictor.load(directory) as model:
         assert not model.forget([999], ignore_missing=True, request="2026-17").sequences
         assert model.log() == []
-        # A request that found nothing has deleted nothing.
-        renew_export("tiny", directory, chosen)
-        assert not model.in_place
-        with pytest.raises(OSError, match="replaced or removed while it was open; open it again"):
-            model.forget([0])  # it would be lost
+        with pytest.raises(ExportError, match="is open, for example in `munkey serve`"):
+            renew_export("tiny", directory, chosen)
+        assert model.in_place and len(model.rows()) == len(model.ids)
+    # A request that found nothing has deleted nothing.
+    renew_export("tiny", directory, chosen)
     with Predictor.load(directory) as model:
+        assert model.log() == []
         assert 0 in model.ids
         model.forget([0])
     with pytest.raises(ExportError, match="in use"):

@@ -4,9 +4,10 @@ Neither waits for the other, nor for a check of the whole memory, which may take
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,11 +17,13 @@ from munkey.deploy.http.bodies import RequestLimits, decode_pictures
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.predictor import Predictor
+from munkey.memory.errors import LockedMemoryError
 
 T = TypeVar("T")
 IDLE_S = 1.0  # seconds between two rounds of `maintain`
 PURGE_IDLE_S = 10.0  # purge after this many seconds without a prediction or a deletion
-PURGE_LATEST_S = 600.0  # purge at the latest this many seconds after a deletion
+PURGE_LATEST_S = 600.0  # default: purge at the latest this many seconds after a deletion
+LOGGER = logging.getLogger(__name__)
 
 
 class RequestQueue:
@@ -36,12 +39,19 @@ class RequestQueue:
         Limits of a request, and of the number of predictions in progress.
     pending_predictions : int
         Number of predictions in progress.
+    maintenance_error : str or None
+        Why the last attempt to purge failed, if it did.
     """
 
-    def __init__(self, predictor: Predictor, limits: RequestLimits) -> None:
+    def __init__(
+        self, predictor: Predictor, limits: RequestLimits, purge_within: float = PURGE_LATEST_S
+    ) -> None:
+        """purge_within: seconds after a deletion within which `maintain` purges."""
         self.predictor = predictor
         self.limits = limits
         self.pending_predictions = 0
+        self.maintenance_error: str | None = None
+        self._purge_within = purge_within
         # Locks are fair: first come, first served. No code takes two of them.
         self._prediction_lock = asyncio.Lock()  # one prediction at a time
         self._change_lock = asyncio.Lock()  # one deletion or purge at a time
@@ -150,7 +160,7 @@ class RequestQueue:
             return await asyncio.to_thread(purge)
 
     def describe_purge(self) -> Json:
-        """Return whether and when the model was purged, and foreign files, as response fields.
+        """Return whether and when the model was purged, and what was in the way, as response fields.
 
         Reads the memory, so call it in a thread.
         """
@@ -161,15 +171,39 @@ class RequestQueue:
         }
         if foreign_files:
             state["foreign"] = foreign_files
+        if self.maintenance_error:
+            state["maintenance_error"] = self.maintenance_error
         return state
 
-    async def maintain(self) -> None:
-        """Purge whenever the service is idle, until this task is canceled."""
-        while True:
-            await asyncio.sleep(IDLE_S)
-            # If a reader is in the way, or the disk is full, try again in the next round.
-            with suppress(OSError):
+    @asynccontextmanager
+    async def maintaining(self) -> AsyncIterator[None]:
+        """Run `maintain` during the block."""
+        stopping = asyncio.Event()
+        maintenance = asyncio.create_task(self.maintain(stopping))
+        yield
+        stopping.set()
+        await maintenance
+
+    async def maintain(self, stopping: asyncio.Event) -> None:
+        """Purge whenever the service is idle, until `stopping` is set.
+
+        If that fails, for example because the disk is full or the memory is damaged, the error is
+        logged, and the next round tries again.
+        """
+        while not stopping.is_set():
+            with suppress(TimeoutError):
+                await asyncio.wait_for(stopping.wait(), IDLE_S)
+                return
+            earlier_error = self.maintenance_error
+            try:
                 await self._maintain_once()
+                self.maintenance_error = None
+            except LockedMemoryError:
+                continue  # a reader or another change is in the way
+            except Exception as error:
+                self.maintenance_error = f"{type(error).__name__}: {error}"
+                if self.maintenance_error != earlier_error:
+                    LOGGER.error("cannot purge deleted samples: %s", self.maintenance_error)
 
     async def _maintain_once(self) -> None:
         """Empty the write-ahead log, and purge if that is due and the service is idle."""
@@ -185,6 +219,6 @@ class RequestQueue:
         if self._due_since is None:
             self._due_since = now
         is_idle = now - self._last_request >= PURGE_IDLE_S
-        if is_idle or now - self._due_since >= PURGE_LATEST_S:
+        if is_idle or now - self._due_since >= self._purge_within:
             await self.purge()
             self._due_since = None

@@ -104,12 +104,18 @@ def configure(app: FastAPI) -> uvicorn.Config:
 
 
 def serve(
-    directory: Path, host: str, port: int, token_file: Path | None, say: Callable[[str], None]
+    directory: Path,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    purge_within: float,
+    say: Callable[[str], None],
 ) -> None:
     """Serve a model until the process is stopped.
 
-    token_file: contains the token of the role `forget`. say: is called with usage examples when the
-    service is about to start. Raises OSError if the address is taken, and ValueError for invalid
+    token_file: contains the token of the role `forget`. purge_within: seconds after a deletion
+    within which the service purges. say: is called with usage examples when the service is about to
+    start. Raises OSError if the address is taken, and ValueError for invalid
     tokens (`read_tokens`).
     """
     tokens, shell_expressions = read_tokens(token_file)
@@ -118,7 +124,7 @@ def serve(
         open_listener(host, port) as listener,
     ):
         predictor.warm_up()
-        config = configure(create_app(predictor, tokens, RequestLimits()))
+        config = configure(create_app(predictor, tokens, RequestLimits(), purge_within))
         url = f"http://{host}:{listener.getsockname()[1]}"
         headers = {}
         for role, expression in shell_expressions.items():

@@ -42,7 +42,7 @@ from munkey.deploy.http.bodies import (
     read_picture_body,
 )
 from munkey.deploy.http.connections import RequestGate
-from munkey.deploy.http.request_queue import RequestQueue
+from munkey.deploy.http.request_queue import PURGE_LATEST_S, RequestQueue
 from munkey.deploy.http.roles import Tokens
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.find import DEFAULT_COUNT
@@ -83,6 +83,7 @@ METRIC_HELP = {
     "predictions_waiting": "Predictions in progress.",
     "unpurged": "1 if traces of deleted samples may be in the directory.",
     "purged_timestamp_seconds": "Time of the last purge if it was complete, else 0.",
+    "maintenance_failed": "1 if the last attempt to purge failed; the log and /health say why.",
     "pictures_total": "Pictures classified since the start.",
     "refusals_total": "Refusals since the start, by status.",
 }
@@ -98,21 +99,26 @@ HANDLED_ERRORS: tuple[type[Exception], ...] = (
 )
 
 
-def create_app(predictor: Predictor, tokens: Mapping[str, str], limits: RequestLimits) -> FastAPI:
+def create_app(
+    predictor: Predictor,
+    tokens: Mapping[str, str],
+    limits: RequestLimits,
+    purge_within: float = PURGE_LATEST_S,
+) -> FastAPI:
     """Create the service, which closes the predictor on shutdown.
 
-    tokens: the token of each role that has one; `forget` must have one.
+    tokens: the token of each role that has one; `forget` must have one. purge_within: seconds after
+    a deletion within which the service purges.
     """
-    queue = RequestQueue(predictor, limits)
+    queue = RequestQueue(predictor, limits, purge_within)
     access = Tokens(tokens)
     counts = Counter(pictures_total=0)  # by metric: pictures and refusals since the start
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         # Maintain the memory while the service runs. On shutdown, purge and close it.
-        maintenance = asyncio.create_task(queue.maintain())
-        yield
-        maintenance.cancel()
+        async with queue.maintaining():
+            yield
         with suppress(OSError):  # the next process purges then
             if predictor.is_purge_due:
                 await queue.purge()
@@ -351,6 +357,7 @@ def make_verify_router(
             "predictions_waiting": queue.pending_predictions,
             "unpurged": int(not purge_state["purged"]),
             "purged_timestamp_seconds": purged_timestamp,
+            "maintenance_failed": int(queue.maintenance_error is not None),
         }
         lines = [f"# HELP munkey_{name} {text}\n" for name, text in METRIC_HELP.items()]
         values |= counts

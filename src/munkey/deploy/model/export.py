@@ -36,6 +36,7 @@ from munkey.deploy.model.model import build_encoder, compute_probe_key
 from munkey.deploy.model.sources import locate_file
 from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_system
 from munkey.encoders.parts import fingerprint_weights, make_portable
+from munkey.memory.database import is_in_use
 from munkey.memory.memory_file import Classes, MemoryFile
 from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
 from munkey.models.networks.munkey import MunkeyArchitecture
@@ -111,8 +112,8 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
     """Export a system again, in place of an earlier export that is still unchanged.
 
     Parameters are as for `export`. The earlier export stays until the new one is complete. Raises
-    ExportError if samples were forgotten or added there, because replacing it would undo that, and
-    LockedMemoryError if another process keeps it busy.
+    ExportError if samples were forgotten or added there, because replacing it would undo that, or if
+    anybody has it open.
     """
     replacement = directory.with_name(f".{directory.name}.renewed")
     previous = directory.with_name(f".{directory.name}.before")
@@ -121,6 +122,11 @@ def renew_export(result: str | Path, directory: Path, sections: Sections) -> Pat
     if not (directory / MANIFEST_NAME).exists():
         return export(result, directory, sections)
     first_new_id = read_manifest(directory).memory.first_new_id
+    if is_in_use(directory / MEMORY):
+        raise ExportError(
+            f"{directory}: is open, for example in `munkey serve`; end that first, or it would go on"
+            " with a memory that is no longer there"
+        )
     # No other change until the new export is in place, so that no deletion in between is lost.
     with MemoryFile.open(directory / MEMORY) as file, file.hold_off_changes():
         snapshot = file.snapshot()
@@ -184,14 +190,13 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
 
 def write_rows(folder: Path, rows: EstimatorRows) -> None:
     """Write the rows of an estimator as a model into an empty folder: memory and manifest."""
-    family = FAMILIES[rows.family]
-    assert isinstance(family, FittedFamily), "estimators of other families are exported"
+    assert isinstance(FAMILIES[rows.family], FittedFamily), "others are exported"
     tokens = rows.labels[:, None].astype(np.float32)  # the token of a fitted family is the class
     name = secrets.token_bytes(16)
     MemoryFile.create(
         folder / MEMORY,
         rows.ids,
-        family.prepare_keys(rows.keys),
+        rows.keys,
         tokens,
         rows.labels,
         units=rows.units,

@@ -8,7 +8,7 @@ import torch
 
 from munkey.core.device import to_device
 from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
-from munkey.memory.exemplars import ExemplarMemory, compute_fusion_weights
+from munkey.memory.exemplars import ExemplarMemory, average_tokens
 from munkey.memory.memory import Memory
 from munkey.memory.neighbors import NearestRows, Neighbors, SearchedRows, find_nearest_rows
 from munkey.settings import InferenceSettings
@@ -123,15 +123,14 @@ class Retriever:
         is_present = nearest.rows != NO_NEIGHBOR
         tokens = np.zeros((*nearest.rows.shape, width), dtype=np.float32)
         tokens[is_present] = memory.tokens[nearest.rows[is_present]]
-        weights = compute_fusion_weights(
+        lent = average_tokens(
+            torch.from_numpy(tokens),
             torch.from_numpy(nearest.cosines.astype(np.float32)),
             torch.from_numpy(is_present),
-            self.inference.fusion,
-            self.inference.temperature,
+            self.inference,
         ).numpy()
-        average_tokens = np.einsum("nk,nkm->nm", weights, tokens).astype(np.float32)
         has_lender = is_present.any(axis=1)
-        return LentTokens(average_tokens[unique_index], has_lender[unique_index])
+        return LentTokens(lent[unique_index], has_lender[unique_index])
 
 
 def find_nearest(

@@ -256,7 +256,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         import torch
 
         from munkey.encoders.keys import Keys
-        from munkey.memory.exemplars import compute_fusion_weights
+        from munkey.memory.exemplars import average_tokens
         from munkey.memory.neighbors import find_nearest
 
         assert inference is not None, "no inference settings"
@@ -269,11 +269,8 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
             neighbors = find_nearest(new_keys, memory_keys, inference.k)
             is_present = torch.from_numpy(neighbors.ids != NO_NEIGHBOR)  # (S, K)
             cosines = torch.from_numpy(neighbors.cosines)
-            weights = compute_fusion_weights(
-                cosines, is_present, inference.fusion, inference.temperature
-            )
             neighbor_tokens = to_host(memory.tokens.detach())[memory.find_rows(neighbors.ids)]
-            tokens = (weights[:, :, None] * neighbor_tokens).sum(dim=1)
+            tokens = average_tokens(neighbor_tokens, cosines, is_present, inference)
         extended_memory = memory.add(new_keys.ids, keys, tokens, torch.from_numpy(labels))
         return replace(system, memory=extended_memory)
 
