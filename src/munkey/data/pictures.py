@@ -11,7 +11,6 @@ from typing import IO
 import numpy as np
 
 from munkey.core.console import pluralize, progress, warn
-from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
     MAX_PIXELS,
@@ -21,6 +20,7 @@ from munkey.data.decoding.picture_files import (
     White,
     convert_unit_to_uint8,
     format_dim_warning,
+    read_pictures,
 )
 from munkey.data.source import (
     MAX_EXAMPLES,
@@ -129,7 +129,7 @@ def _read(
     shape = None if size is None else (size, size)
     with reraise_as_source_error(name), open_file(name) as file:
         try:
-            pictures = decode_pictures([file], limits, shape)
+            pictures = read_pictures([file], limits, shape)
         except RefusedPictureError as error:
             raise SourceError(name, [f"{name}: {error}"]) from error
     return pictures[0]

@@ -1,7 +1,4 @@
-"""Decode picture files to RGB arrays, in this process.
-
-Each file's decoding cost is bounded before its pixels are read.
-"""
+"""Decode picture files to RGB arrays. The cost of each is bounded before its pixels are read."""
 
 import re
 import warnings
@@ -76,7 +73,7 @@ class TooManyPixelsError(RefusedPictureError):
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """Limits on the pictures of one request to decode them.
+    """Limits on pictures that are read together.
 
     Attributes
     ----------
@@ -84,15 +81,12 @@ class PictureLimits:
         Maximum number of pixels of one picture.
     together
         Maximum total number of pixels. None for no limit.
-    seconds
-        Maximum CPU time for all pictures, in seconds.
     white
         The value of 16-bit gray that becomes white, such as 4095 if only 12 bits are used. None
         for 65535. If there are several, each picture has the lowest that none of its values exceeds.
     """
 
     pixels: int
-    seconds: float = 60
     together: int | None = None
     white: White = None
 
@@ -112,8 +106,10 @@ class DecodedPicture(NamedTuple):
     brightest: int | None
 
 
-def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[DecodedPicture]:
-    """Decode pictures. Each is resized to `size` (width, height) if that is given.
+def read_pictures(
+    files: Sequence[IO[bytes]], limits: PictureLimits, size: Size | None = None
+) -> list[DecodedPicture]:
+    """Decode pictures in this process. Each is resized to `size` (width, height) if that is given.
 
     All headers are checked before any pixel is decoded. Raises RefusedPictureError if a picture
     cannot be used, and TooManyPixelsError if the pictures have too many pixels in total.
