@@ -14,8 +14,8 @@ import numpy as np
 from munkey.core.files import read_user_text
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.core.randomness import Stage
-from munkey.core.registry import did_you_mean
 from munkey.data.intake.csv_tables import parse_table
+from munkey.data.intake.unit_names import find_name, suggest_names
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
@@ -95,6 +95,10 @@ class Groups(NamedTuple):
     ids: np.ndarray
     names: np.ndarray
 
+    def list_names(self) -> list[str]:
+        """Return the names of all groups, sorted."""
+        return sorted(set(self.names) - {""})
+
 
 def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Groups:
     """Group the samples of a split by class if `sampling` is `class`, and by unit otherwise.
@@ -130,21 +134,24 @@ def cluster_samples(ids: np.ndarray, keys: np.ndarray, size: int, stage: Stage) 
 
 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
-    """Check that groups with these names exist. Returns the names of all groups, sorted.
+    """Return the names of groups as the data set spells them.
 
     Raises ValueError, which lists known names, for an unknown name.
     """
-    group_names = sorted(set(groups.names) - {""})
+    group_names = groups.list_names()
+    spellings = []
     for name in names:
-        if name in group_names:
+        spelling = find_name(name, group_names)
+        if spelling is not None:
+            spellings.append(spelling)
             continue
         examples = ", ".join(map(repr, group_names[:MAX_NAMES_LISTED]))
         if len(group_names) > MAX_NAMES_LISTED:
             examples += f" and {len(group_names) - MAX_NAMES_LISTED} more"
         raise ValueError(
-            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} The groups are {examples}"
+            f"forget.names: no sample belongs to {name!r}{suggest_names(name, group_names)} The groups are {examples}"
         )
-    return group_names
+    return spellings
 
 
 def draw_groups(
@@ -170,9 +177,9 @@ def draw_groups(
     ValueError
         If a name is unknown, no sample would be forgotten, or fewer than two classes would remain.
     """
-    group_names = check_group_names(groups, names or ())
+    group_names = groups.list_names()
     if names:
-        forget_names = list(names)
+        forget_names = check_group_names(groups, names)
     else:
         forget_names = _draw_group_names(groups, group_names, rate * len(groups.ids), generator)
     is_forgotten = np.isin(groups.names, forget_names)
@@ -224,8 +231,7 @@ def draw_share(
 
     Raises ValueError if the share rounds to no samples, or for an unknown group.
     """
-    check_group_names(groups, names)
-    candidate_ids = groups.ids[np.isin(groups.names, list(names))]
+    candidate_ids = groups.ids[np.isin(groups.names, check_group_names(groups, names))]
     count = round(share * len(candidate_ids))
     if count == 0:
         raise ValueError(

@@ -22,7 +22,11 @@ from munkey.core.files import (
 )
 from munkey.core.ids import find_rows
 from munkey.data.intake.copies import format_conflicting_copies_warning
-from munkey.data.intake.unit_names import format_large_units_warning, unit_names
+from munkey.data.intake.unit_names import (
+    format_large_units_warning,
+    format_similar_names_warning,
+    unit_names,
+)
 from munkey.data.source import SPLITS, Source, SourceError, find_image_faults
 
 FEW_IMAGES_ADVICE = (
@@ -76,8 +80,8 @@ def prepare(
     """Check a source and write its prepared form, one block of images at a time.
 
     Raises SourceError with all faults of the source, and ValueError if its arrays differ in length
-    or its images in size, or if they are not RGB. Reports warnings about large units and about
-    copies of an image in different classes, units or splits. A killed process leaves no file that
+    or its images in size, or if they are not RGB. Reports warnings about large units, similar
+    names, and copies of an image in different classes, units or splits. A killed process leaves no file that
     looks complete.
 
     Parameters
@@ -106,12 +110,17 @@ def prepare(
 
 
 def _find_suspicious_samples(source: Source, digests: np.ndarray) -> list[str]:
-    """Return warnings about copies of images and about large units, which may be mistakes."""
+    """Return warnings about copies, similar names, and large units, which may be mistakes."""
     names = source.names or [f"image {number}" for number in range(len(digests))]
     classes = [source.classes[label] for label in source.labels.tolist()]
     contents = digests.tolist()
-    warnings = [format_conflicting_copies_warning(contents, classes, "class", names)]
+    warnings = [
+        format_conflicting_copies_warning(contents, classes, "class", names),
+        format_similar_names_warning(source.classes, "classes"),
+    ]
     if source.units is not None:
+        present_units = [unit for unit in source.units if unit is not None]
+        warnings.append(format_similar_names_warning(present_units, "units"))
         warnings.append(format_conflicting_copies_warning(contents, source.units, "unit", names))
         warnings.append(format_large_units_warning(source.units))
     duplicates = _count_duplicates_across_splits(digests, source.splits)

@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from munkey.core.randomness import Stage
-from munkey.core.registry import did_you_mean
 from munkey.data.decoding.picture_files import resize
+from munkey.data.intake.unit_names import find_name, normalize_name, suggest_names
 from munkey.data.sizes import get_class_limit
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
@@ -34,7 +34,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
         )
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
-        source = replace(source, classes=list(settings.classes))
+        source = replace(source, classes=[normalize_name(name) for name in settings.classes])
     if settings.only is not None:
         source = select_classes(source, settings.only)
     if settings.units is not None and source.units is None:
@@ -114,8 +114,7 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
 
     Raises SourceError for an unknown class.
     """
-    _check_classes("source.only", names, source)
-    kept_labels = [label for label, name in enumerate(source.classes) if name in names]
+    kept_labels = sorted(_find_labels("source.only", names, source))
     selection = _select_samples(source, np.isin(source.labels, kept_labels))
     return replace(
         selection,
@@ -125,13 +124,17 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
     )
 
 
-def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
-    """Raise SourceError for a class that the source does not have."""
+def _find_labels(setting: str, names: Sequence[str], source: Source) -> list[int]:
+    """Return the labels of classes by name. Raises SourceError for an unknown class."""
+    labels = []
     for name in names:
-        if name not in source.classes:
+        class_name = find_name(name, source.classes)
+        if class_name is None:
             raise SourceError(
-                setting, [f"there is no class {name!r}{did_you_mean(name, source.classes)}"]
+                setting, [f"there is no class {name!r}{suggest_names(name, source.classes)}"]
             )
+        labels.append(source.classes.index(class_name))
+    return labels
 
 
 def _select_samples(source: Source, keep: np.ndarray) -> Source:
@@ -176,8 +179,7 @@ def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Sour
 
     Raises SourceError for an unknown class, or if no sample would be altered.
     """
-    _check_classes("source.alter.classes", settings.classes, source)
-    classes = [source.classes.index(name) for name in settings.classes]
+    classes = _find_labels("source.alter.classes", settings.classes, source)
     generator = stage.numpy_generator()
     if settings.kind == "confusion":
         return _confuse_classes(source, classes, settings.share, generator)

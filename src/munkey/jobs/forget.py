@@ -90,7 +90,7 @@ def forget(images: Path, forget: Path, dataset: str, seed: int, rate: str, draw:
         forget_ids = forget_draws.draw_share(groups, names, float(rate), generator)
     elif draw.neighbors and sampling == "relied-on":
         test_units = forget_draws.group_samples(prepared, "unit", "test")
-        forget_draws.check_group_names(test_units, names)
+        names = forget_draws.check_group_names(test_units, names)
         queries = test_units.ids[np.isin(test_units.names, list(names))]
         near = read_neighbors(draw.neighbors, queries)
         forget_ids = np.unique(near.truncate(draw.k).ids)

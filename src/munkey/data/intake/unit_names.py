@@ -1,4 +1,4 @@
-"""Normalize the names of units, such as a sample's person or lesion, and find similar names."""
+"""Normalize the names of units and classes, and find similar names."""
 
 import re
 import unicodedata
@@ -8,6 +8,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
+from munkey.core.registry import did_you_mean
 
 # Spellings of an empty cell that pandas reads or writes. Other spellings are names, because Nan and
 # Na are names of people.
@@ -40,6 +42,11 @@ LARGE_SHARE = 0.1  # share of all samples that makes a unit large
 MAX_COMPARED_LENGTH = 200  # characters of a name for which similar names are searched
 
 
+def normalize_name(name: str) -> str:
+    """Return a name in Unicode form NFC (macOS writes NFD), without surrounding spaces."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
 def unit_name(unit: Any) -> str | None:
     """Return the name of a unit as text, or None if it is missing.
 
@@ -59,7 +66,7 @@ def unit_name(unit: Any) -> str | None:
         unit = unit.decode("utf-8", "backslashreplace")
     if isinstance(unit, float | np.floating) and unit.is_integer():
         unit = int(unit)  # also converts 1e16 to digits
-    name = unicodedata.normalize("NFC", str(unit)).strip()
+    name = normalize_name(str(unit))
     if name in NO_UNIT:
         return None
     whole_number = WHOLE_NUMBER.fullmatch(name)
@@ -89,6 +96,20 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
         else:
             matches[name] = stored_by_unit.get(unit_name(name), [])
     return matches
+
+
+def find_name(name: str, stored_names: Collection[str]) -> str | None:
+    """Return the stored name that a name means, or None if there is none, or several."""
+    spellings = match_units([name], stored_names)[name]
+    return spellings[0] if len(spellings) == 1 else None
+
+
+def suggest_names(name: str, stored_names: Collection[str]) -> str:
+    """Return the end of a sentence about an unknown name: similar names, or just "."."""
+    similar_names = find_similar_names([name], stored_names)[name]
+    if not similar_names:
+        return did_you_mean(name, stored_names)
+    return f"; did you mean {' or '.join(map(repr, similar_names))}?"
 
 
 def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:

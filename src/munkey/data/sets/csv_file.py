@@ -11,7 +11,7 @@ import numpy as np
 from munkey.core.console import pluralize, warn
 from munkey.data.decoding.picture_files import White
 from munkey.data.intake.csv_tables import TableError, read_table
-from munkey.data.intake.unit_names import unit_name
+from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import are_readable, decode, open_regular_file
 from munkey.data.registry import dataset
 from munkey.data.source import SPLIT_NAMES, Source, SourceError, reraise_as_source_error
@@ -68,7 +68,7 @@ def csv_file(settings: SourceSettings) -> Source:
             f"{path}: ignored the columns {', '.join(ignored_columns)}; only {', '.join(COLUMNS)} are read"
         )
     rows = [cells for _, cells in lines]
-    label_names = [unicodedata.normalize("NFC", row["label"]) for row in rows]
+    label_names = [normalize_name(row["label"]) for row in rows]
     split_names = []
     for row in rows:
         split_name = row.get("split", "")

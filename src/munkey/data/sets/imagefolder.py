@@ -12,7 +12,7 @@ import numpy as np
 
 from munkey.core.console import warn
 from munkey.data.decoding.picture_files import White
-from munkey.data.intake.unit_names import unit_name
+from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import (
     are_readable,
     decode,
@@ -74,7 +74,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         class_folders, skipped_paths = _list_class_folders(split_folders.values())
         if not class_folders:
             raise SourceError(f"source.path = {root}", ["contains no class folders"])
-        classes = [_make_class_name(folder) for folder in class_folders]
+        classes = [normalize_name(escape_undecodable(folder)) for folder in class_folders]
         _require_distinct_names(root, classes)
         folders = []
         for split, folder in split_folders.items():
@@ -128,16 +128,14 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
     return sorted(names), skipped_folders
 
 
-def _make_class_name(folder: str) -> str:
-    """Return a class name in Unicode form NFC, as users type it. macOS stores names in NFD."""
-    return unicodedata.normalize("NFC", escape_undecodable(folder))
-
-
 def _require_distinct_names(root: Path, classes: list[str]) -> None:
-    """Raise SourceError if two class folders have the same name in different Unicode forms."""
+    """Raise SourceError if class folders differ only in Unicode form or surrounding spaces."""
     for name, count in sorted(Counter(classes).items()):
         if count > 1:
-            fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
+            fault = (
+                f"two folders are named {name!r}, but for the Unicode form or spaces around the name:"
+                " move the pictures into one"
+            )
             raise SourceError(f"source.path = {root}", [fault])
 
 
