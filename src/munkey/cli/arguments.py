@@ -36,9 +36,6 @@ OnBadPictures = Annotated[
         metavar="raise|skip",
     ),
 ]
-Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write a web page with pictures.")
-]
 Wait = Annotated[
     float,
     typer.Option(
@@ -336,26 +333,6 @@ def require_outside_model(directory: Path, file: Path) -> None:
         raise ValueError(
             f"{file}: is inside the model's directory, where it could overwrite the model; write it"
             " elsewhere"
-        )
-
-
-def require_explanation_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError if an explanation page cannot be written to `file`.
-
-    That is the case if `file` is inside the model's directory, or exists but is not an explanation
-    page. None, for no page, is accepted.
-    """
-    from munkey.deploy.model.explain import is_explanation_page
-
-    if file is None:
-        return
-    require_outside_model(directory, file)
-    if not file.exists():
-        return
-    if not file.is_file() or not is_explanation_page(file):
-        raise ValueError(
-            f"{file}: exists, but this command did not write it, so it is not overwritten; choose a"
-            " new name"
         )
 
 

@@ -55,18 +55,6 @@ def forget(
     also_identical: Annotated[
         bool, typer.Option("--also-identical", help="Also forget exact copies.")
     ] = False,
-    similar: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COSINE",
-            help="List look-alikes whose keys have at least this cosine similarity [default: 0.95]."
-            " 0: list none.",
-        ),
-    ] = None,
-    also_similar: Annotated[
-        bool,
-        typer.Option("--also-similar", help="Also forget look-alikes. Try --dry-run first."),
-    ] = False,
     block_return: Annotated[
         bool,
         typer.Option("--block-return", help="Make `munkey add` refuse these pictures from now on."),
@@ -139,8 +127,6 @@ def forget(
         requests,
         ignore_missing=ignore_missing,
         also_identical=also_identical,
-        similar=similar,
-        also_similar=also_similar,
         block_return=block_return,
     )
     # `delete` appends the outcome of each deletion that is on disk, in case a later one fails.
@@ -168,7 +154,6 @@ def forget(
                         results=finished_outcomes,
                     )
             for outcome in outcomes:
-                outcome.update(plan.deletions[outcome["request"]].look_alikes)
                 if certificate:
                     _add_certificate(outcome, all_certificate_files[outcome["request"]], directory)
             head = predictor.head
@@ -451,15 +436,12 @@ def _describe_dry_run(outcome: dict[str, Any], prefix: str) -> list[str]:
 
 
 def _describe_relatives(outcome: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
-    """Return lines on exact copies, look-alikes, and classes without remaining samples."""
+    """Return lines on exact copies, and on classes without remaining samples."""
     from munkey.deploy.errors import format_first_ten
 
     lines = []
     if outcome["copies"]:
         lines.append(_describe_copies(outcome, directory, is_dry_run))
-    similar = outcome.get("similar")
-    if similar and similar["samples"]:
-        lines.append(_describe_look_alikes(**similar))
     emptied_classes = outcome.get("emptied")
     if emptied_classes:
         lines.append(
@@ -486,30 +468,6 @@ def _describe_copies(outcome: dict[str, Any], directory: Path, is_dry_run: bool)
             command += " --request NEW"
         remedy = f"run `{command}`"
     return f"exact copies of these remain: {id_list}; to forget them too, {remedy}"
-
-
-def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
-    """Describe how many look-alikes there are, which ones, and whether they remain.
-
-    Parameters
-    ----------
-    above
-        The smallest cosine similarity of a look-alike.
-    also
-        Whether look-alikes are forgotten, too.
-    """
-    from munkey.deploy.errors import format_first_ten
-
-    ids = format_first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
-    count = pluralize(len(samples), "look-alike")
-    if also:
-        statement = f"{count} among these"
-    else:
-        statement = (
-            f"{count} kept, whose keys have a cosine similarity of at least {above:g};"
-            " --also-similar forgets them too"
-        )
-    return f"{statement}: ids {ids}{_describe_units(samples)}"
 
 
 def _describe_units(samples: list[dict[str, Any]]) -> str:

@@ -174,10 +174,6 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
         " response.",
     )
     also_identical: bool = Field(False, description="Also forget exact copies.")
-    similar: Annotated[
-        float, Field(ge=0, le=1, description="List look-alikes of at least this cosine; 0: none.")
-    ] = 0
-    also_similar: bool = Field(False, description="Also forget these look-alikes.")
     block_return: bool = Field(
         False, description="Refuse these pictures when they are added again."
     )
@@ -195,8 +191,6 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
             {self.request: selectors},
             ignore_missing=self.ignore_missing,
             also_identical=self.also_identical,
-            similar=self.similar,
-            also_similar=self.also_similar,
             block_return=self.block_return,
         )
 
