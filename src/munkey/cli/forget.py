@@ -255,12 +255,9 @@ def _read_requests_or_exit(
 def _fill_file_names(
     template: Path | None, numbers: Iterable[str | None]
 ) -> dict[str | None, Path]:
-    """Return the path of each request's file, by request number.
+    """Return the path of each request's file, by request number, which replaces {request}.
 
-    Each {request} in the template, folders included, is replaced with the request number, which is
-    any text; None is replaced with nothing. Without a template, no request has a file.
-
-    Raises ValueError if the numbers of two requests give the same path.
+    Raises ValueError if two requests would have the same path.
     """
     files: dict[str | None, Path] = {}
     if template is None:
@@ -289,11 +286,7 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
 ) -> "CertificateOrder":
-    """Write the salt files, and return the order that makes the deletion write certificates.
-
-    If the salt files were written after the deletion, a crash in between could leave a certificate
-    whose salt is lost.
-    """
+    """Write the salt files, before a crash could lose a salt, and return the order of certificates."""
     from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
 
@@ -316,11 +309,7 @@ def _make_certificate_order(
 
 
 def _add_certificate(outcome: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the certificate file to an outcome that has no such entry yet.
-
-    The entry is None if there is no certificate. If the certificate of a repeated request is
-    missing, also add the command that writes it.
-    """
+    """Add the certificate's file, or None, to an outcome, and how to write a missing one."""
     is_repeated = outcome.get("repeated")
     if is_repeated:
         has_certificate = file.exists()
@@ -348,10 +337,7 @@ def _warn_if_not_purged(outcomes: list[dict[str, Any]]) -> None:
 
 
 def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Return a line that recommends a purge if one is needed to erase all names, or no line.
-
-    If a purge was tried and failed, the warning already says so.
-    """
+    """Return a line that recommends a purge if one is due and has not just failed; else no line."""
     if outcomes[0].get("unpurged"):
         return []
     for outcome in outcomes:

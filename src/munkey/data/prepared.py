@@ -1,7 +1,7 @@
 """The prepared form of a data set, which all later stages read.
 
-It is a folder with `images.npy` (uint8, N x H x W x 3, read as a memory map), `samples.csv` (id,
-split, label, the name of picture files, and the unit if known) and `classes.json`.
+A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped), `samples.csv` (id, split, label,
+the picture's name, and the unit) and `classes.json`.
 """
 
 import hashlib
@@ -49,8 +49,7 @@ class Dataset:
     splits
         (N,) str.
     units
-        The unit of each sample, such as a person or lesion; None for a sample without one. None
-        instead of a tuple for a data set without units.
+        The unit of each sample, or None; None instead of a tuple for a data set without units.
     """
 
     images: np.ndarray
@@ -79,17 +78,15 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    Raises SourceError with all faults of the source, and ValueError if its arrays differ in length
-    or its images in size, or if they are not RGB. Reports warnings about large units, similar
-    names, and copies of an image in different classes, units or splits. A killed process leaves no file that
-    looks complete.
+    Raises SourceError with all faults of the source, and ValueError if its arrays differ in length,
+    or images in size or channels. Reports warnings about large units, similar names, and copies of
+    an image in different classes, units or splits. A killed process leaves no file that looks
+    complete.
 
     Parameters
     ----------
-    min_train
-        Minimum number of training samples, so that enough neighbors remain after forgetting.
-    max_train
-        Maximum number of training samples that the head can be fitted to.
+    min_train, max_train
+        Limits of the number of training samples, for neighbors and for heads that are fitted.
     """
     folder = Path(folder)
     if source.units is not None:
@@ -175,11 +172,7 @@ def load(folder: str | Path) -> Dataset:
 
 
 def _find_label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
-    """Find faults in the labels and splits of a source.
-
-    If there are too many classes or only one, that is the only fault, because others follow from it.
-    Raises ValueError if there is not one split for each label.
-    """
+    """Find faults in the labels and splits of a source; too many classes, or one, hide all others."""
     labels = source.labels
     splits = source.splits
     classes = source.classes
@@ -243,11 +236,7 @@ def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[
 
 
 def _write_images(source: Source, path: Path) -> np.ndarray:
-    """Write the images as an .npy file, and return a digest of each image: (N,) uint64.
-
-    Raises ValueError if the images are not (N, H, W, 3) uint8 of one size, or if there is not one
-    label for each image.
-    """
+    """Write the images, (N, H, W, 3) uint8 of one size, and return a digest of each: (N,) uint64."""
     count = len(source.labels)
     image_shape: tuple[int, ...] | None = None
     digests = []

@@ -1,8 +1,7 @@
 """A process that decodes pictures from strangers for the service: they can hang or crash only it.
 
-The decoder has a kernel timer, which no code in it can delay, and a limit on its memory. It is
-started with the first picture and runs until this process ends. Its responses are JSON and bytes,
-never pickles, so a picture that takes over the decoder gains nothing here.
+A kernel timer, which no code in the process can delay, and a limit bound its time and memory. It
+runs from the first picture until this process ends. Responses are JSON and bytes, never pickles.
 """
 
 import atexit
@@ -56,8 +55,7 @@ class Decoder:
     ) -> list[DecodedPicture]:
         """Decode picture files, as `read_pictures` does, within `seconds` of CPU time.
 
-        Raises RefusedPictureError if a picture cannot be used, takes too long to decode, or crashes
-        the process.
+        Also raises RefusedPictureError for a picture that takes too long or crashes the process.
         """
         with self._turn:
             try:

@@ -60,11 +60,9 @@ class ClassFolder:
 def imagefolder(settings: SourceSettings) -> Source:
     """Read the pictures under source.path, in path order.
 
-    The splits are folders `train`, `test` and optionally `val`. Without `val`, test is split 40 /
-    60 into val and test (but see source.val_from). If source.path contains class folders instead,
-    source.split divides each class. source.limit_per_class takes only the first pictures of each
-    class folder. source.units is a pattern that finds the unit in each path. Splits that are drawn
-    here keep the pictures of a unit together.
+    The splits are folders `train`, `test` and optionally `val`; without it, test is split 40 / 60
+    into val and test. If source.path has class folders instead, source.split divides each class.
+    Splits that are drawn here keep the pictures of a unit together.
 
     Raises SourceError if the folders or pictures cannot be used.
     """
@@ -111,10 +109,7 @@ def imagefolder(settings: SourceSettings) -> Source:
 
 
 def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]:
-    """List the class folders in all split folders.
-
-    Returns their sorted names, and the skipped folders, such as a NAS's thumbnails.
-    """
+    """Return the sorted names of class folders in all split folders, and the skipped folders."""
     names = set()
     skipped_folders = []
     for folder in folders:
@@ -140,10 +135,7 @@ def _require_distinct_names(root: Path, classes: list[str]) -> None:
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
-    """Return the unit in a path, which is the pattern's group, or None if it does not match.
-
-    The Unicode forms of pattern and path are normalized before the search.
-    """
+    """Return the unit in a path, the pattern's group, in any Unicode form, or None."""
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
         return None
@@ -151,11 +143,7 @@ def _find_unit(pattern: str, name: str) -> str | None:
 
 
 def _find_split_folders(root: Path) -> dict[str, Path]:
-    """Return the folder of each split, or {UNSPLIT: root} if there are no split folders.
-
-    Raises SourceError if `root` does not exist, or if it has split folders, but train or test is
-    missing or there are other folders.
-    """
+    """Return the folder of each split, or {UNSPLIT: root}. Raises SourceError if some are missing."""
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
     folders: dict[str, Path] = {}
