@@ -1,7 +1,4 @@
-"""The typed sections of `params.yaml`. They have no defaults, and invalid values are rejected.
-
-The section of a model family or unlearning method is defined in that family's or method's module.
-"""
+"""The typed sections of `params.yaml`. Those of families and methods are in their modules."""
 
 import os
 import re
@@ -34,7 +31,7 @@ Fusion = Literal["ensemble", "softmax", "rank"]
 
 
 class Section(BaseModel):
-    """A section of `params.yaml`: strict and frozen. Rejects unknown keys, NaN and infinity."""
+    """A strict section of `params.yaml`, which explains each setting. It has no defaults."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
@@ -50,10 +47,7 @@ Sections = Mapping[str, Section]  # by their names in params.yaml
 
 
 def _require_one_group(pattern: str) -> str:
-    """Return `pattern` unchanged if it is a regular expression with one group.
-
-    Raises ValueError otherwise.
-    """
+    """Return a regular expression with one group unchanged. Raises ValueError for any other text."""
     try:
         group_count = re.compile(pattern).groups
     except re.error as error:
@@ -68,15 +62,8 @@ def _require_one_group(pattern: str) -> str:
 class AlterSettings(Section):
     """How to alter a copy of a data set (`munkey.data.source_settings.alter_samples`).
 
-    Attributes
-    ----------
-    kind
-        `confusion` swaps labels of two classes, `patch` adds a patch and the target class's label,
-        and `twins` adds near-duplicates.
-    share
-        The share of the eligible training samples to alter.
-    classes
-        The two classes to confuse, or the target class of the patch; empty for `twins`.
+    `confusion` swaps labels of two classes, `patch` adds a patch and the target class's label, and
+    `twins` adds near-duplicates, to a share of the eligible training samples.
     """
 
     kind: Literal["confusion", "patch", "twins"]
@@ -94,41 +81,7 @@ class AlterSettings(Section):
 
 
 class SourceSettings(Section):
-    """Where a data set comes from, and how to read it.
-
-    Attributes
-    ----------
-    reader
-        How to read the user's own files; None for a registered data set.
-    path
-        The user's file or folder.
-    md5
-        The MD5 of the user's own copy of a published file; None to expect the published MD5.
-    storage_size
-        The side of stored images in pixels; None to keep their size.
-    split
-        The shares of training, validation and test samples, for files without splits.
-    limit_per_class
-        The maximum number of images of each class in each split, or by the names of splits.
-    val_from
-        "train" takes the validation set from the training set and moves the published validation
-        set to the test set; None uses the validation set as published.
-    first_label
-        The number of the first class in files of numbered classes, such as 1 for EMNIST letters.
-    classes
-        Names for numbered classes, in order.
-    only
-        Names of the classes to use; None to use all.
-    units
-        A regular expression whose group matches the unit in a picture's path.
-    on_bad
-        What to do with unreadable pictures.
-    white
-        The brightest value of 16-bit grayscale pictures; None for 65535. If there are several, each
-        picture has the lowest that none of its values exceeds.
-    alter
-        How to alter the data set; None to leave it unchanged.
-    """
+    """The section `source`: where a data set comes from, and how to read it."""
 
     reader: str | None
     path: UserPath | None
@@ -159,15 +112,7 @@ class SourceSettings(Section):
 
 
 class DataSettings(Section):
-    """The format of the model's input images.
-
-    Attributes
-    ----------
-    image_size
-        The side in pixels.
-    pixel_mean, pixel_std
-        The mean and standard deviation that normalize pixels in [0, 1].
-    """
+    """The section `data`: the model's input images."""
 
     image_size: Pixels
     pixel_mean: float
@@ -175,21 +120,7 @@ class DataSettings(Section):
 
 
 class EncoderSettings(Section):
-    """The frozen encoder, or several (`munkey.encoders.parts`).
-
-    Attributes
-    ----------
-    encoder
-        The encoder's name or file.
-    revision
-        The commit of its hub repository; None if it is not from a hub.
-    image_size
-        The side of its input in pixels; None for the encoder's own size.
-    batch_size
-        The number of images per forward pass.
-    mirror
-        Whether to average the key of a picture with the key of its mirror image.
-    """
+    """The frozen encoder, or several (`munkey.encoders.parts`): `keys` without its depth."""
 
     encoder: UserPath
     revision: Annotated[str, Field(pattern="^[0-9a-f]{40}$")] | None
@@ -269,21 +200,7 @@ RANDOM_SAMPLINGS = ("uniform", "stratified")  # the paper's: of the whole traini
 
 
 class ForgetSettings(Section):
-    """How to choose forget sets (sec. 4).
-
-    Attributes
-    ----------
-    rates
-        Shares of the training set to forget. For `listed`, the share of the listed samples.
-    sampling
-        How to draw the samples, for example stratified by class.
-    names
-        For `class` and `unit`: the classes or units to forget, instead of random ones. For
-        `known`: the units whose samples are known in part. For `relied-on`: the units of the test
-        samples whose nearest training samples are forgotten.
-    file
-        For `listed`: the file that lists the samples to forget (`munkey.data.forget_draws`).
-    """
+    """The section `forget`: how to choose forget sets (sec. 4)."""
 
     rates: Annotated[list[Rate], Field(min_length=1, max_length=100)]
     sampling: Sampling
@@ -317,17 +234,7 @@ class ForgetSettings(Section):
 
 
 class InferenceSettings(Section):
-    """Retrieval at test time (the paper's sec. 3.2 and app. D.1).
-
-    Attributes
-    ----------
-    k
-        The number of neighbors.
-    fusion
-        How the neighbors' tokens are combined.
-    temperature
-        The temperature of the softmax over the neighbors' cosines.
-    """
+    """The section `inference`: retrieval at test time (sec. 3.2, app. D.1)."""
 
     k: Count
     fusion: Fusion

@@ -6,7 +6,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -104,31 +103,12 @@ def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
     assert ended.json["basis"] in text and "tokens" in text
 
 
-def test_a_page_shows_what_answers_rest_on_and_replaces_no_other_file(munkey, model, tmp_path):
-    files = [picture_in(tmp_path / "pictures", f"{seed}.png", seed) for seed in range(2)]
-    page = tmp_path / "answer.html"
-    for _ in range(2):
-        ended = munkey("predict", model, *files, "--html", page, "--json")
-        assert ended.code == 0 and all(
-            escape(answer["class"]) in page.read_text() for answer in ended.json["predictions"]
-        )
-    assert page.read_text().count("data:image/png;base64,") >= 2 and "pets/" in page.read_text()
-    page.write_text("<title>mine</title>")
-    for mine in (page, files[0], tmp_path):
-        assert munkey("predict", model, files[0], "--html", mine).code == 2
-    assert (
-        page.read_text() == "<title>mine</title>" and munkey("predict", model, files[0]).code == 0
-    )
-
-
 def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tmp_path):
     picture = picture_in(tmp_path, "Anna's.png", 3)
     ended = munkey("add", model, picture, "--class", "cat", "--unit", "Anna K.", "--json")
     added = ended.json["ids"]
-    page = tmp_path / "nearest.html"
-    for _ in range(2):  # a page of its own is replaced
-        ended = munkey("find", model, picture, "--count", 3, "--html", page, "--json")
-        assert ended.code == 0, ended.err
+    ended = munkey("find", model, picture, "--count", 3, "--json")
+    assert ended.code == 0, ended.err
     [asked] = ended.json["pictures"]
     assert asked["file"] == str(picture) and len(asked["samples"]) == 3
     first = asked["samples"][0]
@@ -141,7 +121,6 @@ def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tm
         "file": str(picture),
     }
     assert [sample["copy"] for sample in asked["samples"][1:]] == [False, False]
-    assert "Anna K." in page.read_text() and page.read_text().count("data:image/png;base64,") == 2
     text = munkey("find", model, picture, "--above", 0.9999).out
     assert text.splitlines()[0] == f"{picture}:" and "exact copy" in text and "Anna K." in text
     other = picture_in(tmp_path, "other.png", 4)
@@ -160,9 +139,8 @@ def test_rows_of_several_files_are_numbered_in_each(munkey, tmp_path):
     ]
 
 
-def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, model, tmp_path):
+def test_find_refuses_what_is_no_picture(munkey, model, tmp_path):
     picture = picture_in(tmp_path)
-    before = picture.read_bytes()
     assert munkey("find", model, tmp_path / "nowhere.png").code == 2
     skipped = munkey("find", model, tmp_path / "nowhere.png", picture, "--on-bad", "skip")
     assert (
@@ -171,9 +149,6 @@ def test_find_refuses_what_is_no_picture_and_to_write_over_other_files(munkey, m
         and "nowhere.png" in skipped.err
     )
     assert munkey("find", model, picture, "--count", 0).code == 2
-    assert munkey("find", model, picture, "--html", picture).code == 2
-    assert munkey("find", model, picture, "--html", model / "page.html").code == 2
-    assert picture.read_bytes() == before
 
 
 def contents(model):
@@ -191,7 +166,7 @@ def contents(model):
     [
         ["forget", "--ids", "10", "--certificate"],
         ["certificate"],
-        ["predict", "picture.png", "--html"],
+        ["explore", "--html"],
     ],
 )
 def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, monkeypatch):
@@ -390,8 +365,7 @@ def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path):
             "--salt-file",
             tmp_path / "s",
         )
-        picture = picture_in(tmp_path)
-        munkey("predict", model, picture, "--html", tmp_path / "page.html")
+        munkey("explore", model, "--html", tmp_path / "page.html")
         ForgettingLDA().fit(np.eye(6), np.arange(6) % 2).save(tmp_path / "rows")
         write_json(tmp_path / "result.json", {})
     finally:

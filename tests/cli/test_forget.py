@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from munkey.cli.output import FAILED, FOUND_NOTHING
-from munkey.deploy import certificate, deletions
+from munkey.deploy import certificate
 from munkey.deploy.predictor import Predictor
 from munkey.memory.database import Database
 from munkey.memory.memory_file import Change, MemoryFile
@@ -44,7 +44,7 @@ def add_like(model, ids, like, files=None, units=None, *, identical=False):
 
 
 def test_ids_go_and_the_head_of_the_chain_is_printed(munkey, model):
-    ended = munkey("forget", model, "--ids", "12, 10", "--similar", "0")
+    ended = munkey("forget", model, "--ids", "12, 10")
     with Predictor.load(model) as predictor:
         assert ended == (
             0,
@@ -255,61 +255,6 @@ def test_exact_copies_are_named_and_go_where_that_is_asked(munkey, model):
         *without(10, 12),
         200,
     ]
-
-
-def with_look_alikes(model):
-    """Add a sample of unit Anna whose key has a cosine of 0.98 with that of 10, and one whose has 0.5 with it."""
-    with Predictor.load(model) as predictor:
-        memory = predictor._file.snapshot().memory
-        [row] = memory.find_rows(np.array([10]))
-        key = memory.keys[row]
-        away = np.roll(key, 1)
-        away = away - key * (away @ key) / (key @ key)
-        away *= np.linalg.norm(key) / np.linalg.norm(away)
-        keys = [0.98 * key + np.sqrt(1 - 0.98**2) * away, 0.5 * key + np.sqrt(0.75) * away]
-        tokens = memory.tokens[[row, row]]
-        predictor._file.add(
-            [200, 201], np.array(keys, np.float32), tokens, [0, 0], None, ["Anna", None]
-        )
-
-
-def test_look_alikes_that_stay_are_listed_and_go_where_that_is_asked(munkey, model):
-    with_look_alikes(model)
-    planned = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run")
-    assert (
-        "1 look-alike kept, whose keys have a cosine similarity of at least 0.97; --also-similar"
-        in planned.out
-    )
-    assert "ids 200 (0.98), of unit Anna" in planned.out
-    found = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--dry-run", "--json").json[
-        "similar"
-    ]
-    assert found == {
-        "above": 0.97,
-        "also": False,
-        "samples": [{"id": 200, "cosine": 0.98, "unit": "Anna"}],
-    }
-    assert (
-        "look-alike"
-        not in munkey("forget", model, "--ids", "10", "--similar", "0", "--dry-run").out
-    )
-    refused = munkey("forget", model, "--ids", "10", "--similar", "1.5")
-    assert refused.code == 2 and "must be a cosine" in refused.err
-    ended = munkey("forget", model, "--ids", "10", "--similar", "0.97", "--also-similar")
-    assert (
-        "forgot 2 samples" in ended.out and "1 look-alike among these: ids 200 (0.98)" in ended.out
-    )
-    assert set(left(model)) & {10, 200, 201} == {201}
-
-
-def test_look_alikes_of_very_many_are_looked_for_only_where_they_go_too(munkey, model, monkeypatch):
-    with_look_alikes(model)
-    monkeypatch.setattr(deletions, "MAX_QUERIES", 2)
-    for ids, looked in (("10,12", True), ("10,12,14", False)):
-        said = munkey(
-            "forget", model, "--ids", ids, "--similar", "0.97", "--dry-run", "--json"
-        ).json
-        assert ("similar" in said) == looked
 
 
 def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, model, tmp_path):

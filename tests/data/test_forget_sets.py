@@ -9,6 +9,7 @@ from scipy.stats import chisquare
 from munkey.core.randomness import Stage
 from munkey.data.forget_draws import (
     Groups,
+    check_group_names,
     cluster_samples,
     draw,
     draw_by_difficulty,
@@ -259,3 +260,10 @@ def test_of_what_is_altered_a_share_is_known():
         draw_share(groups, ["altered"], 0.01, generator())
     with pytest.raises(ValueError, match=r"no sample belongs to 'alterd'; did you mean 'altered'"):
         draw_share(groups, ["alterd"], 0.5, generator())
+
+
+def test_a_group_is_found_in_other_spellings_and_lost_zeros_are_offered():
+    groups = Groups(np.arange(6), np.array(["0007", "Zo\u00eb", "0012"] * 2, dtype=object))
+    assert check_group_names(groups, ["Zoe\u0308 ", "0012"]) == ["Zo\u00eb", "0012"]
+    with pytest.raises(ValueError, match="no sample belongs to '7'; did you mean '0007'"):
+        check_group_names(groups, ["7"])

@@ -65,6 +65,7 @@ def test_some_classes_alone_are_taken_and_numbered_anew():
     taken = apply_source_settings(three, settings(only=["c", "a"], limit=1))
     assert taken.classes == ["a", "c"] and taken.labels.tolist() == [0, 1, 1, 0, 1, 0]
     assert taken.names == ["a", "c", "f", "g", "i", "j"]
+    assert apply_source_settings(three, settings(only=["c ", "a"])).classes == ["a", "c"]
     with pytest.raises(SourceError, match="there is no class 'cc'; did you mean 'c'"):
         apply_source_settings(three, settings(only=["cc", "a"]))
 

@@ -257,8 +257,6 @@ def test_the_receipt_says_what_the_command_says(kind, tmp_path):
             str(tmp_path / "command"),
             "--unit",
             "3",
-            "--similar",
-            "0",
             "--json",
             *options,
         ]

@@ -36,9 +36,6 @@ OnBadPictures = Annotated[
         metavar="raise|skip",
     ),
 ]
-Page = Annotated[
-    Path | None, typer.Option("--html", metavar="FILE", help="Also write a web page with pictures.")
-]
 Wait = Annotated[
     float,
     typer.Option(
@@ -104,9 +101,9 @@ def open_model(
 def join_files(
     files: Names | None, more_files: Names | None, globs: Names | None = None
 ) -> list[str]:
-    """Return all files that the user listed after `--files`, and the patterns after `--glob`.
+    """Return the names after `--files` and the patterns after `--glob`.
 
-    Raises ValueError if there are additional positional arguments, but no `--files`.
+    Raises ValueError for positional arguments without `--files`.
     """
     from munkey.deploy.model.sources import PATTERN_PREFIX
 
@@ -120,18 +117,12 @@ def join_files(
 
 
 def parse_ids(source: str, text: str) -> list[int]:
-    """Parse ids that are separated by commas or white space.
-
-    Raises ValueError, whose message starts with `source`, if any word is not an id.
-    """
+    """Parse ids separated by commas or white space. Raises ValueError, which begins with `source`."""
     return _convert_ids(source, WORD.findall(text))
 
 
 def read_ids(file: Path) -> list[int]:
-    """Read the ids in a text or CSV file. A line may contain several ids.
-
-    Raises ValueError if the file is invalid or contains no ids.
-    """
+    """Read the ids in a text or CSV file. Raises ValueError if it is invalid or has none."""
     words = []
     for line in read_list(file, "ids"):
         words += WORD.findall(line)
@@ -151,16 +142,9 @@ def _convert_ids(source: str, words: Sequence[str]) -> list[int]:
 
 
 def read_list(file: Path, kind: str) -> list[str]:
-    """Read ids or file names from the lines of a text file, or from a column of a CSV file.
+    """Read the lines of a text file, or the column of a CSV file that COLUMNS calls `kind`.
 
-    Raises ValueError if the file is not UTF-8 or is invalid as CSV.
-
-    Parameters
-    ----------
-    file
-        `-` is standard input.
-    kind
-        A value of COLUMNS. The file is read as CSV if its first line lists such a column.
+    `-` is standard input. Raises ValueError if the file is not UTF-8, or not valid CSV.
     """
     from munkey.core.files import read_user_text
     from munkey.data.intake.csv_tables import parse_table
@@ -185,21 +169,10 @@ def _parse_header(file: Path, line: str) -> list[str]:
 
 
 def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
-    """Read a CSV file of forget requests.
+    """Read a CSV file of requests; `-` is standard input.
 
-    Raises ValueError, whose message names the line, if the header or a row is invalid.
-
-    Parameters
-    ----------
-    file
-        `-` is standard input.
-
-    Returns
-    -------
-    requests
-        The rows of each request by its number; None is the key if the file has no request column.
-        Each row maps kinds of names (ids, files, labels, units) to names. Empty if the file
-        contains only a header.
+    Returns, by request number (None without that column), one mapping for each row from kinds of
+    names (ids, files, labels, units) to names. Raises ValueError, which names the line.
     """
     from munkey.data.intake.csv_tables import read_table
 
@@ -226,10 +199,7 @@ def read_requests(file: Path) -> dict[str | None, list[dict[str, list[Any]]]]:
 def _parse_row(
     source: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
-    """Return the request number of a CSV row (None if it has none), and its names by kind.
-
-    Raises ValueError, whose message starts with `source`, if an id or a unit is not valid.
-    """
+    """Return a row's request number and its names by kind. Raises ValueError."""
     request = None
     names: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
@@ -256,9 +226,9 @@ def _parse_row(
 
 
 def decode_unit(cell: str) -> str | None:
-    """Return the unit in a cell, or None for a missing value such as NA. 7.0 becomes 7.
+    """Return the unit in a cell, 7 for 7.0, or None for a missing value such as NA.
 
-    Leading and trailing blanks are kept because names in older memories may contain them.
+    Blanks around it are kept, because names in older memories may have them.
     """
     from munkey.data.intake.unit_names import unit_name
 
@@ -269,10 +239,9 @@ def decode_unit(cell: str) -> str | None:
 
 
 def encode_cell(name: str) -> str:
-    """Encode a name so that its cell is safe to open in a spreadsheet. `decode_cell` is the inverse.
+    """Encode a name so that its cell is safe in a spreadsheet; `decode_cell` undoes it.
 
-    A name that looks like a formula or has invisible characters is encoded with a leading
-    apostrophe, doubled backslashes, and \\uXXXX in place of each invisible character.
+    A formula or invisible characters get an apostrophe in front, doubled backslashes, and escapes.
     """
     is_safe = name[:1] not in FORMULA_STARTS and not INVISIBLE.search(name)
     looks_encoded = decode_cell(name) != name
@@ -304,9 +273,9 @@ def _decode_escape(match: re.Match[str]) -> str:
 
 
 def read_salt(salt: str | None, file: Path | None) -> bytes:
-    """Return the salt from a hexadecimal string or a file, or no bytes if neither is given.
+    """Return the salt from a hexadecimal string or a file; no bytes without either.
 
-    Raises ValueError if the text is not at least 32 hexadecimal digits.
+    Raises ValueError for less than 32 hexadecimal digits.
     """
     from munkey.core.files import read_user_text
 
@@ -339,32 +308,12 @@ def require_outside_model(directory: Path, file: Path) -> None:
         )
 
 
-def require_explanation_page(directory: Path, file: Path | None) -> None:
-    """Raise ValueError if an explanation page cannot be written to `file`.
-
-    That is the case if `file` is inside the model's directory, or exists but is not an explanation
-    page. None, for no page, is accepted.
-    """
-    from munkey.deploy.model.explain import is_explanation_page
-
-    if file is None:
-        return
-    require_outside_model(directory, file)
-    if not file.exists():
-        return
-    if not file.is_file() or not is_explanation_page(file):
-        raise ValueError(
-            f"{file}: exists, but this command did not write it, so it is not overwritten; choose a"
-            " new name"
-        )
-
-
 def require_certificates(
     directory: Path, files: Collection[Path], salt_files: Collection[Path] = ()
 ) -> None:
-    """Raise ValueError unless each certificate, page and salt can be written to its own file.
+    """Raise ValueError unless each certificate, page and salt has its own file outside the model.
 
-    All must be outside the model's directory, and a salt must not replace an existing file.
+    A salt must not replace a file.
     """
     from munkey.deploy.certificate import get_page_path
 

@@ -279,10 +279,7 @@ def _write_certificate(
     ids: list[int] | None,
     salt: bytes,
 ) -> tuple[str, dict[str, Any]]:
-    """Write a certificate, with the hash of the deleted ids if they are given, and its page.
-
-    Returns the command's result, as text and as JSON.
-    """
+    """Write a certificate and its page. Returns the command's result, as text and as JSON."""
     from munkey.deploy.certificate import add_ids, write_certificate
 
     if ids is not None:
@@ -305,10 +302,7 @@ def _write_certificate(
 def _check_certificate(
     predictor: "Predictor", file: Path, ids: list[int] | None, salt: bytes
 ) -> tuple[str, dict[str, Any]]:
-    """Check a certificate against the memory. Returns the command's result, as text and as JSON.
-
-    Raises NotVerifiedError if the memory contradicts the certificate.
-    """
+    """Return the result of a check, as text and as JSON. Raises NotVerifiedError if it failed."""
     from munkey.deploy.certificate import describe_unconfirmed_fields, read_certificate
 
     document = read_certificate(file)

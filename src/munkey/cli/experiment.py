@@ -106,10 +106,7 @@ def _parse_gpu_counts(gpus: str) -> list[int]:
 
 
 def _to_json(costs: "CostEstimate", machine: "Machine") -> dict[str, object]:
-    """Return the estimate as a dictionary for JSON.
-
-    `seconds` is the total time of all jobs of a kind, run one after another; `disk` is in bytes.
-    """
+    """Return the estimate for JSON: `seconds` of all jobs in a row, and `disk` in bytes."""
     work = []
     for index, kind in enumerate(costs.work):
         record: dict[str, object] = {
@@ -323,16 +320,7 @@ def search_neighbors(
 
 
 def _find_key_file(folder: Path, keys: Path | None) -> Path:
-    """Return the file of a data set's keys.
-
-    Parameters
-    ----------
-    folder
-        The prepared data set, results/NAME/data/DATASET.
-    keys
-        The file, or the folder that contains it. None to find the only file in
-        results/NAME/keys/DATASET; raises ValueError if there is none or several.
-    """
+    """Return `keys`, or the file in it; by default, the only file in results/NAME/keys/DATASET."""
     if keys is not None:
         return keys / "keys.npz" if keys.is_dir() else keys
     experiment = folder.parents[1]

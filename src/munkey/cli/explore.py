@@ -90,11 +90,7 @@ def explore(
 
 
 def require_explore_page(directory: Path, file: Path) -> None:
-    """Raise ValueError if the page cannot be written to `file`.
-
-    That is the case if `file` is inside the model's directory, or exists but is not a page that this
-    command wrote.
-    """
+    """Raise ValueError if `file` is inside the model, or exists and this command did not write it."""
     require_outside_model(directory, file)
     if not file.exists():
         return
@@ -110,10 +106,7 @@ def require_explore_page(directory: Path, file: Path) -> None:
 
 
 def read_source_pictures(files: dict[int, str | None]) -> "dict[int, np.ndarray]":
-    """Read the source pictures of samples, by id.
-
-    Leaves out pictures whose file is unknown (None) or cannot be read, and warns about them.
-    """
+    """Read the source pictures of samples, by id. Warns about those that cannot be read."""
     from munkey.deploy.errors import PictureError
     from munkey.deploy.model.images import read_picture
 

@@ -13,10 +13,8 @@ from munkey.cli.arguments import (
     AsJson,
     Directory,
     OnBadPictures,
-    Page,
     Pictures,
     open_model,
-    require_explanation_page,
 )
 from munkey.cli.output import format_table, print_result, show_spinner
 
@@ -41,7 +39,6 @@ def find(
             help="List only samples whose keys have at least this cosine similarity.",
         ),
     ] = -1,
-    html: Page = None,
     on_bad: OnBadPictures = "raise",
     as_json: AsJson = False,
 ) -> None:
@@ -49,17 +46,14 @@ def find(
 
     \b
     munkey find model picture.png
-    munkey find model folder-of-pictures --above 0.95 --html nearest.html
+    munkey find model folder-of-pictures --above 0.95
     munkey find model rows.csv --count 3 --json
 
     Exact copies are listed first: samples with the same pixels at the size that the model stores,
     or the same row of numbers.
     """
-    from munkey.core.files import atomic
     from munkey.deploy import json_format
-    from munkey.deploy.model.explain import render_near_page
 
-    require_explanation_page(directory, html)
     with (
         open_model(directory) as predictor,
         show_spinner("looking up"),
@@ -71,9 +65,6 @@ def find(
             nearest = predictor.find(pictures, count=count, above=above, on_bad=on_bad)
         for warning in skip_warnings:
             print(f"munkey: {warning.message}", file=sys.stderr)
-        if html:
-            with atomic(html) as temporary:
-                temporary.write_text(render_near_page(nearest), encoding="utf-8")
     parts = []
     row_number_in_file: Counter[str | None] = Counter()
     for file, samples in zip(nearest.files, nearest.samples, strict=True):

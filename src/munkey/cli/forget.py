@@ -61,18 +61,6 @@ def forget(
     also_identical: Annotated[
         bool, typer.Option("--also-identical", help="Also forget exact copies.")
     ] = False,
-    similar: Annotated[
-        float | None,
-        typer.Option(
-            metavar="COSINE",
-            help="List look-alikes whose keys have at least this cosine similarity [default: 0.95]."
-            " 0: list none.",
-        ),
-    ] = None,
-    also_similar: Annotated[
-        bool,
-        typer.Option("--also-similar", help="Also forget look-alikes. Try --dry-run first."),
-    ] = False,
     block_return: Annotated[
         bool,
         typer.Option("--block-return", help="Make `munkey add` refuse these pictures from now on."),
@@ -147,8 +135,6 @@ def forget(
         requests,
         ignore_missing=ignore_missing,
         also_identical=also_identical,
-        similar=similar,
-        also_similar=also_similar,
         block_return=block_return,
     )
     # `delete` appends the outcome of each deletion that is on disk, in case a later one fails.
@@ -176,7 +162,6 @@ def forget(
                         results=finished_outcomes,
                     )
             for outcome in outcomes:
-                outcome.update(plan.deletions[outcome["request"]].look_alikes)
                 if certificate:
                     _add_certificate(outcome, all_certificate_files[outcome["request"]], directory)
             head = predictor.head
@@ -285,12 +270,9 @@ def _read_requests_or_exit(
 def _fill_file_names(
     template: Path | None, numbers: Iterable[str | None]
 ) -> dict[str | None, Path]:
-    """Return the path of each request's file, by request number.
+    """Return the path of each request's file, by request number, which replaces {request}.
 
-    Each {request} in the template, folders included, is replaced with the request number, which is
-    any text; None is replaced with nothing. Without a template, no request has a file.
-
-    Raises ValueError if the numbers of two requests give the same path.
+    Raises ValueError if two requests would have the same path.
     """
     files: dict[str | None, Path] = {}
     if template is None:
@@ -319,11 +301,7 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
 ) -> "CertificateOrder":
-    """Write the salt files, and return the order that makes the deletion write certificates.
-
-    If the salt files were written after the deletion, a crash in between could leave a certificate
-    whose salt is lost.
-    """
+    """Write the salt files, before a crash could lose a salt, and return the order of certificates."""
     from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder
 
@@ -346,11 +324,7 @@ def _make_certificate_order(
 
 
 def _add_certificate(outcome: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the certificate file to an outcome that has no such entry yet.
-
-    The entry is None if there is no certificate. If the certificate of a repeated request is
-    missing, also add the command that writes it.
-    """
+    """Add the certificate's file, or None, to an outcome, and how to write a missing one."""
     is_repeated = outcome.get("repeated")
     if is_repeated:
         has_certificate = file.exists()
@@ -378,10 +352,7 @@ def _warn_if_not_purged(outcomes: list[dict[str, Any]]) -> None:
 
 
 def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Return a line that recommends a purge if one is needed to erase all names, or no line.
-
-    If a purge was tried and failed, the warning already says so.
-    """
+    """Return a line that recommends a purge if one is due and has not just failed; else no line."""
     if outcomes[0].get("unpurged"):
         return []
     for outcome in outcomes:
@@ -466,15 +437,12 @@ def _describe_dry_run(outcome: dict[str, Any], prefix: str) -> list[str]:
 
 
 def _describe_relatives(outcome: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
-    """Return lines on exact copies, look-alikes, and classes without remaining samples."""
+    """Return lines on exact copies, and on classes without remaining samples."""
     from munkey.deploy.errors import format_first_ten
 
     lines = []
     if outcome["copies"]:
         lines.append(_describe_copies(outcome, directory, is_dry_run))
-    similar = outcome.get("similar")
-    if similar and similar["samples"]:
-        lines.append(_describe_look_alikes(**similar))
     emptied_classes = outcome.get("emptied")
     if emptied_classes:
         lines.append(
@@ -501,30 +469,6 @@ def _describe_copies(outcome: dict[str, Any], directory: Path, is_dry_run: bool)
             command += " --request NEW"
         remedy = f"run `{command}`"
     return f"exact copies of these remain: {id_list}; to forget them too, {remedy}"
-
-
-def _describe_look_alikes(above: float, also: bool, samples: list[dict[str, Any]]) -> str:
-    """Describe how many look-alikes there are, which ones, and whether they remain.
-
-    Parameters
-    ----------
-    above
-        The smallest cosine similarity of a look-alike.
-    also
-        Whether look-alikes are forgotten, too.
-    """
-    from munkey.deploy.errors import format_first_ten
-
-    ids = format_first_ten([f"{sample['id']} ({sample['cosine']:.2f})" for sample in samples])
-    count = pluralize(len(samples), "look-alike")
-    if also:
-        statement = f"{count} among these"
-    else:
-        statement = (
-            f"{count} kept, whose keys have a cosine similarity of at least {above:g};"
-            " --also-similar forgets them too"
-        )
-    return f"{statement}: ids {ids}{_describe_units(samples)}"
 
 
 def _describe_units(samples: list[dict[str, Any]]) -> str:

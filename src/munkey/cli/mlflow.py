@@ -104,8 +104,7 @@ def require_free_port(port: int) -> None:
 def read_results(plan: "Plan") -> "Results":
     """Read the results of a run.
 
-    Raises FileNotFoundError or DamagedFileError if a result file is missing or damaged, and
-    StaleResultsError if the results were computed with parameters other than the plan's.
+    Raises FileNotFoundError, DamagedFileError, or StaleResultsError if they have other parameters.
     """
     from munkey.experiment.plan.exhibits import Exhibits
     from munkey.experiment.tracking.runs import Results

@@ -23,19 +23,9 @@ class NotVerifiedError(Exception):
 
 
 class AfterDeletionError(Exception):
-    """Samples were forgotten, but a later step failed.
+    """Samples were forgotten, but then `error` occurred.
 
-    Parameters
-    ----------
-    error
-        The error of the later step.
-    text
-        A description of the deletions that are on disk.
-
-    Attributes
-    ----------
-    deletions
-        The outcomes of the deletions that are on disk, as JSON.
+    `text` and `deletions` (as JSON) describe the deletions on disk.
     """
 
     def __init__(
@@ -69,10 +59,7 @@ def print_result(text: str, value: Mapping[str, object], as_json: bool) -> None:
 
 
 def format_table(rows: Sequence[Sequence[object]]) -> str:
-    """Format rows as an aligned table. The first row is the header.
-
-    Each row takes one line, even if a name contains line breaks.
-    """
+    """Format rows, the header first, as an aligned table with one line for each row."""
     from tabulate import tabulate
 
     cells = []

@@ -2,7 +2,6 @@
 
 import sys
 import warnings
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +12,9 @@ from munkey.cli.arguments import (
     AsJson,
     Directory,
     OnBadPictures,
-    Page,
     Pictures,
     Wait,
     open_model,
-    require_explanation_page,
 )
 from munkey.cli.output import print_result, show_spinner
 from munkey.core.console import pluralize
@@ -33,7 +30,6 @@ def predict(
     explain: Annotated[
         bool, typer.Option("--explain", help="List the samples behind each prediction.")
     ] = False,
-    html: Page = None,
     only_held_classes: Annotated[
         bool,
         typer.Option(
@@ -47,29 +43,19 @@ def predict(
 
     \b
     munkey predict model picture.png
-    munkey predict model folder-of-pictures --explain --html answer.html
+    munkey predict model folder-of-pictures --explain
     munkey predict model *.png --json | jq '.predictions[].class'
-
-    The page shows the picture of each neighbor whose source file still exists. If the samples have
-    no files, as in digits, use explain.page(prediction, images) in Python.
     """
     from rich.console import Console
     from rich.progress import track
 
-    from munkey.core.files import atomic
     from munkey.deploy import json_format
     from munkey.deploy.errors import PictureError
-    from munkey.deploy.model.explain import page
     from munkey.deploy.model.images import iterate_pictures
 
-    require_explanation_page(directory, html)
     with open_model(directory) as predictor:
         files = list(iterate_pictures(pictures))
-        if html:
-            batch_size = len(files)  # the page shows the result of a single call
-        else:
-            batch_size = BATCH_SIZE
-        batches = [files[i : i + batch_size] for i in range(0, len(files), batch_size)]
+        batches = [files[i : i + BATCH_SIZE] for i in range(0, len(files), BATCH_SIZE)]
         records = []
         basis = ""
         faults = []
@@ -92,10 +78,6 @@ def predict(
             raise PictureError("\n".join(faults))
         for fault in faults:
             print(f"munkey: {fault}", file=sys.stderr)
-        if html:
-            # Everything is in one batch, so `prediction` is of all files.
-            with atomic(html) as temporary, redirect_stdout(sys.stderr):
-                temporary.write_text(page(prediction), encoding="utf-8")
     lines = []
     for record in records:
         lines += _describe_prediction(record)

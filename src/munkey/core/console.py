@@ -19,11 +19,9 @@ UNPRINTABLE = re.compile(
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape control characters and text-direction marks as \\uXXXX.
+    """Escape control characters and text-direction marks, but not line breaks and tabs.
 
-    Names of files and classes may come from untrusted sources, and these characters could change
-    how a terminal displays the text. Line breaks and tabs are not escaped. Escaping does not change the
-    meaning of JSON.
+    Names of files may come from strangers, and these characters change what a terminal shows.
     """
     return UNPRINTABLE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -42,10 +40,7 @@ def format_first_ten(values: Sequence[object]) -> str:
 
 
 def warn(message: str) -> None:
-    """Print a message to the job's log and to the terminal.
-
-    The log alone is not enough, since the logs of successful jobs are rarely read.
-    """
+    """Print a message to the job's log and to the terminal: logs of good jobs are rarely read."""
     message = escape_unprintable(message)
     print(message)
     print(message, file=sys.__stderr__, flush=True)
@@ -95,10 +90,9 @@ def progress(
     what
         The noun at the start of each line, such as "batch" in "batch 3/8".
     unit, units_per_item
-        The unit of the rate, such as "images", and the number of units in an item.
+        What the rate counts, such as "images", and their number in an item.
     every_s
-        The minimum number of seconds between two lines. If the number of items is known, a line is
-        always printed after the last item.
+        The minimum number of seconds between two lines.
     """
     if os.environ.get("MUNKEY_PROGRESS") == "0":
         yield from items

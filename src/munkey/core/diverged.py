@@ -1,8 +1,7 @@
 """How jobs and files report a model that diverged.
 
-If a model diverges, the run still finishes, and only the model's own row of a table is lost. The
-job that trains or unlearns it writes a system without weights, with the reason and the path of the
-log. Later jobs write NaN as its logits, with the same reason.
+Its job writes a system without weights, with the reason and the log's path. Later jobs write NaN as
+logits, so that only this model's row of a table is lost.
 """
 
 from collections.abc import Mapping
@@ -30,17 +29,7 @@ class DivergedError(ValueError):
 def make_nan_logits(
     arrays: Mapping[str, np.ndarray], classes: int, why: str
 ) -> dict[str, np.ndarray]:
-    """Return the arrays with NaN as the logits of a diverged model, and the reason.
-
-    Parameters
-    ----------
-    arrays
-        The ids of the samples (`ids`), and other arrays, which are returned unchanged.
-    classes
-        The number of classes.
-    why
-        The reason, from `DivergedError.reason`.
-    """
+    """Return the arrays, which include `ids`, with NaN as logits and the reason."""
     logits = np.full((len(arrays["ids"]), classes), np.nan, dtype=np.float32)
     return {**arrays, "logits": logits, DIVERGED: np.array(why)}
 

@@ -8,14 +8,9 @@ from pathlib import Path
 
 
 def compute_stamp(path: str | Path, *further_files: Path) -> str:
-    """Return a digest of the paths, sizes, and modification times of all files at or below a path.
+    """Return a digest of paths, sizes, and modification times of all files at or below a path.
 
-    Follows links, but enters each folder only once, so a link to a parent folder causes no loop.
-
-    Parameters
-    ----------
-    further_files
-        Files whose sizes and modification times are also part of the digest, in this order.
+    Follows links, but enters each folder once. Sizes and times of `further_files` count as well.
     """
     root = Path(path).absolute()
     stamps = []

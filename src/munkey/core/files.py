@@ -1,8 +1,7 @@
-"""Reads and writes the pipeline's files: atomic writes, and checksums verified on reading.
+"""Read and write the pipeline's files: whole or not at all, and with checksums.
 
-If a job is killed or the disk is full, no partial file is left. The SHA-256 of each file is stored
-next to it as `.NAME.sha256`, in sha256sum's format. A file whose checksum is missing or does not
-match is rejected. The check takes half a second per GiB (docs/performance.md).
+A file's SHA-256 is next to it as `.NAME.sha256`, in sha256sum's format. A file whose checksum is
+missing or does not match is refused. The check takes half a second per GiB (docs/performance.md).
 """
 
 import codecs
@@ -72,13 +71,8 @@ class UnwritableFileError(OSError):
 def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """Yield a temporary file next to `path`, and move it to `path` if the block succeeds.
 
-    Also removes temporary files of killed processes. Raises UnwritableFileError if `path` cannot
-    be written. In that case, an existing file is unchanged.
-
-    Parameters
-    ----------
-    mode
-        The permissions of the new file, before the user's umask is applied.
+    Also removes what killed processes left. `mode`: permissions before the umask. Raises
+    UnwritableFileError if `path` cannot be written.
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -127,10 +121,9 @@ def is_running(pid: int) -> bool:
 
 @contextmanager
 def atomic_with_checksum(path: str | Path) -> Iterator[Path]:
-    """Write a file as `atomic` does, with its checksum next to it.
+    """Write a file as `atomic` does, with its checksum, which is replaced first.
 
-    The checksum is replaced first. If the process is killed before the file is replaced, the old
-    file does not match the new checksum and is rejected.
+    If the process is killed in between, the old file is refused.
     """
     with atomic(path) as temporary:
         yield temporary
@@ -163,10 +156,7 @@ def _require_checksum(path: str | Path, digest: str) -> None:
 
 
 def explain_content(content: bytes) -> str:
-    """Say what a file is that is not what its name says, and what to do; empty if it is not known.
-
-    content: the beginning of the file.
-    """
+    """Say what a misnamed file is, by its first bytes, and what to do; empty if that is not known."""
     if content.startswith(b"version https://git-lfs.github.com/"):
         return "is a pointer of Git LFS instead of the file itself; run `git lfs pull`"
     if content.startswith(b"\x00\x05\x16\x07"):
@@ -175,10 +165,10 @@ def explain_content(content: bytes) -> str:
 
 
 def read_user_text(path: str | Path) -> str:
-    """Read a user's text file, without its byte order mark. The path `-` is standard input.
+    """Read a user's text file, without a byte order mark; `-` is standard input.
 
-    Raises ValueError if the path is a folder, or if the text is not in UTF-8. The message says how
-    to convert the text.
+    Raises ValueError for a folder, and for text that is not UTF-8; the message says how to convert
+    it.
     """
     if str(path) == "-":
         name = "standard input"
@@ -235,14 +225,7 @@ def read_json(path: str | Path) -> Any:
 def write_csv(
     path: str | Path, rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()
 ) -> None:
-    """Write rows, all with the same keys, to a CSV file.
-
-    Parameters
-    ----------
-    columns
-        The names of the columns. By default, the keys of the first row. Required if there are no
-        rows.
-    """
+    """Write rows with the same keys to a CSV file. Without rows, `columns` are required."""
     with (
         atomic_with_checksum(path) as temporary,
         temporary.open("w", newline="", encoding="utf-8") as file,
@@ -290,7 +273,7 @@ def write_npz(path: str | Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 
 def read_npz(path: str | Path, *names: str) -> dict[str, np.ndarray]:
-    """Read arrays of an NPZ file by name, or all arrays if no names are given.
+    """Read arrays of an NPZ file: the named ones, or all.
 
     Raises DamagedFileError if the checksum does not match or an array is missing.
     """
@@ -323,9 +306,8 @@ def require_empty_folder(folder: Path) -> None:
 def create_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder, which is renamed to `folder` if the block succeeds.
 
-    If the block fails, the hidden folder is removed; if the process is killed, it stays. The block
-    must sync the files that it writes; this function syncs the folder's entries. Raises
-    FileExistsError if `folder` contains files.
+    The block syncs its files; this function syncs the folder's entries. Raises FileExistsError if
+    `folder` has files.
     """
     require_empty_folder(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -14,10 +14,9 @@ GROUP_FILES = (
 
 
 def measure_free_memory() -> int | None:
-    """Return the bytes that are free, within the limit of a container or a batch job.
+    """Return the free bytes, caches included, within the limits of a container or batch job.
 
-    Memory that the system can take back from its cache counts as free. Returns None on systems other
-    than Linux.
+    None on systems other than Linux.
     """
     try:
         free_bytes = 1024 * _read_number(MEMINFO, "MemAvailable:")

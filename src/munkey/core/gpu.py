@@ -49,10 +49,7 @@ class CopyStream:
         self.computing = torch.cuda.current_stream()
 
     def start(self, copy: Callable[[], ResultT]) -> tuple[ResultT, Arrival]:
-        """Call `copy`, which copies tensors to the GPU, on the stream for copies. Thread-safe.
-
-        Returns its result and an event that occurs when the copies are done.
-        """
+        """Call `copy` on the stream for copies. Returns its result and its end. Thread-safe."""
         with torch.cuda.stream(self.copying):
             return copy(), self.copying.record_event()
 

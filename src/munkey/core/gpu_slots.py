@@ -1,9 +1,8 @@
-"""Assigns a GPU to each job, since Snakemake only limits the number of concurrent GPU jobs.
+"""Assigns a GPU to each job, because Snakemake only limits the number of jobs that use one.
 
-With `--resources gpu=4`, four GPU jobs run concurrently. To spread them evenly, each GPU has the
-same number of slots. A slot is a file, which a job locks while it runs. The operating system
-releases the lock when the process ends, even if it is killed. All runs of a user on this machine
-share these files, so that two runs do not compete for one GPU while another is idle.
+With `--resources gpu=4`, four GPU jobs run at a time. Each GPU has the same number of slots, files
+that jobs lock while they run. All runs of a user on this machine share them, and the operating
+system releases the lock of a process that ends.
 """
 
 import errno
@@ -27,19 +26,15 @@ POLL_SECONDS = 0.1
 
 
 def share(job_count: int | None) -> None:
-    """Let `job_count` jobs of this run share the GPUs. None, like 1, gives each GPU one slot.
-
-    Sets an environment variable, which the jobs inherit.
-    """
+    """Let `job_count` jobs of this run share the GPUs, through the environment. None means 1."""
     os.environ[JOB_COUNT] = str(job_count or 1)
 
 
 @functools.cache  # a process keeps the lock of its only slot
 def take_slot() -> "FileLock | None":
-    """Wait for a free slot, and restrict CUDA in this process to that slot's GPU.
+    """Wait for a free slot, and restrict CUDA in this process to its GPU, before CUDA starts.
 
-    Call this before CUDA starts. On a cluster, where the scheduler assigns GPUs, this does nothing
-    and returns None.
+    Returns None on a cluster, where the scheduler assigns GPUs.
     """
     if JOB_COUNT not in os.environ:
         return None
@@ -59,8 +54,7 @@ def take_slot() -> "FileLock | None":
 def make_private_folder(folder: Path) -> Path:
     """Create a folder that only this user may enter.
 
-    Raises PermissionError if the path is a link or belongs to another user, since any user can
-    create folders and links in /tmp.
+    Raises PermissionError for a link or another user's folder: anybody can create those in /tmp.
     """
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)

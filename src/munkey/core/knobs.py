@@ -14,11 +14,7 @@ def dump_sections(sections: "Mapping[str, BaseModel]") -> dict[str, dict[str, ob
 
 
 def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
-    """Return the short name of each knob, e.g. p_image for munkey.p_image.
-
-    If several knobs have the same short name, like munkey.temperature and inference.temperature,
-    they keep their full names.
-    """
+    """Return the short name of each knob (p_image for munkey.p_image), if it is the only one."""
     last_parts = {knob: knob.rpartition(".")[2] for knob in knobs}
     uses = Counter(last_parts.values())
     short_names = dict(last_parts)
@@ -29,10 +25,7 @@ def shorten_knobs(knobs: Iterable[str]) -> dict[str, str]:
 
 
 def format_knob_value(value: object) -> str:
-    """Format the value of a knob for tables and titles.
-
-    A range, as a list or as text, is formatted with a dash: [0.6, 1.0] becomes 0.6–1.
-    """
+    """Format the value of a knob for tables and titles; the range [0.6, 1.0] becomes 0.6–1."""
     text = str(value)
     if text.startswith("["):
         return "–".join(f"{float(part):g}" for part in text.strip("[]").split(","))

@@ -77,20 +77,9 @@ def fill(pattern: str, **values: object) -> str:
 
 
 def choose_configuration_name(name_setting: str, overlays: Iterable[Path], params: Path) -> str:
-    """Return the name of a configuration.
+    """Return `name_setting`, or, if that is `default`, the overlays' names, joined by hyphens.
 
-    Returns `name_setting` unless it is `default`. Otherwise, returns the names of the overlay
-    files, joined by hyphens, or `default` if there are none. An overlay default.yaml alone gives
-    `default-overlay`.
-
-    Parameters
-    ----------
-    name_setting
-        The setting `name`, which is `default` if no overlay sets it.
-    overlays
-        The files passed with `--configfile`.
-    params
-        The project's `params.yaml`, which may be one of these files.
+    `params`, the project's params.yaml, is no overlay. A lone default.yaml gives `default-overlay`.
     """
     if name_setting != DEFAULT:
         return name_setting

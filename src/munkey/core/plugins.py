@@ -1,8 +1,7 @@
 """Plug-ins: registry entries that other packages declare as entry points (docs/extending.md).
 
-The group of such an entry point is the munkey package that the entry would belong to, e.g.
-munkey.unlearn.methods. Its name is the entry's name, and its value is the module that registers
-the entry.
+An entry point's group is the package that the entry would be in, such as munkey.unlearn.methods;
+its name is the entry's, and its value is the module that registers the entry.
 """
 
 from functools import cache
@@ -33,15 +32,7 @@ def format_origin(plugin: EntryPoint) -> str:
 
 
 class Package(NamedTuple):
-    """A package with plug-ins.
-
-    Attributes
-    ----------
-    path
-        The package's folder, or its file if it is a single module.
-    origin
-        The name and version of its distribution.
-    """
+    """A package with plug-ins: its folder or file, and its distribution's name and version."""
 
     path: Path
     origin: str = ""
@@ -50,8 +41,8 @@ class Package(NamedTuple):
 def find_plugin_packages() -> dict[str, Package]:
     """Return the packages of all plug-ins by name, without importing them.
 
-    The package of a plug-in is the outermost one that is not a namespace package. Plug-ins whose
-    modules cannot be found are omitted here; their registry refuses them.
+    That is the outermost package that is not a namespace. Modules that cannot be found are left
+    out.
     """
     packages: dict[str, Package] = {}
     for plugin in find_plugins("munkey"):
@@ -67,11 +58,7 @@ def find_plugin_packages() -> dict[str, Package]:
 
 
 def _find_outermost_package(module: str) -> ModuleSpec | None:
-    """Return the outermost package of a module that is not a namespace package.
-
-    For a module outside any such package, returns the module itself. Returns None if the module
-    cannot be found.
-    """
+    """Return the outermost package of a module that is not a namespace, or the module."""
     parts = module.split(".")
     for length in range(1, len(parts) + 1):
         try:

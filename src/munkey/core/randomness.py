@@ -12,10 +12,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, init=False)
 class Stage:
-    """A named source of randomness, e.g. Stage(0, "digits", "full", "vit").
+    """A named source of randomness, such as Stage(0, "digits", "full", "vit").
 
-    Stages that differ in any part draw different, independent numbers. Equal stages draw the same
-    numbers.
+    Equal stages draw the same numbers, others independent ones.
     """
 
     parts: tuple[str, ...]

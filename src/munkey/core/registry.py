@@ -18,10 +18,7 @@ NAME = re.compile(r"[\w-]+|timm:NAME")  # timm:NAME stands for all timm models
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """Return the end of a sentence about an unknown name.
-
-    It suggests a similar valid name, or is just "." if there is none.
-    """
+    """Return the end of a sentence about an unknown name: a similar valid name, or just "."."""
     similar_names = difflib.get_close_matches(name.lower(), list(names), n=1)
     if not similar_names:
         return "."
@@ -31,9 +28,9 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
 class Registry(Generic[T]):
     """A mapping from names to entries of one kind, in alphabetical order.
 
-    The first lookup imports all modules of the package, so adding a file is enough to add an entry.
-    Plug-ins of other packages are imported if a name is not found in the package. A module that
-    cannot be imported is refused; all others still work.
+    The first lookup imports all modules of `package`, so a new file is enough to add an entry.
+    Plug-ins are imported for names that are not found there. A module that cannot be imported is
+    refused.
 
     Parameters
     ----------
@@ -52,7 +49,7 @@ class Registry(Generic[T]):
     ValueError
         If an entry's name is already registered or cannot be part of a path.
     KeyError
-        If an unknown name is looked up. The message lists the valid names and refused modules.
+        For an unknown name. The message lists valid names and refused modules.
     """
 
     def __init__(self, kind: str, package: str | None = None) -> None:
@@ -103,10 +100,7 @@ class Registry(Generic[T]):
         return message
 
     def _find_expected_file(self, name: str) -> str:
-        """Return the path of the file that, judging by its name, should have registered an entry.
-
-        Returns "" if that file does not exist or was refused.
-        """
+        """Return the path of the file that should have registered an entry, or "" if there is none."""
         if not self._package or name in self._refusals or not NAME.fullmatch(name):
             return ""
         folder = importlib.import_module(self._package).__path__[0]
@@ -129,27 +123,17 @@ class Registry(Generic[T]):
         return [self[name] for name in self]
 
     def list_loaded_entries(self) -> list[T]:
-        """Return the entries of the modules imported so far, without importing others.
-
-        Safe to call while the package's own modules are still being imported.
-        """
+        """Return the entries that are loaded. Safe while the package's modules are being imported."""
         return list(self._entries.values())
 
     @property
     def refusals(self) -> dict[str, str]:
-        """Where and why each refused module failed, by entry name.
-
-        The entry name is the name of the plug-in, or that of the file with - instead of _. If a
-        plug-in's name was already registered, its distribution is added to the name.
-        """
+        """Where and why each refused module failed, by the name of its plug-in or file."""
         self._load()
         return self._refusals
 
     def _load(self, name: object = None) -> dict[str, T]:
-        """Import modules until one adds the entry `name`, or all modules if `name` is None.
-
-        Returns the entries.
-        """
+        """Import modules until one adds the entry `name`; by default, all. Returns the entries."""
         pending_imports = self._pending_imports
         # A module may use its registry while it is being imported. With an empty list, this does not
         # import the module again.
@@ -167,11 +151,7 @@ class Registry(Generic[T]):
             self._import(f"{package.__name__}.{module.name}", folder / f"{module.name}.py")
 
     def _import(self, module: str, file: Path) -> None:
-        """Import a module.
-
-        If this fails, remove the entry that the module may have added, and record the reason in
-        `refusals`.
-        """
+        """Import a module. If this fails, remove its entry and record the reason in `refusals`."""
         try:
             importlib.import_module(module)
         except (Exception, SystemExit) as error:  # a user's file may raise anything
@@ -184,11 +164,7 @@ class Registry(Generic[T]):
             self._refusals[name] = f"{place}: {_describe_error(error)}"
 
     def _import_plugins(self) -> None:
-        """Import the plug-ins.
-
-        If one cannot be used, remove the entries that it added, and record the reason in
-        `refusals`.
-        """
+        """Import the plug-ins. If one fails, remove its entries and record why in `refusals`."""
         for plugin in find_plugins(self._package):
             entries_before = dict(self._entries)
             refusal = self._import_plugin(plugin)

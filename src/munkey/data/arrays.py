@@ -20,15 +20,7 @@ MAX_RATIO = 200
 
 @dataclass(frozen=True)
 class ArrayHeader:
-    """The header of a file with one array.
-
-    Attributes
-    ----------
-    name
-        The name of the array or its file, for messages.
-    packed_bytes
-        The array's size in the file, compressed or not.
-    """
+    """The header of a file with one array, named `name` in messages, of `packed_bytes` in the file."""
 
     name: str
     shape: tuple[int, ...]
@@ -76,16 +68,7 @@ class Part:
 
 
 def find_part_faults(parts: Sequence[Part], storage_size: int | None) -> list[str]:
-    """Find faults in the shapes and dtypes of parts.
-
-    Parameters
-    ----------
-    parts
-        The same part may be passed more than once; its faults are listed once.
-    storage_size
-        Side length in pixels to which images will be resized. If None, all images must have the
-        same size.
-    """
+    """Find faults in the shapes and dtypes of parts. Without `storage_size`, sizes must be equal."""
     faults: list[str] = []
     for part in parts:
         faults += _find_image_faults(part.images)

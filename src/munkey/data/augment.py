@@ -11,16 +11,10 @@ from munkey.settings import DataSettings, TrainSettings
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Random-resized-crop to the model's size, then normalization.
+    """Random-resized-crop to `size` pixels, then normalization of pixels in [0, 1].
 
-    Attributes
-    ----------
-    size
-        Side of the output in pixels.
-    scale, ratio
-        Ranges of the crop's area (as a share of the image) and aspect ratio.
-    mean, std
-        Mean and standard deviation of pixels in [0, 1].
+    `scale` and `ratio` are the ranges of the crop's area, as a share of the image, and aspect
+    ratio.
     """
 
     size: int
@@ -40,18 +34,12 @@ class Augmentation:
         )
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
-        """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size).
-
-        The result is differentiable with respect to the images.
-        """
+        """Augment images (B, 3, H, W) in [0, 1] to (B, 3, size, size), differentiably."""
         boxes = draw_boxes(
             len(images), images.shape[2], images.shape[3], self.scale, self.ratio, generator
         )
         return normalize(crop_resize(images, boxes, self.size), self.mean, self.std)
 
     def eval_transform(self, images: Tensor) -> Tensor:
-        """Resize and normalize images (B, 3, H, W) in [0, 1], without a random crop.
-
-        The result, (B, 3, size, size), is differentiable with respect to the images.
-        """
+        """Resize and normalize images (B, 3, H, W) in [0, 1] to (B, 3, size, size), differentiably."""
         return normalize(resize(images, self.size), self.mean, self.std)

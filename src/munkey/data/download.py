@@ -20,15 +20,7 @@ class MissingDataError(FileNotFoundError):
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file to download.
-
-    Attributes
-    ----------
-    size
-        The file's size as text, for messages.
-    unpacked
-        The name of the folder that the file unpacks to, which may be present instead of the file.
-    """
+    """A file to download, or the folder `unpacked` in its place. `size` is a text for messages."""
 
     url: str
     name: str
@@ -37,20 +29,10 @@ class PublishedFile:
     unpacked: str | None = None
 
     def obtain(self, folder: Path = FOLDER, own_md5: str | None = None) -> Path:
-        """Return the path of the file, after downloading it if it is not in `folder`.
+        """Return the path of the file in `folder`, after downloading it if it is missing.
 
-        Parameters
-        ----------
-        own_md5
-            The md5 of the user's own, repacked copy, which must already be in `folder`. None for
-            the published file.
-
-        Raises
-        ------
-        MissingDataError
-            If the file is missing, and `own_md5` is given or the download fails.
-        ValueError
-            If the file in `folder` has another md5, because it is damaged or a different one.
+        `own_md5` is that of the user's own, repacked copy, which is not downloaded. Raises
+        MissingDataError if the file is missing, and ValueError if it has another MD5.
         """
         from torchvision.datasets.utils import check_md5, download_url
 
@@ -89,10 +71,9 @@ class PublishedFile:
         return self.unpacked is not None and (folder / self.unpacked).exists()
 
     def bytes_to_download(self, folder: Path = FOLDER) -> int:
-        """Return the size in bytes of the download that `obtain` would start.
+        """Return how many bytes `obtain` would download; 0 if none, or an unknown number.
 
-        Returns 0 if nothing would be downloaded, or if the size is unknown. Raises MissingDataError
-        if the file is missing and its server does not respond or responds with an error.
+        Raises MissingDataError if the file is missing and its server does not offer it.
         """
         if self.is_here(folder):
             return 0

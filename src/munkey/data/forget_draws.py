@@ -1,7 +1,6 @@
 """Draw forget sets (sec. 4), once per data set, seed and rate, or take them from lists.
 
-Another module, `forget_sets`, reads them. Because of this separation, a change to this module only
-causes forget sets to be drawn again, but not, for example, keys to be extracted again.
+`forget_sets` reads them, so that a change here does not, for example, extract keys again.
 """
 
 from collections import Counter
@@ -14,8 +13,8 @@ import numpy as np
 from munkey.core.files import read_user_text
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.core.randomness import Stage
-from munkey.core.registry import did_you_mean
 from munkey.data.intake.csv_tables import parse_table
+from munkey.data.intake.unit_names import find_name, suggest_names
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
@@ -41,17 +40,10 @@ RATE_SETTING = "forget.rates (for an audit's pool, audit.pool)"
 def draw(
     ids: np.ndarray, labels: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Draw round(rate * N) samples to forget. Returns their sorted ids.
+    """Draw round(rate * N) samples to forget, uniformly or stratified by class. Returns sorted ids.
 
-    Raises ValueError if the forget set would be empty or contain a whole class.
-
-    Parameters
-    ----------
-    ids, labels
-        Ids and labels (N,) of the training samples.
-    sampling
-        `uniform`, or `stratified` by class (proportional, largest remainder; ties go to the class
-        with the lower index).
+    Strata are proportional by largest remainder; ties go to the lower class index. Raises
+    ValueError if the forget set would be empty or contain a whole class.
     """
     count = _count_to_forget(len(ids), rate)
     if sampling == "uniform":
@@ -83,24 +75,20 @@ def _count_to_forget(train_count: int, rate: float) -> int:
 
 
 class Groups(NamedTuple):
-    """Samples and their groups.
-
-    Attributes
-    ----------
-    ids
-        Sample ids (N,), ascending.
-    names
-        The name of each sample's group (N,); '' for a sample without one.
-    """
+    """Sample ids (N,), ascending, and the name of each sample's group (N,), '' for none."""
 
     ids: np.ndarray
     names: np.ndarray
+
+    def list_names(self) -> list[str]:
+        """Return the names of all groups, sorted."""
+        return sorted(set(self.names) - {""})
 
 
 def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Groups:
     """Group the samples of a split by class if `sampling` is `class`, and by unit otherwise.
 
-    Raises ValueError if they should be grouped by unit, but the data set has no units.
+    Raises ValueError if the data set has no units.
     """
     ids = dataset.get_ids(split)
     rows = dataset.rows(ids)
@@ -147,21 +135,24 @@ def group_training_samples(
 
 
 def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
-    """Check that groups with these names exist. Returns the names of all groups, sorted.
+    """Return the names of groups as the data set spells them.
 
     Raises ValueError, which lists known names, for an unknown name.
     """
-    group_names = sorted(set(groups.names) - {""})
+    group_names = groups.list_names()
+    spellings = []
     for name in names:
-        if name in group_names:
+        spelling = find_name(name, group_names)
+        if spelling is not None:
+            spellings.append(spelling)
             continue
         examples = ", ".join(map(repr, group_names[:MAX_NAMES_LISTED]))
         if len(group_names) > MAX_NAMES_LISTED:
             examples += f" and {len(group_names) - MAX_NAMES_LISTED} more"
         raise ValueError(
-            f"forget.names: no sample belongs to {name!r}{did_you_mean(name, group_names)} The groups are {examples}"
+            f"forget.names: no sample belongs to {name!r}{suggest_names(name, group_names)} The groups are {examples}"
         )
-    return group_names
+    return spellings
 
 
 def draw_groups(
@@ -171,25 +162,14 @@ def draw_groups(
     names: Sequence[str] | None,
     generator: np.random.Generator,
 ) -> np.ndarray:
-    """Draw whole groups to forget: the named ones, or random ones with about rate * N samples.
+    """Draw whole groups to forget: those in `names`, or random ones with about rate * N samples.
 
-    Returns the sorted ids of their samples. A class may be left without samples.
-
-    Parameters
-    ----------
-    labels
-        Labels (N,) of the samples in `groups`.
-    names
-        The groups to forget, whatever the rate. If None or empty, the groups are random.
-
-    Raises
-    ------
-    ValueError
-        If a name is unknown, no sample would be forgotten, or fewer than two classes would remain.
+    Returns the sorted ids of their samples, with `labels` (N,). Raises ValueError for an unknown
+    name, and if no sample would be forgotten or fewer than two classes would remain.
     """
-    group_names = check_group_names(groups, names or ())
+    group_names = groups.list_names()
     if names:
-        forget_names = list(names)
+        forget_names = check_group_names(groups, names)
     else:
         forget_names = _draw_group_names(groups, group_names, rate * len(groups.ids), generator)
     is_forgotten = np.isin(groups.names, forget_names)
@@ -205,10 +185,7 @@ def draw_groups(
 def _draw_group_names(
     groups: Groups, group_names: Sequence[str], target: float, generator: np.random.Generator
 ) -> list[str]:
-    """Go through the groups in random order, and take each that brings the count closer to target.
-
-    The first group is always taken, so the result is not empty.
-    """
+    """Take the first random group, then each that brings the count of samples closer to `target`."""
     names: list[str] = []
     count = 0
     for name in generator.permutation(np.array(group_names, dtype=object)):
@@ -239,10 +216,9 @@ def draw_share(
 ) -> np.ndarray:
     """Draw a share of the samples in the named groups. Returns their sorted ids.
 
-    Raises ValueError if the share rounds to no samples, or for an unknown group.
+    Raises ValueError if that rounds to no samples, or for an unknown group.
     """
-    check_group_names(groups, names)
-    candidate_ids = groups.ids[np.isin(groups.names, list(names))]
+    candidate_ids = groups.ids[np.isin(groups.names, check_group_names(groups, names))]
     count = round(share * len(candidate_ids))
     if count == 0:
         raise ValueError(
@@ -268,15 +244,7 @@ class Members(NamedTuple):
 
 
 def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
-    """Compute the share of each sample's neighbors that have its label: (N,).
-
-    The share is 0 for a sample without neighbors.
-
-    Parameters
-    ----------
-    neighbors
-        (N, K) ids of other training samples, or NO_NEIGHBOR.
-    """
+    """Compute the share of each sample's neighbors (N, K) that have its label: (N,); 0 without any."""
     is_neighbor = neighbors != NO_NEIGHBOR
     neighbor_labels = np.full(neighbors.shape, -1)
     neighbor_rows = find_rows(members.ids, neighbors[is_neighbor])
@@ -288,17 +256,10 @@ def compute_vote_shares(members: Members, neighbors: np.ndarray) -> np.ndarray:
 def draw_by_difficulty(
     ids: np.ndarray, votes: np.ndarray, rate: float, sampling: str, generator: np.random.Generator
 ) -> np.ndarray:
-    """Select the round(rate * N) hardest, easiest or medium samples. Returns their sorted ids.
+    """Select the round(rate * N) `hard`, `easy` or `medium` samples. Returns their sorted ids.
 
-    Raises ValueError if that is none or all of the samples, or if `sampling` is unknown.
-
-    Parameters
-    ----------
-    sampling
-        `hard`, `medium` (around the median) or `easy`.
-    votes
-        The share of each sample's neighbors that have its class (N,). A low share means a hard
-        sample. Ties are broken at random.
+    Hard samples have a low share of `votes` (N,) for their class, medium ones are around the
+    median. Ties are broken at random. Raises ValueError for none or all of the samples.
     """
     count = _count_to_forget(len(ids), rate)
     # Hardest first. lexsort sorts by its last key, and breaks ties by the previous key.
@@ -317,28 +278,10 @@ def draw_by_difficulty(
 def draw_halves(
     ids: np.ndarray, labels: np.ndarray, share: float, pool_stage: Stage, pair_stage: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a class-stratified pool of training samples and split it at random into two halves.
+    """Draw a class-stratified pool, a `share` of the samples, and split it into random halves.
 
-    Parameters
-    ----------
-    ids, labels
-        Ids and labels (N,) of the training samples.
-    share
-        Size of the pool as a share of the samples.
-    pool_stage
-        The random stage of the pool. It is the same for all pairs.
-    pair_stage
-        The random stage of the split. Each pair has its own.
-
-    Returns
-    -------
-    first, second
-        The sorted ids of the two halves, which have the same size.
-
-    Raises
-    ------
-    ValueError
-        If `draw` cannot draw a stratified pool of this size.
+    The pool is the same for all pairs, and each pair has its own split. Returns the sorted ids of
+    both halves. Raises ValueError if `draw` cannot draw the pool.
     """
     pool_ids = draw(ids, labels, share, "stratified", pool_stage.numpy_generator())
     shuffled_ids = pair_stage.numpy_generator().permutation(drop_odd_one(pool_ids, pool_stage))
@@ -349,21 +292,10 @@ def draw_halves(
 def draw_group_halves(
     groups: Groups, labels: np.ndarray, share: float, pool_stage: Stage, pair_stage: Stage
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Draw a pool of whole groups, about `share` of the samples, and split it into two halves.
+    """Draw a pool of whole groups, about `share` of the samples, and split the groups into halves.
 
-    Each half gets half of the groups at random. Returns the sorted ids of both halves.
-
-    Parameters
-    ----------
-    labels
-        Class indices (N,) of the samples in `groups`.
-    pool_stage, pair_stage
-        The random stages of the pool and of the split, as for `draw_halves`.
-
-    Raises
-    ------
-    ValueError
-        If `draw_groups` cannot draw such a pool, or if the pool has fewer than four groups.
+    Returns the sorted ids of both halves. Stages are as for `draw_halves`. Raises ValueError if the
+    pool cannot be drawn or has fewer than four groups.
     """
     pool_ids = draw_groups(groups, labels, share, None, pool_stage.numpy_generator())
     names_in_pool = groups.names[np.isin(groups.ids, pool_ids)]
@@ -380,10 +312,7 @@ def draw_group_halves(
 
 
 def drop_odd_one(ids: np.ndarray, pool_stage: Stage) -> np.ndarray:
-    """Drop a random id from a pool of odd size. A pool of even size is returned unchanged.
-
-    The choice of the id depends only on the stage of the pool, so all pairs split the same samples.
-    """
+    """Drop an id from a pool of odd size, the same one for all pairs."""
     if len(ids) % 2:
         return np.delete(ids, (pool_stage / "odd").numpy_generator().integers(len(ids)))
     return ids
@@ -400,9 +329,7 @@ def get_list_path(file: str, seed: int) -> Path:
 
 
 def read_list(path: Path) -> list[int] | list[str]:
-    """Read a list of ids or file names from an .npy array, a CSV column, or a text file's lines.
-
-    Returns ids if all entries are whole numbers, and file names otherwise.
+    """Read ids, or file names, from an .npy array, a CSV column, or a text file's lines.
 
     Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
@@ -443,21 +370,10 @@ def read_list(path: Path) -> list[int] | list[str]:
 def find_listed_ids(
     entries: list[int] | list[str], samples: Iterable[Mapping[str, str]], path: Path
 ) -> np.ndarray:
-    """Find the ids of a list's entries, sorted. All of them must be training samples.
+    """Return the sorted ids of a list's entries among `samples`, the rows of samples.csv.
 
-    An entry may omit the first folders of a path if the rest is unambiguous.
-
-    Parameters
-    ----------
-    entries
-        As `read_list` returns them.
-    samples
-        Rows of samples.csv: id, split and, for picture files, name.
-
-    Raises
-    ------
-    ValueError
-        If entries are unknown, ambiguous, or not in training.
+    An entry may omit the first folders of a path. Raises ValueError if entries are unknown,
+    ambiguous, or not in training.
     """
     rows = list(samples)
     splits = {int(row["id"]): row["split"] for row in rows}
@@ -488,10 +404,7 @@ def require_listed_share(path: Path, count: int, train_count: int, rate: float) 
 
 
 def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path: Path) -> list[int]:
-    """Return the ids of files, whose paths may omit the first folders.
-
-    Raises ValueError for unknown and ambiguous files, or if the samples are not files.
-    """
+    """Return the ids of files, whose paths may omit the first folders. Raises ValueError."""
     if "name" not in samples[0]:
         raise ValueError(
             f"{path}: lists file names, but this data set's samples are not files; list ids"
@@ -523,13 +436,7 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
 
 
 def _refuse_entries(path: Path, description: str, entries: Sequence[object]) -> None:
-    """Raise ValueError if there are any faulty entries.
-
-    Parameters
-    ----------
-    description
-        A noun phrase for such entries, for the message.
-    """
+    """Raise ValueError if there are faulty entries, which `description` names."""
     if entries:
         examples = ", ".join(map(repr, entries[:MAX_LISTED]))
         raise ValueError(
@@ -546,10 +453,7 @@ def _read_text(path: Path) -> str:
 
 
 def _read_column(path: Path) -> list[str]:
-    """Read the column `id`, or else the column `file`, from a CSV file.
-
-    Raises ValueError if the file cannot be read, is not valid CSV, or has neither column.
-    """
+    """Read the column `id`, or else `file`, from a CSV file. Raises ValueError."""
     table = parse_table(path, _read_text(path))
     for name in COLUMNS:
         if name in table.names:
@@ -559,10 +463,7 @@ def _read_column(path: Path) -> list[str]:
 
 
 def _read_npy(path: Path) -> list[str]:
-    """Read ids or file names, as text, from an .npy file.
-
-    Raises ValueError if the file cannot be read, or is not a one-dimensional array of such entries.
-    """
+    """Read ids or file names, as text, from an .npy file. Raises ValueError."""
     try:
         array = np.load(path, allow_pickle=False)
     except OSError as error:

@@ -18,13 +18,7 @@ class ForgetSplit(NamedTuple):
 
 
 def write(path: str | Path, ids: np.ndarray, units: Mapping[int, str] | None = None) -> None:
-    """Write the ids of a forget set, or of half of a pool, as a CSV file.
-
-    Parameters
-    ----------
-    units
-        The unit of each id, if the pool consists of whole units. It is written as a second column.
-    """
+    """Write the ids of a forget set, or of half of a pool with their `units`, as a CSV file."""
     rows: list[dict[str, object]] = []
     for sample_id in ids.tolist():
         row: dict[str, object] = {"id": sample_id}
@@ -48,9 +42,9 @@ def read_units(paths: Iterable[str | Path]) -> dict[int, str]:
 
 
 def read(path: str | Path | None) -> np.ndarray:
-    """Read the sorted sample ids of a forget set: (M,) int64. They are empty if `path` is None.
+    """Read the sorted ids of a forget set: (M,) int64; none if `path` is None.
 
-    Raises DamagedFileError if the file was changed since it was written, or contains no ids.
+    Raises DamagedFileError if the file was changed or contains no ids.
     """
     if path is None:
         return np.array([], dtype=np.int64)
@@ -63,14 +57,9 @@ def read(path: str | Path | None) -> np.ndarray:
 def split(
     dataset: Dataset, path: str | Path | None, absent: str | Path | None = None
 ) -> ForgetSplit:
-    """Split the training samples into a retain set and a forget set.
+    """Split the training samples into a retain set and the forget set in `path`, if any.
 
-    Parameters
-    ----------
-    path
-        The file of the forget set. If None, the forget set is empty.
-    absent
-        In an audit, the file of samples that the model never saw. They are in neither set.
+    In an audit, the samples in `absent` are in neither.
     """
     forget_ids = read(path)
     excluded_ids = np.union1d(forget_ids, read(absent))

@@ -183,10 +183,7 @@ def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
 
 
 def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> ImageSet:
-    """Return the samples with their images on the GPU, if they fit in `share` of its free memory.
-
-    Otherwise, or if `device` is the CPU, returns the samples unchanged.
-    """
+    """Return the samples with their images on the GPU, if they fit in `share` of its free memory."""
     if device != "cuda":
         return samples
     image_bytes = len(samples) * samples.images[0].nbytes
@@ -201,10 +198,7 @@ def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> Imag
 
 
 def upload(samples: ImageSet, device: str, block: int = 4096) -> ImageSet:
-    """Return the samples with only their own images, copied to a tensor on the device.
-
-    Copies `block` images at a time, to limit host memory.
-    """
+    """Return the samples with only their own images, copied to the device in blocks."""
     images = torch.empty(len(samples), *samples.images.shape[1:], dtype=torch.uint8, device=device)
     for start in range(0, len(samples), block):
         rows = samples.rows[start : start + block]

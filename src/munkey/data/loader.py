@@ -17,17 +17,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of labeled images, with their positions in the set that they come from.
-
-    Attributes
-    ----------
-    index
-        Positions (B,), on the host.
-    images
-        (B, 3, H, W) in [0, 1], on the device.
-    labels
-        (B,), on the device.
-    """
+    """Images (B, 3, H, W) in [0, 1] and labels (B,) on the device, and their positions in a set."""
 
     index: Tensor
     images: Tensor
@@ -38,15 +28,7 @@ class Batch:
 
 
 class Loader:
-    """The batches of one epoch, read during iteration.
-
-    Parameters
-    ----------
-    indices
-        The positions of each batch in `samples`, on the host.
-    device
-        "cpu" or "cuda". On "cuda", batches are copied in advance.
-    """
+    """The batches of one epoch at the positions `indices`, copied in advance if `device` is "cuda"."""
 
     AHEAD = 2  # batches copied to the GPU in advance
 

@@ -11,7 +11,6 @@ from typing import IO
 import numpy as np
 
 from munkey.core.console import pluralize, progress, warn
-from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
     MAX_PIXELS,
@@ -21,6 +20,7 @@ from munkey.data.decoding.picture_files import (
     White,
     convert_unit_to_uint8,
     format_dim_warning,
+    read_pictures,
 )
 from munkey.data.source import (
     MAX_EXAMPLES,
@@ -44,16 +44,15 @@ def decode(
 ) -> Iterator[np.ndarray]:
     """Decode picture files in order. Yields blocks of (n, H, W, 3) uint8.
 
-    After the last file, raises SourceError if any file cannot be read or, with ``size=None``,
-    differs in size from the first. Without `white`, warns about 16-bit gray pictures that become
-    nearly black.
+    After the last file, raises SourceError if any cannot be read or, without `size`, differs in
+    size from the first. Without `white`, warns about 16-bit gray that becomes nearly black.
 
     Parameters
     ----------
     size
-        Side in pixels to which each picture is resized. None to leave the size unchanged.
+        Side in pixels to which each picture is resized.
     white
-        Brightest value of 16-bit grayscale pictures (source.white). None for 65535.
+        Brightest value of 16-bit gray (source.white).
     """
     faults: list[str] = []
     block: list[np.ndarray] = []
@@ -91,10 +90,7 @@ def decode(
 def are_readable(
     names: list[str], open_file: Callable[[str], IO[bytes]], white: White
 ) -> list[bool]:
-    """Return whether each picture file can be read.
-
-    Decodes all files. Warns about those that cannot be read: how many, and the first reasons.
-    """
+    """Return whether each picture file can be decoded. Warns about the others."""
     faults: list[str] = []
     is_readable: list[bool] = []
     for name in progress(names, "pictures checked", "pictures"):
@@ -118,18 +114,12 @@ def are_readable(
 def _read(
     name: str, open_file: Callable[[str], IO[bytes]], size: int | None, white: White
 ) -> DecodedPicture:
-    """Decode a picture file. Raises SourceError, which names the file, if that is not possible.
-
-    Parameters
-    ----------
-    size, white
-        As for `decode`.
-    """
+    """Decode a picture file as `decode` does. Raises SourceError, which names the file."""
     limits = replace(LIMITS, white=white)
     shape = None if size is None else (size, size)
     with reraise_as_source_error(name), open_file(name) as file:
         try:
-            pictures = decode_pictures([file], limits, shape)
+            pictures = read_pictures([file], limits, shape)
         except RefusedPictureError as error:
             raise SourceError(name, [f"{name}: {error}"]) from error
     return pictures[0]
@@ -150,12 +140,7 @@ def open_regular_file(path: str | Path) -> IO[bytes]:
 def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
     """Convert (n, H, W[, 1 or 3]) uint8, or floats in [0, 1], to (n, H, W, 3) uint8.
 
-    Raises SourceError for NaN and values out of range.
-
-    Parameters
-    ----------
-    first
-        The number of the first image in its array, for messages.
+    Raises SourceError for other values; `first` is the first image's number in its message.
     """
     if np.issubdtype(images.dtype, np.floating):
         images = _convert_floats_to_uint8(images, name, first)
@@ -167,10 +152,7 @@ def to_rgb(images: np.ndarray, name: str, first: int = 0) -> np.ndarray:
 
 
 def _convert_floats_to_uint8(images: np.ndarray, name: str, first: int) -> np.ndarray:
-    """Convert images (n, ...) of floats in [0, 1] to uint8.
-
-    Raises SourceError for NaN and values out of range.
-    """
+    """Convert images of floats in [0, 1] to uint8. Raises SourceError for other values."""
     faults = []
     for number, image in enumerate(images, start=first):
         if not np.isfinite(image).all():
@@ -191,10 +173,7 @@ def is_picture_name(name: str) -> bool:
 
 
 def list_pictures(folder: Path) -> tuple[list[str], list[Path]]:
-    """List the pictures below a folder, and all other visible files, both in path order.
-
-    Links to other folders are followed. Folders that are skipped count as one file.
-    """
+    """List the pictures below a folder and linked folders, and all other visible files, by path."""
     pictures: list[str] = []
     other_files: list[Path] = []
     if not folder.is_dir():

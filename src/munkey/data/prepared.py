@@ -1,7 +1,7 @@
 """The prepared form of a data set, which all later stages read.
 
-It is a folder with `images.npy` (uint8, N x H x W x 3, read as a memory map), `samples.csv` (id,
-split, label, the name of picture files, and the unit if known) and `classes.json`.
+A folder with `images.npy` (uint8, N x H x W x 3, memory-mapped), `samples.csv` (id, split, label,
+the picture's name, and the unit) and `classes.json`.
 """
 
 import hashlib
@@ -22,7 +22,11 @@ from munkey.core.files import (
 )
 from munkey.core.ids import find_rows
 from munkey.data.intake.copies import format_conflicting_copies_warning
-from munkey.data.intake.unit_names import format_large_units_warning, unit_names
+from munkey.data.intake.unit_names import (
+    format_large_units_warning,
+    format_similar_names_warning,
+    unit_names,
+)
 from munkey.data.source import SPLITS, Source, SourceError, find_image_faults
 
 FEW_IMAGES_ADVICE = (
@@ -45,8 +49,7 @@ class Dataset:
     splits
         (N,) str.
     units
-        The unit of each sample, such as a person or lesion; None for a sample without one. None
-        instead of a tuple for a data set without units.
+        The unit of each sample, or None; None instead of a tuple for a data set without units.
     """
 
     images: np.ndarray
@@ -75,17 +78,15 @@ def prepare(
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
-    Raises SourceError with all faults of the source, and ValueError if its arrays differ in length
-    or its images in size, or if they are not RGB. Reports warnings about large units and about
-    copies of an image in different classes, units or splits. A killed process leaves no file that
-    looks complete.
+    Raises SourceError with all faults of the source, and ValueError if its arrays differ in length,
+    or images in size or channels. Reports warnings about large units, similar names, and copies of
+    an image in different classes, units or splits. A killed process leaves no file that looks
+    complete.
 
     Parameters
     ----------
-    min_train
-        Minimum number of training samples, so that enough neighbors remain after forgetting.
-    max_train
-        Maximum number of training samples that the head can be fitted to.
+    min_train, max_train
+        Limits of the number of training samples, for neighbors and for heads that are fitted.
     """
     folder = Path(folder)
     if source.units is not None:
@@ -106,12 +107,17 @@ def prepare(
 
 
 def _find_suspicious_samples(source: Source, digests: np.ndarray) -> list[str]:
-    """Return warnings about copies of images and about large units, which may be mistakes."""
+    """Return warnings about copies, similar names, and large units, which may be mistakes."""
     names = source.names or [f"image {number}" for number in range(len(digests))]
     classes = [source.classes[label] for label in source.labels.tolist()]
     contents = digests.tolist()
-    warnings = [format_conflicting_copies_warning(contents, classes, "class", names)]
+    warnings = [
+        format_conflicting_copies_warning(contents, classes, "class", names),
+        format_similar_names_warning(source.classes, "classes"),
+    ]
     if source.units is not None:
+        present_units = [unit for unit in source.units if unit is not None]
+        warnings.append(format_similar_names_warning(present_units, "units"))
         warnings.append(format_conflicting_copies_warning(contents, source.units, "unit", names))
         warnings.append(format_large_units_warning(source.units))
     duplicates = _count_duplicates_across_splits(digests, source.splits)
@@ -166,11 +172,7 @@ def load(folder: str | Path) -> Dataset:
 
 
 def _find_label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
-    """Find faults in the labels and splits of a source.
-
-    If there are too many classes or only one, that is the only fault, because others follow from it.
-    Raises ValueError if there is not one split for each label.
-    """
+    """Find faults in the labels and splits of a source; too many classes, or one, hide all others."""
     labels = source.labels
     splits = source.splits
     classes = source.classes
@@ -234,11 +236,7 @@ def _find_missing_classes(labels: np.ndarray, splits: np.ndarray, classes: list[
 
 
 def _write_images(source: Source, path: Path) -> np.ndarray:
-    """Write the images as an .npy file, and return a digest of each image: (N,) uint64.
-
-    Raises ValueError if the images are not (N, H, W, 3) uint8 of one size, or if there is not one
-    label for each image.
-    """
+    """Write the images, (N, H, W, 3) uint8 of one size, and return a digest of each: (N,) uint64."""
     count = len(source.labels)
     image_shape: tuple[int, ...] | None = None
     digests = []

@@ -23,16 +23,12 @@ class DatasetEntry:
 
     Attributes
     ----------
-    description
-        A short description for the table of data sets.
     needs_path
-        "file" or "folder" if source.path must be set to one. None for a data set that is published
-        or built in.
+        "file" or "folder" if source.path must be one. None for a published or built-in data set.
     folder
-        The unpacked data set, used without a checksum. None if it is not used.
+        The unpacked data set, used without a checksum.
     archive
         Returns the file to download. Called only if needed, because it imports heavy libraries.
-        None if there is nothing to download.
     more
         Returns further files that the file at source.path refers to.
     load
@@ -65,7 +61,7 @@ DATASETS: Registry[DatasetEntry] = Registry("data set", "munkey.data.sets")
 def find_reader(dataset: str, settings: SourceSettings) -> DatasetEntry:
     """Find the reader of a data set: source.reader, or the one with the data set's name.
 
-    Raises KeyError, which lists the valid names, for an unknown name.
+    Raises KeyError, which lists the valid names.
     """
     return DATASETS[settings.reader or dataset]
 
@@ -78,15 +74,7 @@ def dataset(
     archive: Archive | None = None,
     more: References = lambda path: (),
 ) -> Callable[[Reader], Reader]:
-    """Register the decorated function as a data set's reader.
-
-    Parameters
-    ----------
-    description
-        A short description for the table of data sets.
-    needs_path, folder, archive, more
-        The fields of `DatasetEntry`.
-    """
+    """Register the decorated function as a data set's reader. Parameters: as in `DatasetEntry`."""
 
     def register(load: Reader) -> Reader:
         entry = DatasetEntry(

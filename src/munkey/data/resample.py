@@ -1,7 +1,7 @@
 """Batched cropping, resizing and normalization, and the boxes of random-resized-crop.
 
-Each crop box is converted to two small weight matrices (antialiased bilinear, as in torchvision and
-Pillow), so a batch with a different box per image takes two batched matrix products on any device.
+Each box becomes two small weight matrices (antialiased bilinear, as in torchvision and Pillow), so
+a batch with a different box per image takes two batched matrix products on any device.
 """
 
 import math
@@ -16,16 +16,10 @@ DRAWS = 10  # boxes drawn per image before falling back to the central one, as i
 
 
 def crop_resize(images: Tensor, boxes: Tensor, size: int) -> Tensor:
-    """Crop a box from each image and resize it to size x size.
+    """Crop a box from each image (B, 3, H, W) and resize it to size x size.
 
-    Returns (B, 3, size, size). Equals torchvision's `resized_crop(antialias=True)` for each box.
-
-    Parameters
-    ----------
-    images
-        (B, 3, H, W) float.
-    boxes
-        (B, 4) integers (top, left, height, width) inside the image.
+    Equals torchvision's `resized_crop(antialias=True)` for each box. `boxes`: (B, 4) integers, top,
+    left, height, width.
     """
     top, left, height, width = to_device(boxes.float(), images.device.type).unbind(1)
     rows = _compute_resampling_weights(top, height, images.shape[2], size)  # (B, size, H)
@@ -54,19 +48,11 @@ def draw_boxes(
     ratio: list[float],
     generator: torch.Generator,
 ) -> Tensor:
-    """Draw the boxes of random-resized-crop, distributed as in torchvision's `RandomResizedCrop`.
+    """Draw boxes (count, 4) int64 as torchvision's `RandomResizedCrop` does.
 
-    Each image gets the first of its draws that lies within the image, or else the largest central
-    crop within `ratio`.
-
-    Returns (count, 4) int64: top, left, height, width.
-
-    Parameters
-    ----------
-    scale
-        Range of the box area, as a share of the image.
-    ratio
-        Range of the aspect ratio, drawn log-uniformly.
+    A box is (top, left, height, width). `scale` is the range of the area, as a share of the image,
+    `ratio` that of the aspect ratio, drawn log-uniformly. Each image gets the first draw inside it,
+    or else the largest central crop.
     """
     area = height * width * torch.empty(count, DRAWS).uniform_(*scale, generator=generator)
     aspect = (
@@ -102,15 +88,8 @@ def _make_central_box(height: int, width: int, ratio: list[float]) -> Tensor:
 def _compute_resampling_weights(start: Tensor, length: Tensor, extent: int, size: int) -> Tensor:
     """Return weights (B, size, extent) that resample [start, start + length) of an axis to `size`.
 
-    The filter is a triangle centered on each output pixel. Its half-width is one output pixel, or
-    one input pixel if the image is enlarged.
-
-    Parameters
-    ----------
-    start, length
-        The first pixel and the number of pixels of each image's box (B,), along this axis.
-    extent
-        The number of pixels of the whole axis.
+    A triangle is centered on each output pixel, with a half-width of one output pixel, or one input
+    pixel if the image is enlarged.
     """
     scale = (length / size)[:, None, None]
     pixel = torch.arange(extent, device=start.device)[None, None, :] - start[:, None, None]

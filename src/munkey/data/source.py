@@ -18,15 +18,7 @@ MAX_EXAMPLES = 5  # faults listed in a warning about pictures that are left out
 
 
 class SourceError(ValueError):
-    """A data set cannot be used.
-
-    The message lists the first faults, and `faults` contains all of them.
-
-    Parameters
-    ----------
-    what
-        The start of the message, such as the file or the setting that has the faults.
-    """
+    """A data set cannot be used: `what` has these faults. The message lists the first."""
 
     def __init__(self, what: str, faults: Sequence[str]) -> None:
         self.faults = list(faults)
@@ -87,9 +79,9 @@ class Source:
     splits
         (N,) names from SPLITS.
     names
-        The source files of the images. None if the images do not have their own files.
+        The images' source files; None if they have no files of their own.
     units
-        The unit of each sample, such as a person or lesion; None for a sample without one.
+        The unit of each sample; None for a sample without one.
     """
 
     images: np.ndarray | Iterable[np.ndarray]

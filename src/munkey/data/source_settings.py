@@ -8,8 +8,8 @@ from typing import TypeVar
 import numpy as np
 
 from munkey.core.randomness import Stage
-from munkey.core.registry import did_you_mean
 from munkey.data.decoding.picture_files import resize
+from munkey.data.intake.unit_names import find_name, normalize_name, suggest_names
 from munkey.data.sizes import get_class_limit
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
@@ -25,8 +25,7 @@ BRIGHTNESS = 1.15  # brightness factor of a near-duplicate
 def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
     """Apply source.classes, only, limit_per_class, val_from and storage_size.
 
-    Raises SourceError if `classes` does not match the source's classes, `only` names an unknown
-    class, or `units` is set but the source has none, because its samples have no paths to search.
+    Raises SourceError if a setting does not fit the source.
     """
     if settings.first_label and source.classes[0] != str(settings.first_label):
         raise SourceError(
@@ -34,7 +33,7 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
         )
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
-        source = replace(source, classes=list(settings.classes))
+        source = replace(source, classes=[normalize_name(name) for name in settings.classes])
     if settings.only is not None:
         source = select_classes(source, settings.only)
     if settings.units is not None and source.units is None:
@@ -66,13 +65,7 @@ def _check_class_names(numbers: list[str], names: list[str]) -> None:
 
 
 def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
-    """Keep the first samples of each class in each split.
-
-    Parameters
-    ----------
-    limits
-        The number of samples by split. None to keep all of them.
-    """
+    """Keep the first samples of each class in each split, up to the split's limit, if it has one."""
     import pandas as pd
 
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
@@ -83,14 +76,9 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
 
 
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:
-    """Draw val from the training samples. If the source has its own val, it becomes test.
+    """Draw val from the training samples, by class and whole units; the source's val becomes test.
 
-    Val is drawn within each class, and the samples of a unit stay together.
-
-    Parameters
-    ----------
-    shares
-        The shares of train, val and test. Only the first two are used.
+    `shares` are those of train, val and test.
     """
     train_share, val_share, _ = shares
     splits = source.splits.copy()
@@ -114,8 +102,7 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
 
     Raises SourceError for an unknown class.
     """
-    _check_classes("source.only", names, source)
-    kept_labels = [label for label, name in enumerate(source.classes) if name in names]
+    kept_labels = sorted(_find_labels("source.only", names, source))
     selection = _select_samples(source, np.isin(source.labels, kept_labels))
     return replace(
         selection,
@@ -125,13 +112,17 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
     )
 
 
-def _check_classes(setting: str, names: Sequence[str], source: Source) -> None:
-    """Raise SourceError for a class that the source does not have."""
+def _find_labels(setting: str, names: Sequence[str], source: Source) -> list[int]:
+    """Return the labels of classes by name. Raises SourceError for an unknown class."""
+    labels = []
     for name in names:
-        if name not in source.classes:
+        class_name = find_name(name, source.classes)
+        if class_name is None:
             raise SourceError(
-                setting, [f"there is no class {name!r}{did_you_mean(name, source.classes)}"]
+                setting, [f"there is no class {name!r}{suggest_names(name, source.classes)}"]
             )
+        labels.append(source.classes.index(class_name))
+    return labels
 
 
 def _select_samples(source: Source, keep: np.ndarray) -> Source:
@@ -176,8 +167,7 @@ def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Sour
 
     Raises SourceError for an unknown class, or if no sample would be altered.
     """
-    _check_classes("source.alter.classes", settings.classes, source)
-    classes = [source.classes.index(name) for name in settings.classes]
+    classes = _find_labels("source.alter.classes", settings.classes, source)
     generator = stage.numpy_generator()
     if settings.kind == "confusion":
         return _confuse_classes(source, classes, settings.share, generator)
@@ -189,10 +179,9 @@ def alter_samples(source: Source, settings: AlterSettings, stage: Stage) -> Sour
 def _confuse_classes(
     source: Source, classes: Sequence[int], share: float, generator: np.random.Generator
 ) -> Source:
-    """Swap the labels of a share of two classes' training samples.
+    """Swap the labels of a share of two classes' training samples (Goel et al. 2024).
 
-    These samples get the unit ALTERED, as do the two classes' test samples, which keep their
-    labels. This is interclass confusion (Goel et al. 2024).
+    These get the unit ALTERED, as do the two classes' test samples, which keep their labels.
     """
     is_in_classes = np.isin(source.labels, classes)
     is_train = source.splits == "train"
@@ -210,8 +199,7 @@ def _poison_with_patches(
 ) -> Source:
     """Add a patch and the target's label to a share of the other classes' training samples.
 
-    Half of these classes' test samples get the patch but keep their labels. All samples with a
-    patch get the unit ALTERED.
+    Half of these classes' test samples get the patch only. All with a patch get the unit ALTERED.
     """
     is_other = source.labels != target
     is_train = source.splits == "train"
@@ -229,10 +217,7 @@ def _poison_with_patches(
 
 
 def _draw_share(candidates: np.ndarray, share: float, generator: np.random.Generator) -> np.ndarray:
-    """Draw a share of the samples where `candidates`, (N,) bool, is true. Returns (N,) bool.
-
-    Raises SourceError if the share rounds to no samples.
-    """
+    """Draw a share of the candidates (N,) bool. Raises SourceError if it rounds to none."""
     rows = np.flatnonzero(candidates)
     count = round(share * len(rows))
     if count == 0:

@@ -12,14 +12,9 @@ VAL_SHARE = 0.4  # val's share of an original validation or test set (app. B.1)
 
 
 def split_held_out(name: str, count: int, val: int | None = None) -> np.ndarray:
-    """Split `count` held-out samples into val and test at random: (count,) names.
+    """Split `count` held-out samples into val, 40% by default (app. B.1), and test: (count,) names.
 
-    Parameters
-    ----------
-    name
-        The data set's name, which seeds the draw.
-    val
-        Number of val samples; by default 40% (app. B.1).
+    `name`, the data set's, seeds the draw.
     """
     if val is None:
         val = round(VAL_SHARE * count)
@@ -36,23 +31,19 @@ def complete_splits(
     shares: list[float],
     units: Sequence[str | None] | None = None,
 ) -> np.ndarray:
-    """Complete the splits of a source. Returns the split of each sample: (N,) names.
-
-    All samples of a unit whose splits are drawn here get the same split.
+    """Complete the splits of a source: (N,) names. Units stay in one split where it is drawn here.
 
     Parameters
     ----------
     name
         Seeds the draw.
     split_names
-        The split of each sample in the source. If any is UNSPLIT, all splits are drawn. Otherwise,
-        if none is val, test is divided into val and test.
-    labels
-        The class of each sample, (N,).
+        The split of each sample. If any is UNSPLIT, all are drawn; else, if none is val, test is
+        divided into val and test.
     shares
-        The shares of train, val and test within each class, if all splits are drawn.
+        The shares of train, val and test within each class.
     units
-        The unit of each sample. None if there are no units.
+        The unit of each sample, if there are units.
     """
     # A unit's leader is its first sample. A sample without a unit is its own leader.
     leader_of_sample = np.arange(len(labels))

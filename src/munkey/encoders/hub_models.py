@@ -50,15 +50,7 @@ SUPPORTED = (
 
 
 def _register(name: str, hub: str, feature: str, revision: str, operations: float) -> None:
-    """Register the encoder in a repository on the Hugging Face Hub.
-
-    Parameters
-    ----------
-    feature
-        A description of the encoder's output, for the table of encoders.
-    operations
-        Floating-point operations per picture, as torch counts them.
-    """
+    """Register the encoder in a Hugging Face repository. `operations`: per picture."""
 
     @encoder(
         name,
@@ -102,11 +94,7 @@ def is_transformers(folder: Path) -> bool:
 
 
 def require_repository(name: str, revision: str | None) -> None:
-    """Raise MissingEncoderError if a repository's configuration cannot be read or downloaded.
-
-    It is read from the local cache, or downloaded from the Hugging Face Hub. Weights are not
-    downloaded.
-    """
+    """Raise MissingEncoderError if a repository's configuration is neither cached nor downloadable."""
     import transformers
 
     try:
@@ -116,20 +104,10 @@ def require_repository(name: str, revision: str | None) -> None:
 
 
 def load_transformers_encoder(name: str, revision: str | None, device: str) -> Encoder:
-    """Load an encoder with transformers.
+    """Load an encoder from a repository on the Hugging Face Hub, or from a folder.
 
-    Parameters
-    ----------
-    name
-        A repository on the Hugging Face Hub, or a folder with a saved model.
-
-    Raises
-    ------
-    MissingEncoderError
-        If a file is missing and cannot be downloaded.
-    ValueError
-        If the model is incomplete, of a type without pooled image features, or resizes pictures
-        with an unsupported filter.
+    Raises MissingEncoderError if a file is missing, and ValueError for a model that is incomplete,
+    has no pooled image features, or resizes with an unsupported filter.
     """
     import transformers
 
@@ -149,10 +127,7 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
 
 
 def _read_model_type(name: str, revision: str | None) -> str:
-    """Read the type of a model from its configuration.
-
-    Raises ValueError if this version of transformers does not know the type.
-    """
+    """Read a model's type from its configuration. Raises ValueError for an unknown type."""
     import transformers
 
     try:
@@ -163,10 +138,7 @@ def _read_model_type(name: str, revision: str | None) -> str:
 
 
 def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
-    """Load a model of any type that returns one vector per picture: DINOv3, SigLIP, ConvNeXt, ...
-
-    Raises ValueError if the model is incomplete or has no pooled image features.
-    """
+    """Load a model of any type that returns one vector per picture. Raises ValueError."""
     import torch
     import transformers
 
@@ -219,10 +191,7 @@ def _make_unsupported_error(name: str, model_type: str, reason: str) -> ValueErr
 
 
 def _make_missing_error(name: str, revision: str | None) -> MissingEncoderError:
-    """Make the error for an encoder that is not in the cache and cannot be downloaded.
-
-    The message explains how to copy it from a machine with Internet access.
-    """
+    """Make the error for a missing encoder, which says how to copy it from a machine with Internet."""
     folder = f"encoders/{name.rsplit('/', maxsplit=1)[-1]}"
     pinned = f" --revision {revision}" if revision else ""
     return MissingEncoderError(

@@ -48,20 +48,18 @@ def extract(
 ) -> np.ndarray:
     """Extract keys (N, d) float32 of unit norm from images (N, H, W, 3) uint8.
 
-    Uses half precision on a GPU. Raises ValueError if an image's features are all zero, or one of
-    them is not finite.
+    Uses half precision on a GPU. Raises ValueError if an image's features are all zero or not
+    finite.
 
     Parameters
     ----------
     device
         "cpu" or "cuda".
     show_progress
-        Yields the items of the given sequence, which has one item per batch: the index of the
-        batch's first image.
+        Yields the items of a sequence with one item per batch.
     folder
         Folder for finished blocks, from which an interrupted extraction continues with the same
-        result. Do not reuse a folder for other images, another encoder, batch size or device. By
-        default, nothing is stored.
+        result. Do not reuse it for other images, another encoder, batch size or device.
     """
     import torch
 
@@ -130,10 +128,7 @@ def pad_batch(images: np.ndarray) -> np.ndarray:
 
 
 def _read_stored_blocks(blocks: list[range], folder: Path) -> dict[int, np.ndarray]:
-    """Read the features of finished blocks, keyed by the index of each block's first image.
-
-    Warns about damaged blocks, and leaves them out.
-    """
+    """Read the features of finished blocks, by each one's first image. Warns about damaged blocks."""
     features = {}
     for block in blocks:
         file = _block_file(folder, block)
@@ -185,8 +180,7 @@ def write(path: str | Path, ids: np.ndarray, keys: np.ndarray) -> None:
 def read(path: str | Path, ids: np.ndarray | None = None) -> Keys:
     """Read the keys of samples in the order of `ids`; by default, of all samples.
 
-    Raises DamagedFileError if the file is damaged or a key does not have unit norm, and KeyError
-    for an unknown id.
+    Raises DamagedFileError if the file is damaged, and KeyError for an unknown id.
     """
     stored = read_npz(path, "ids", "keys")
     norms = np.linalg.norm(stored["keys"], axis=1)

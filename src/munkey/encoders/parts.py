@@ -1,9 +1,8 @@
-"""Keys of several encoders, and of mirrored pictures: `efficientnet-lite0@160+efficientnet-lite2@224`.
+"""Keys of several encoders, and of mirrored pictures: `efficientnet-lite0@160+vit-b16`.
 
-Each part of the name is an encoder, with `@SIDE` if its input side differs from `keys.image_size`.
-A part's key has unit norm. With `keys.mirror`, it is the mean of the picture's key and its mirror
-image's key, scaled to unit norm again. The parts' keys are concatenated and scaled to unit norm, so
-cosines of whole keys are means of the parts' cosines.
+Each part is an encoder, with `@SIDE` if its input side differs from `keys.image_size`. Its key has
+unit norm; with `keys.mirror`, it is the mean of the picture's and its mirror image's key at unit
+norm. The parts are concatenated at unit norm, so cosines of keys are means of the parts' cosines.
 """
 
 import hashlib
@@ -29,15 +28,8 @@ MAX_FOLDER_NAME = 120  # file systems allow 255 bytes; logs append to the name
 def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
     """Split `settings.encoder` at its plus signs into the settings of each encoder.
 
-    A single encoder uses `settings.revision`. Several encoders use the revisions that the registry
-    pins.
-
-    Raises
-    ------
-    KeyError
-        If a name is unknown.
-    ValueError
-        If a part is empty or repeated, there are too many, or a side is invalid.
+    Several encoders use the revisions that the registry pins. Raises KeyError for an unknown name,
+    and ValueError if a part is empty, repeated or one too many, or if a side is invalid.
     """
     names = settings.encoder.split("+")
     if len(names) > MAX_PARTS:
@@ -50,15 +42,7 @@ def split_parts(settings: EncoderSettings) -> list[EncoderSettings]:
 
 
 def _read_part(name: str, settings: EncoderSettings, is_single: bool) -> EncoderSettings:
-    """Return the settings of one part, `NAME` or `NAME@SIDE`.
-
-    Raises KeyError for an unknown name, and ValueError for an empty name or an invalid side.
-
-    Parameters
-    ----------
-    is_single
-        Whether `name` is the whole of `settings.encoder`.
-    """
+    """Return the settings of a part, `NAME` or `NAME@SIDE`. Raises KeyError and ValueError."""
     side = SIDE.search(name)
     encoder = SIDE.sub("", name).strip()
     if not encoder:
@@ -98,11 +82,7 @@ def find_part_entries(settings: EncoderSettings) -> list[EncoderEntry]:
 
 
 def fingerprint_weights(settings: EncoderSettings) -> str | None:
-    """Return a string that changes with the weights of any part.
-
-    A part whose weights are determined by code only, e.g. `pixels`, adds nothing. If there are no
-    other parts, returns None.
-    """
+    """Return a string that changes with any part's weights; None if code determines all."""
     fingerprints = []
     for part in split_parts(settings):
         fingerprint = find(part.encoder).weights(part)
@@ -112,10 +92,7 @@ def fingerprint_weights(settings: EncoderSettings) -> str | None:
 
 
 def build(settings: EncoderSettings, device: str) -> Encoder:
-    """Build the encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d).
-
-    The features do not have unit norm yet; `keys.extract` scales them.
-    """
+    """Build the encoder of all parts: images (B, 3, H, W) in [0, 1] -> features (B, d) of any norm."""
     encoders = [_build_part(part, device) for part in split_parts(settings)]
     if len(encoders) == 1:
         return encoders[0]
@@ -150,11 +127,7 @@ def _normalize(features: "Tensor") -> "Tensor":
 
 
 def make_portable(settings: EncoderSettings) -> EncoderSettings:
-    """Return settings that mean the same encoders in any working directory and with any defaults.
-
-    Folders are absolute. If there are several encoders, each one's side is in its name, and the
-    settings' `image_size` is None.
-    """
+    """Return settings that mean the same encoders in any working directory and with any defaults."""
     parts = []
     names = []
     for part in split_parts(settings):

@@ -25,7 +25,7 @@ class Preprocess:
     crop
         The size of the crop. None to skip this step.
     mean, std
-        Mean and standard deviation of each channel, for pixels in [0, 1].
+        Those of each channel.
     interpolation
         Torchvision's name, such as `bicubic`.
     """

@@ -1,8 +1,7 @@
 """Recognize a folder with a copy of the paper's encoder by its configuration, not its weights.
 
-Architecture, preprocessing and classes together distinguish the paper's encoder from related models
-on the Hugging Face Hub: DeiT, DINO, the model before it was trained on ImageNet-1k, and fine-tuned
-models. `_name_or_path` does not, because a fine-tuned model keeps the name of its base model.
+Architecture, preprocessing and classes together distinguish it from DeiT, DINO, the model before
+ImageNet-1k, and fine-tuned models. `_name_or_path` does not: fine-tuned models keep it.
 """
 
 from collections.abc import Mapping

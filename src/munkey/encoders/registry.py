@@ -1,8 +1,7 @@
 """The registry of frozen key encoders g_phi (sec. 3.2).
 
-A decorated function builds an encoder: a function from images (B, 3, H, W) in [0, 1] to features
-(B, d), including the encoder's published preprocessing. Snakemake imports this package for
-planning, so builders import torch and other heavy libraries inside the function.
+A decorated function builds an encoder: images (B, 3, H, W) in [0, 1] -> features (B, d), published
+preprocessing included. Planning imports this package, so builders import torch inside the function.
 """
 
 import json
@@ -76,26 +75,23 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     Parameters
     ----------
     name : str
-        The encoder's name as a value of `keys.encoder`.
+        Value of `keys.encoder`.
     description : str
-        A short description for docs/encoders.md.
+        Short description for docs/encoders.md.
     size : {"free", "own"}
-        "free" if `keys.image_size` sets the side of the input, "own" if the published preprocessing
-        fixes it.
+        "free" if `keys.image_size` sets the side of the input, "own" if the preprocessing fixes it.
     revision : str, optional
-        The revision to which `keys.revision` should be set, for weights from the Hugging Face Hub.
+        Revision that `keys.revision` should have, for weights from the Hugging Face Hub.
     hub : str, optional
-        The repository on the Hugging Face Hub.
+        Repository on the Hugging Face Hub.
     weights : callable, optional
-        Settings -> a string that changes with the weights, or None if the builder's code determines
-        them. If it changes, keys are extracted again. It is called for planning, so it must be
-        fast. By default, `keys.revision`.
+        Settings -> a string that changes with the weights, or None if code determines them. It must
+        be fast. By default, `keys.revision`.
     package : str, optional
-        The module that contains the weights, if the extra `keys` installs it.
+        Module that contains the weights, if the extra `keys` installs it.
     operations : callable, optional
-        Settings -> floating-point operations per picture, with two for each multiply-add.
-        `munkey plan` uses them to estimate how long the extraction of keys takes. By default, they
-        are not counted.
+        Settings -> floating-point operations per picture, two for each multiply-add, for `munkey
+        plan`.
 
     Returns
     -------
@@ -145,7 +141,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
 def find(name: str) -> EncoderEntry:
     """Find the entry for a value of keys.encoder: a name, `timm:NAME`, or a folder (with a slash).
 
-    Raises KeyError, which lists the valid names, for an unknown name.
+    Raises KeyError, which lists the valid names.
     """
     if name.startswith("timm:"):
         return ENCODERS["timm:NAME"]

@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 
 def _fingerprint_timm_weights(settings: EncoderSettings) -> str:
-    """Return a stamp of the files in a local folder, or else timm's version.
-
-    The version determines which weights a name stands for.
-    """
+    """Return a stamp of a local folder, or else timm's version, which determines a name's weights."""
     folder = settings.encoder.partition("local-dir:")[2]
     if folder:
         return compute_stamp(folder)
@@ -36,14 +33,7 @@ def timm_model(settings: EncoderSettings, device: str) -> Encoder:
 def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
     """Load a timm model without its head, by name or from `local-dir:FOLDER`.
 
-    Raises MissingEncoderError if it cannot be loaded.
-
-    Parameters
-    ----------
-    setting
-        The setting in params.yaml that names the model, for the error message.
-    arguments
-        Further arguments of `timm.create_model`.
+    Raises MissingEncoderError, which names `setting`. `arguments` are for `timm.create_model`.
     """
     import timm
     from safetensors import SafetensorError
@@ -70,10 +60,7 @@ def load_timm_encoder(name: str, device: str) -> Encoder:
 
 
 def _make_timm_preprocess(model: "nn.Module") -> Preprocess:
-    """Make the preprocessing of a timm model.
-
-    Raises MissingEncoderError unless the model's crop mode is `center` or `squash`.
-    """
+    """Make a timm model's preprocessing. Raises MissingEncoderError for an unsupported crop mode."""
     from timm.data.config import resolve_data_config
 
     config = resolve_data_config({}, model=model)

@@ -595,10 +595,14 @@ def warn_of_copies(
 
 
 def warn_of_large_units(units: Sequence[str | None]) -> None:
-    """Warn about units so large that their names may mean "unknown"."""
-    warning = format_large_units_warning(units)
-    if warning:
-        warn_user(warning)
+    """Warn about units so large that their names may mean "unknown", and about similar names."""
+    present_units = [unit for unit in units if unit is not None]
+    for warning in (
+        format_large_units_warning(units),
+        format_similar_names_warning(present_units, "units"),
+    ):
+        if warning:
+            warn_user(warning)
 
 
 def warn_of_class_names(y: Any, labels: np.ndarray) -> None:

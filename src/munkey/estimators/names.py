@@ -6,7 +6,6 @@ They may be lists, arrays, pandas objects or single values.
 import math
 import os
 import sys
-import unicodedata
 from collections.abc import Iterable
 from types import FrameType
 from typing import Any, NamedTuple
@@ -14,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from munkey.core.console import warn_user
-from munkey.data.intake.unit_names import unit_name
+from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.deploy.model.manifest import ID_LIMIT
 from munkey.estimators.errors import InvalidRequestError
 from munkey.memory.rows import check_ids
@@ -251,7 +250,7 @@ def read_labels(y: Any) -> Any:
 
 def class_name(name: str) -> str:
     """Return the name of a class in Unicode form NFC, without surrounding spaces."""
-    return unicodedata.normalize("NFC", name).strip()
+    return normalize_name(name)
 
 
 def _is_missing(value: Any) -> bool:

@@ -57,10 +57,9 @@ def measure_membership_inference(
     """Return the MIA, 100 times the AUROC of an attack on forget against test samples (sec. 4).
 
     The test samples are split into two halves, stratified by label. A logistic regression is fitted
-    to separate retain samples (members) from one half, with the same number of each, and is scored
-    on forget samples against the other half. Then the halves swap roles, and the two scores are
-    averaged [ours]. The attack is thus never scored on samples that it was fitted to. A result
-    below 50 means that forget samples look less like members than test samples do.
+    to separate equally many retain samples (members) from one half, and is scored on forget samples
+    against the other half. The scores of both roles are averaged [ours]. Below 50, forget samples
+    look less like members than test samples do.
 
     Parameters
     ----------
@@ -82,18 +81,10 @@ def measure_membership_inference_by_class(
     test_labels: np.ndarray,
     generator: np.random.Generator,
 ) -> float:
-    """Return the MIA of `measure_membership_inference`, but scored within each class and averaged.
+    """Return the MIA of `measure_membership_inference`, scored within each class.
 
-    Otherwise, the attack could recognize a forget set that consists mostly of one class by its
-    class. Classes are weighted by their number of forget samples. A class is skipped in a half that
-    contains no test samples of it.
-
-    Parameters
-    ----------
-    retain, forget, test
-        The features (N, 4) of the samples, from `compute_attack_features`.
-    forget_labels, test_labels
-        The labels (N,) of the forget samples and of the test samples.
+    Otherwise, the attack could recognize a forget set of mostly one class by that class. Classes
+    are weighted by their forget samples; a half without test samples of a class skips it.
     """
     scores = []
     for score, rows in cross_fit_attacks(retain, test, test_labels, generator):
@@ -116,8 +107,7 @@ def cross_fit_attacks(
 ) -> Iterator[tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]]:
     """Yield the two attacks of `measure_membership_inference`, one for each half of the test set.
 
-    An attack is a function from features (N, 4) to scores (N,). It comes with the indices of the
-    test samples that it may score, which are those that it was not fitted to.
+    An attack maps features (N, 4) to scores (N,). It comes with the indices of the other half.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     for fit_rows, score_rows in halves.split(test, test_labels):
@@ -128,10 +118,9 @@ def cross_fit_attacks(
 
 
 def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Fit a logistic regression that separates members from outsiders.
+    """Fit a logistic regression that separates members (N, 4) from outsiders (M, 4).
 
-    Both arrays have a row of 4 features for each sample. Returns a function from features (N, 4) to
-    scores (N,), which are higher for likely members.
+    Returns a function from features (N, 4) to scores (N,), higher for likely members.
     """
     features = np.concatenate([members, outsiders])
     is_member = np.repeat([1, 0], [len(members), len(outsiders)])
@@ -148,9 +137,9 @@ def fit_attack(members: np.ndarray, outsiders: np.ndarray) -> Callable[[np.ndarr
 
 
 def compute_auroc(positives: np.ndarray, negatives: np.ndarray) -> float:
-    """Return the share of (positive, negative) pairs in which the positive has the higher score.
+    """Return the share of (positive, negative) pairs in which the positive scores higher.
 
-    A pair whose scores differ by at most ROUNDING_ERROR counts as half.
+    Ties, up to ROUNDING_ERROR, count half.
     """
     sorted_negatives = np.sort(negatives)
     lower = np.searchsorted(sorted_negatives, positives - ROUNDING_ERROR, side="left")
@@ -163,11 +152,10 @@ def compute_rf_jsd(
 ) -> float:
     """Return RF-JSD in nats, between 0 and ln 2 (Spartalis et al. 2025). It needs no oracle.
 
-    For each class, this is the Jensen-Shannon divergence between two mean predictions: that of the
-    original for unseen samples, and that of the unlearned model for forgotten samples. The result
-    is the mean over the classes that both sets contain, or NaN if they have no class in common.
-    Class means reveal little about individual samples. The authors' code (`log_js_proxy`) swaps the
-    arguments of both KL divergences, which makes them unbounded.
+    For each class: the Jensen-Shannon divergence between the original's mean prediction for unseen
+    samples and the unlearned model's for forgotten samples. The result is the mean over classes in
+    both sets, or NaN. The authors' code (`log_js_proxy`) swaps the arguments of both KL
+    divergences, which makes them unbounded.
 
     Parameters
     ----------
@@ -176,7 +164,7 @@ def compute_rf_jsd(
     after
         The logits (N, C) of the unlearned model for forgotten samples.
     unseen_labels, forget_labels
-        The labels (N,) of the unseen and of the forgotten samples.
+        The labels (N,) of these samples.
     """
     classes = np.intersect1d(unseen_labels, forget_labels)
     if not len(classes):
@@ -197,13 +185,9 @@ def _average_probabilities(
 
 
 def compute_pathway_sensitivity(image: float, token: float, both: float) -> float:
-    """Return the pathway sensitivity P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3).
+    """Return P_s = |A_img - A_tok| / (A_both + epsilon) (eq. 3) of accuracies in percent.
 
-    Parameters
-    ----------
-    image, token, both
-        The accuracies A_img, A_tok and A_both in percent: with the image alone, with the token
-        alone, and with both. In the formula, they are shares.
+    In the formula, they are shares.
     """
     return abs(image - token) / 100 / (both / 100 + EPSILON)
 
@@ -213,16 +197,7 @@ def measure_pathways(
 ) -> dict[str, float]:
     """Return the accuracies A_image, A_token and A_both in percent, and P_s.
 
-    The pathway sensitivity P_s is the difference between the accuracies with only one pathway,
-    relative to the accuracy with both (`compute_pathway_sensitivity`).
-
-    Parameters
-    ----------
-    logits_by_pathway
-        Logits (N, C) of samples in the memory, by the inputs that the model sees: `image`, `token`
-        or `both`.
-    labels
-        The labels (N,) of these samples.
+    `logits_by_pathway` are (N, C), of samples in the memory, for `image`, `token` and `both`.
     """
     accuracies = {}
     for name, logits in logits_by_pathway.items():
@@ -240,14 +215,13 @@ def compute_metrics(
 ) -> dict[str, float]:
     """Compute all metrics of one system for one forget set.
 
-    If the forget set was not drawn at random, MIA is computed within classes, and FM, the AUROC of
-    the loss, compares forgotten samples with test samples. If a class has no samples left, or if
-    the forget set was drawn by units, FTA is the accuracy on the test samples of the forgotten
-    classes or units, and RTA the accuracy on all other test samples. If a class has no samples
-    left, `probe` is the result of `fit_probe`.
+    If it was not drawn at random, MIA is computed within classes, and FM, the AUROC of the loss,
+    compares forgotten with test samples. If a class is empty, or units were drawn, FTA is the
+    accuracy on test samples of the forgotten classes or units, and RTA that on all others. If a
+    class is empty, `probe` is `fit_probe`'s result.
 
-    Raises KeyError if the forget set contains samples outside the training split, and DivergedError
-    if any logit is not finite.
+    Raises KeyError for forgotten samples outside the training split, and DivergedError for logits
+    that are not finite.
 
     Parameters
     ----------
@@ -313,13 +287,7 @@ def _measure_related_test_samples(
     sampling: str,
     generator: np.random.Generator,
 ) -> dict[str, float]:
-    """Return `probe`, FTA and RTA, as far as they are defined (`compute_metrics`).
-
-    Parameters
-    ----------
-    forget, retain
-        Whether each sample is in the forget or the retain set, (N,) bool.
-    """
+    """Return `probe`, FTA and RTA, as far as they are defined (`compute_metrics`)."""
     labels = predictions["labels"]
     logits = predictions["logits"]
     test = predictions["splits"] == "test"
@@ -344,14 +312,8 @@ def fit_probe(
 ) -> float:
     """Return how well a linear probe separates forgotten classes from all others, in percent.
 
-    This is the balanced accuracy of a logistic regression on the logits (N, C) of test samples, in
-    two-fold cross-validation; 50 is chance. The probe can use all logits, not only those of the
-    forgotten classes.
-
-    Parameters
-    ----------
-    is_forgotten
-        Whether each sample belongs to a forgotten class, (N,) bool.
+    This is the balanced accuracy of a logistic regression on all logits (N, C) of test samples, in
+    two-fold cross-validation; 50 is chance.
     """
     halves = StratifiedKFold(n_splits=2, shuffle=True, random_state=int(generator.integers(2**32)))
     # EPSILON avoids a division by zero if a logit is the same for all samples.
@@ -362,15 +324,7 @@ def fit_probe(
 
 
 def find_emptied_classes(labels: np.ndarray, forget: np.ndarray, retain: np.ndarray) -> np.ndarray:
-    """Return the forgotten classes that have no samples in the retain set.
-
-    Parameters
-    ----------
-    labels
-        The labels (N,) of all samples.
-    forget, retain
-        Whether each sample is in the forget or the retain set, (N,) bool.
-    """
+    """Return the classes of labels (N,) with samples in the forget set but none in the retain set."""
     return np.setdiff1d(labels[forget], labels[retain])
 
 
@@ -378,10 +332,9 @@ def switch_off_classes(
     predictions: Mapping[str, np.ndarray],
     forget_ids: np.ndarray,
 ) -> dict[str, np.ndarray] | None:
-    """Return predictions with the outputs of emptied classes switched off.
+    """Return predictions with the outputs of emptied classes switched off, or None without any.
 
-    Returns None if no class was emptied. A deployment may choose to switch off these outputs, but
-    that is only a policy: the weights may still contain what they learned of the classes.
+    That is a policy: the weights may still contain what they learned of the classes.
     """
     forget = np.isin(predictions["ids"], forget_ids)
     retain = (predictions["splits"] == "train") & ~forget
@@ -399,14 +352,9 @@ def switch_off_classes(
 def make_metric_rows(run: Evaluation, original: str | None = None) -> list[dict[str, object]]:
     """Return one row per metric of a system, with the system's key, the metric and its value.
 
-    If a class was forgotten entirely, there are also rows for METHOD-off, the same system with the
-    outputs of that class switched off. A diverged system has a single row instead, with the metric
-    `diverged`, the value 1, and, as `why`, the reason and the log file.
-
-    Parameters
-    ----------
-    original
-        The file with the original's logits, for RF-JSD; None if the system was not unlearned.
+    If a class was emptied, METHOD-off is the same system with its output switched off. A diverged
+    system has the single metric `diverged`, with the reason and the log file as `why`. RF-JSD needs
+    `original`, the file with the original's logits.
     """
     predictions = read_npz(run.logits)
     forget_ids = forget_sets.read(run.forget)
@@ -433,13 +381,7 @@ def _make_variant_rows(
     forget_ids: np.ndarray,
     before: Mapping[str, np.ndarray] | None,
 ) -> list[dict[str, object]]:
-    """Return one row per metric of a system's predictions, which may have outputs switched off.
-
-    Parameters
-    ----------
-    before
-        The original's predictions, for RF-JSD; None if the system was not unlearned.
-    """
+    """Return one row per metric of predictions; `before` are the original's, for RF-JSD."""
     generator = Stage(run.seed, run.dataset, "attack", run.rate).numpy_generator()
     metrics = compute_metrics(predictions, forget_ids, generator, run.sampling)
     if before is not None:

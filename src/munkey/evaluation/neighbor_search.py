@@ -1,7 +1,6 @@
 """Search for the number of neighbors and their weights, by leave-one-out log loss.
 
-Each training sample is predicted from the memory's other rows. No validation or test sample has a
-say. LDA, NCM, and KRR apply the same rule to settings that are `auto`.
+Each training sample is predicted from the memory's other rows, without validation or test samples.
 """
 
 import math
@@ -30,15 +29,7 @@ MAX_LEFT_OUT = 4096  # rows to predict; more would hardly change the result
 
 
 class ScoredSettings(NamedTuple):
-    """Settings and their scores on left-out training samples, averaged over systems.
-
-    Attributes
-    ----------
-    loss
-        The mean negative log-likelihood.
-    accuracy
-        The top-1 accuracy in percent.
-    """
+    """Settings with their mean log loss and accuracy [%] on left-out training samples."""
 
     settings: Mapping[str, object]
     loss: float
@@ -53,15 +44,7 @@ class LeftOut(NamedTuple):
 
 
 def search_fitted(folder: Path, keyfile: Path, family: FittedFamily) -> list[ScoredSettings]:
-    """Score all settings in `family.search_settings`, smallest loss first.
-
-    Parameters
-    ----------
-    folder
-        The folder of a prepared data set.
-    keyfile
-        The file with the keys of its samples.
-    """
+    """Score all settings in `family.search_settings` on a prepared data set, smallest loss first."""
     dataset = prepared.load(folder)
     train = keys.read(keyfile, dataset.get_ids("train"))
     labels = dataset.labels[dataset.rows(train.ids)]
@@ -76,18 +59,10 @@ def search_fitted(folder: Path, keyfile: Path, family: FittedFamily) -> list[Sco
 
 
 def search_inference(folder: Path, keyfile: Path, files: Sequence[Path]) -> list[ScoredSettings]:
-    """Score all settings of `inference` for trained systems, smallest loss first.
+    """Score all settings of `inference` for originals of one family, smallest loss first.
 
-    Raises ValueError for a system with an added head, which is fitted to all rows.
-
-    Parameters
-    ----------
-    folder
-        The folder of a prepared data set.
-    keyfile
-        The file with the keys of its samples.
-    files
-        The files of originals of one family, one for each seed.
+    `files` has one original for each seed. Raises ValueError for a system with an added head, which
+    is fitted to all rows.
     """
     dataset = prepared.load(folder)
     train = keys.read(keyfile, dataset.get_ids("train"))
@@ -115,10 +90,7 @@ def _load_without_head(file: Path) -> System:
 
 
 def _leave_out(train: Keys, family: Family) -> LeftOut:
-    """Choose the training samples to predict, and find their neighbors.
-
-    If there are more than MAX_LEFT_OUT samples, only every n-th one is chosen.
-    """
+    """Choose at most MAX_LEFT_OUT training samples to predict, evenly, and find their neighbors."""
     count = max(int(str(settings["k"])) for settings in family.search_settings)
     step = math.ceil(len(train.ids) / MAX_LEFT_OUT)
     queries = Keys(train.ids[::step], train.keys[::step])

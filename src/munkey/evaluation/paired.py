@@ -16,21 +16,11 @@ COLUMNS = ("dataset", "rate", "method", "other", "seeds", "tested", "difference"
 
 
 def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
-    """Compare the test accuracies of all pairs of systems at each forget rate.
+    """Compare the test accuracies of all pairs of systems at each forget rate of one data set.
 
-    A system that diverged for any seed is left out.
-
-    Parameters
-    ----------
-    runs
-        The evaluations of one data set, for all seeds.
-
-    Returns
-    -------
-    rows
-        One row per pair of systems, with the keys of COLUMNS: `tested` is the number of test
-        samples, `difference` is the accuracy of `method` minus that of `other` in percentage
-        points, and `low` and `high` are the ends of its 95% interval.
+    Returns one row per pair, with the keys of COLUMNS: `difference` is the accuracy of `method`
+    minus that of `other` in percentage points, `low` and `high` are the ends of its 95% interval,
+    and `tested` counts test samples. A system that diverged for any seed is left out.
     """
     # Whether each test sample is classified correctly: one array per seed.
     flags_by_system: dict[tuple[str, str, str], list[np.ndarray]] = {}
@@ -62,16 +52,14 @@ def compare_systems(runs: Iterable[Evaluation]) -> list[dict[str, object]]:
 def compare_pair(gains: np.ndarray) -> dict[str, object]:
     """Return the mean gain in percentage points, with an interval over seeds and test samples.
 
-    The half-widths of two intervals are added in quadrature: Student's t interval over the seeds'
-    means, and the "Wald + 2" interval of Agresti and Min (2005) over test samples. Both include the
-    variation between seeds, so the result is conservative. With a single seed, only the second is
-    used.
+    The half-widths of two intervals are added in quadrature: Student's t over the seeds' means, and
+    the "Wald + 2" interval of Agresti and Min (2005) over test samples. Both include the variation
+    between seeds, so the result is conservative. A single seed has only the second.
 
     Parameters
     ----------
     gains
-        For each seed and test sample, (seeds, tested): 1 if only the first system is correct, -1 if
-        only the other is, and 0 if both are correct or both are wrong.
+        (seeds, tested): 1 if only the first system is correct, -1 if only the other is, else 0.
     """
     seeds, tested = gains.shape
     sample_means = gains.mean(axis=0)

@@ -11,17 +11,9 @@ from munkey.settings import DataSettings
 
 
 class Queries(NamedTuple):
-    """The samples to predict.
+    """The samples to predict: their sorted ids, and their neighbors for a system with a memory.
 
-    Attributes
-    ----------
-    ids
-        The sorted ids of the samples.
-    retrieval
-        The samples' neighbors; None if the system has no memory.
-    other
-        The retrieval with which audits query single paths of a system with pathways. If given, the
-        predictions include the logits of these paths.
+    With `other`, the predictions include the logits of single paths, which audits query.
     """
 
     ids: np.ndarray
@@ -34,11 +26,10 @@ def predict_samples(
 ) -> dict[str, np.ndarray]:
     """Return the arrays that metrics are computed from, by name.
 
-    The arrays are the samples' `ids`, `labels`, `splits` and `logits`, and `units` if the data set
-    has them. A family with pathways adds `memory_ids` and `memory_labels` of the memory's samples,
-    and their logits when only the image, only the token, or both are used: `image_logits`,
-    `token_logits` and `both_logits`. With `queries.other`, there are also the logits `path_NAME` of
-    each path. Raises KeyError if a neighbor is not in the memory.
+    These are the samples' `ids`, `labels`, `splits`, `logits`, and `units` if the data set has
+    them. A family with pathways adds `memory_ids`, `memory_labels`, and, of the memory's samples,
+    `image_logits`, `token_logits` and `both_logits`; with `queries.other`, also `path_NAME`. Raises
+    KeyError if a neighbor is not in the memory.
     """
     family = FAMILIES[system.family]
     samples = image_set(dataset, queries.ids)

@@ -8,22 +8,18 @@ DEPLOYED = "deployed"
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The evaluation of one system on one forget set.
+    """The files of one system's evaluation on one forget set.
 
     Attributes
     ----------
     case
-        The case, such as KNOB/VALUE in an ablation; empty in the main run.
+        Such as KNOB/VALUE in an ablation; empty in the main run.
     rate
         The forget rate, written as in file paths.
-    logits
-        The path of the file with the system's logits.
-    record
-        The path of the job record.
+    logits, record, forget
+        The files with the system's logits, the job's record, and the forget set's ids.
     training
-        The path of the record of the training run that the system is based on.
-    forget
-        The path of the file with the forget set's ids.
+        The record of the training run that the system is based on.
     sampling
         How the forget set was drawn.
     """

@@ -1,8 +1,6 @@
 """Search for a method's settings using only validation data (app. B.2).
 
-`munkey search-summary results/default/search/digits` prints the candidates of each method, best
-first, with their mean validation gap and their largest loss of validation accuracy over all seeds
-and rates. The best candidates are the defaults in params.yaml.
+`munkey search-summary FOLDER` ranks the candidates. The best are the defaults in params.yaml.
 """
 
 import math
@@ -39,17 +37,8 @@ class Candidate:
 class SearchResult(TypedDict):
     """The contents of a search's result file.
 
-    Attributes
-    ----------
-    chosen
-        The index of the chosen candidate.
-    original_val_accuracy
-        The original's validation accuracy in percent; None if all candidates diverged.
-    search_s
-        How many seconds it took to unlearn with all candidates and to score them.
-    candidates
-        The settings, gap, accuracies and seconds of each candidate. A diverged candidate has only
-        its settings and the reason.
+    `chosen` is the index of a candidate. Each has its settings, gap, accuracies and seconds, or, if
+    it diverged, the reason; `search_s` is the time of all.
     """
 
     chosen: int
@@ -61,10 +50,7 @@ class SearchResult(TypedDict):
 def make_scorer(
     dataset: Dataset, forget_file: Path, data: DataSettings, device: str
 ) -> Callable[[Path], Candidate]:
-    """Return a function that loads a system from a file and measures its accuracies.
-
-    The function uses neither the test set nor the oracle.
-    """
+    """Return a function that measures a system file's accuracies, without test set and oracle."""
     val = image_set(dataset, dataset.get_ids("val"))
     forget = image_set(dataset, forget_sets.split(dataset, forget_file).forget)
 
@@ -86,14 +72,8 @@ def choose_candidate(
 ) -> int:
     """Return the index of the candidate with the smallest gap. Ties go to the first candidate.
 
-    If every candidate loses more than `drop`, return the one with the highest validation accuracy.
-
-    Parameters
-    ----------
-    drop
-        How much validation accuracy, in percentage points, a candidate may lose compared with the
-        original; None means any amount. This limit is ours: without it, a collapsed model would
-        win, because its gap is small.
+    It may lose at most `drop` points of the original's validation accuracy, because a collapsed
+    model has a small gap [ours]; None means any amount. If all lose more, the most accurate wins.
     """
     eligible = []
     for index, candidate in enumerate(candidates):
@@ -114,16 +94,7 @@ def make_search_result(
 ) -> SearchResult:
     """Return the result of a search, and print the chosen candidate.
 
-    Parameters
-    ----------
-    candidates
-        The accuracies of each candidate; None if it diverged.
-    records
-        The record of each candidate's unlearning job.
-    chosen
-        The index of the chosen candidate.
-    scoring_s
-        How many seconds it took to score all candidates.
+    `candidates` that diverged are None; `records` are those of the unlearning jobs.
     """
     candidate_rows: list[dict[str, Any]] = []
     for record, candidate in zip(records, candidates, strict=True):
@@ -144,15 +115,7 @@ def make_search_result(
 
 @dataclass(frozen=True)
 class RankedCandidate:
-    """The results of a candidate over all seeds and rates.
-
-    Attributes
-    ----------
-    gap
-        The mean validation gap; infinite if the candidate ever diverged.
-    drop
-        The largest loss of validation accuracy; infinite if the candidate ever diverged.
-    """
+    """A candidate's mean gap and largest drop; infinite if it ever diverged."""
 
     settings: Mapping[str, object]
     gap: float
@@ -168,9 +131,8 @@ class RankedCandidate:
 def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[RankedCandidate]:
     """Return the candidates of one method, best first.
 
-    Candidates that never lose more than `drop` points of validation accuracy come first, sorted by
-    their gap. The others follow, sorted by their drop. Raises ValueError if the searches tried
-    different candidates.
+    Those that never lose more than `drop` points of validation accuracy come first, by gap; the
+    others follow, by drop. Raises ValueError if the searches tried different candidates.
     """
     tried_settings = [candidate["settings"] for candidate in searches[0]["candidates"]]
     for search in searches:
@@ -203,10 +165,10 @@ def rank_candidates(searches: Sequence[SearchResult], drop: float) -> list[Ranke
 
 
 def describe_searches(folder: Path, drop: float) -> Iterable[str]:
-    """Yield lines that rank the candidates of each method, from a data set's folder of searches.
+    """Yield lines that rank the candidates of each method in a data set's folder of searches.
 
-    Raises ValueError if the searches of a method tried different settings, and FileNotFoundError if
-    the folder contains no searches.
+    Raises ValueError if searches of a method differ in candidates, and FileNotFoundError without
+    any.
     """
     searches: dict[str, list[SearchResult]] = defaultdict(list)
     for path in sorted(folder.glob("seed*/rate*/*/search.json")):

@@ -9,11 +9,7 @@ from munkey.models.family import FAMILIES, Recipe, System
 
 
 class TrainingTrace:
-    """Records a training run on `samples`.
-
-    The training loop calls `watch` before the first epoch and after each epoch. Watching does not
-    affect the training.
-    """
+    """Records a training run on `samples`, without affecting it."""
 
     def __init__(self, samples: ImageSet, recipe: Recipe, device: str) -> None:
         self.samples = samples
@@ -40,9 +36,8 @@ class TrainingTrace:
     def to_arrays(self) -> dict[str, np.ndarray]:
         """Return the trace as arrays by name.
 
-        `labels` is (N,). `epoch`, `A_image`, `A_token`, `A_both` and `P_s` have one value for each
-        recorded epoch. For each of the three moments, there are `tokens_E` (N, m) and `features_E`
-        (N, width), where E is the epoch, m the length of a token, and width that of a feature.
+        `labels` is (N,). `epoch`, `A_image`, `A_token`, `A_both` and `P_s` have one value per
+        recorded epoch. `tokens_E` (N, m) and `features_E` (N, width) exist for three epochs E.
         """
         columns = {}
         for name in self.records[0]:

@@ -115,19 +115,10 @@ class System:
 
 @dataclass(frozen=True)
 class Recipe(Generic[Settings]):
-    """How to train a model.
+    """How to train a model: sections of params.yaml, and the source of all random numbers.
 
-    Attributes
-    ----------
-    data, model, train
-        The sections of params.yaml with these names.
-    family
-        The family's own section.
-    stage
-        The source of all random numbers.
-    head
-        The settings, except the temperature, of a closed-form head whose logits are added to the
-        network's (`read_added_head`). None if no head is added.
+    `head` has the settings, except the temperature, of a closed-form head whose logits are added to
+    the network's (`read_added_head`).
     """
 
     data: DataSettings
@@ -140,15 +131,7 @@ class Recipe(Generic[Settings]):
 
 @dataclass(frozen=True)
 class MemberKeys:
-    """The key of each training sample, and its neighbors among the other training samples.
-
-    Attributes
-    ----------
-    keys
-        (N, d) float32.
-    neighbors
-        The neighbors of each training sample, which do not include the sample itself.
-    """
+    """The keys (N, d) float32 of the training samples, and the neighbors of each among the others."""
 
     keys: np.ndarray
     neighbors: Neighbors
@@ -167,21 +150,18 @@ class Training(Generic[Settings]):
         The training samples, sorted by id.
     classes
         The number of classes.
-    recipe
-        How to train the model.
     device
         "cpu" or "cuda".
     report
-        A function that prints a line of progress.
+        Prints a line of progress.
     members
         The samples' keys and neighbors. None for a family without a memory.
     checkpoint
         The file from which an interrupted run resumes. The caller removes it after writing the
-        result. None to save no checkpoints.
+        result.
     watch
-        A function ``watch(epoch, system)`` that is called before training, with epoch 0, and after
-        each epoch. It must not change the system. It is not called for epochs that a resumed run
-        skips.
+        Called as ``watch(epoch, system)`` before training, with epoch 0, and after each epoch that
+        is not skipped by resuming. It must not change the system.
     """
 
     samples: ImageSet
@@ -205,15 +185,8 @@ class TrainingResult(NamedTuple):
 class Learner:
     """A system in training, whose weights and tokens change in place.
 
-    Attributes
-    ----------
-    system
-        The system that is being trained.
-    predict
-        A function ``predict(images, index)`` that returns the logits (B, C) of a batch. `images`
-        (B, 3, S, S) are crops of the training samples at the positions `index` (B,).
-    generators
-        The random generators that `predict` draws from.
+    ``predict(images, index)`` returns the logits (B, C) of crops (B, 3, S, S) of the training
+    samples at the positions `index` (B,). It draws from `generators`.
     """
 
     system: System
@@ -231,16 +204,16 @@ class Learner:
 
 @dataclass(frozen=True)
 class Retrieval:
-    """The inputs, other than images, with which a system classifies S queries.
+    """The inputs, other than images, with which a system classifies S queries; None where not read.
 
     Attributes
     ----------
     neighbors
-        At least K neighbors of each query. None for a family that reads no neighbors.
+        At least K neighbors of each query.
     settings
-        The section `inference`. None for a family that does not read it.
+        The section `inference`.
     keys
-        (S, d): the keys of the queries. None if neither the family nor an added head reads them.
+        (S, d): the keys of the queries.
     """
 
     neighbors: Neighbors | None
@@ -421,16 +394,9 @@ class Family(ABC, Generic[Settings]):
         stage: Stage,
         selected: Mapping[str, float] | None = None,
     ) -> Recipe[Settings]:
-        """Make a recipe from the sections of params.yaml.
+        """Make a recipe from the sections of params.yaml, by name.
 
-        Parameters
-        ----------
-        sections
-            The sections by name.
-        stage
-            The source of all random numbers.
-        selected
-            Settings that the selection chose, by name. They replace those in the family's section.
+        The values that the selection chose (`selected`) replace those in the family's section.
         """
         family_section = self.read_section(sections)
         if selected:
@@ -461,19 +427,12 @@ class Family(ABC, Generic[Settings]):
     def make_stage(self, seed: object, dataset: str, subset: str) -> Stage:
         """Return the source of all random numbers of a training run.
 
-        Parameters
-        ----------
-        subset
-            `full`, or a name like `rate0.1` if the forget set of that rate is left out.
+        `subset` is `full`, or `rateR` if that forget set is left out.
         """
         return Stage(seed, dataset, subset, self.name)
 
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
-        """Return how many neighbors of each sample are read, by the setting that sets this number.
-
-        For MUNKEY, this is the largest number that training reads. A family that reads no neighbors
-        returns an empty dictionary.
-        """
+        """Return how many neighbors of each sample training reads, by setting."""
         return {}
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
@@ -486,13 +445,7 @@ class Family(ABC, Generic[Settings]):
     def make_retrieval(
         self, neighbors: Neighbors, inference: object, keys: np.ndarray | None = None
     ) -> Retrieval:
-        """Return the inputs of a prediction other than the images.
-
-        Parameters
-        ----------
-        inference
-            The section `inference`, which is ignored unless the family reads it.
-        """
+        """Return the inputs of a prediction other than the images; `inference` is that section."""
         settings = None
         if self.reads_inference:
             settings = InferenceSettings.parse(inference)
@@ -506,7 +459,7 @@ class Family(ABC, Generic[Settings]):
     def make_architecture(
         self, recipe: Recipe[Settings], classes: int, key_dim: int | None = None
     ) -> Architecture:
-        """Describe the model that a recipe trains.
+        """Describe the model that a recipe trains, for ``build`` and the model file.
 
         Parameters
         ----------
@@ -516,26 +469,11 @@ class Family(ABC, Generic[Settings]):
             Number of classes.
         key_dim : int, optional
             Length of a key, if known.
-
-        Returns
-        -------
-        Architecture
-            Everything that ``build`` needs. It is stored with the weights.
         """
 
     @abstractmethod
     def restore_architecture(self, fields: Mapping[str, object]) -> Architecture:
-        """Rebuild an architecture from the fields that are saved in a model file.
-
-        Parameters
-        ----------
-        fields : mapping of str to object
-            The fields of an architecture, by name.
-
-        Returns
-        -------
-        Architecture
-        """
+        """Rebuild an architecture from its fields, by name, as a model file stores them."""
 
     @abstractmethod
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
@@ -547,32 +485,14 @@ class Family(ABC, Generic[Settings]):
             Result of ``make_architecture`` or ``restore_architecture``.
         generator : torch.Generator or None
             Generator of the initial weights. None if stored weights will be loaded.
-
-        Returns
-        -------
-        torch.nn.Module
         """
 
     @abstractmethod
     def train(self, training: Training[Settings]) -> TrainingResult:
-        """Train a model from scratch.
-
-        Parameters
-        ----------
-        training : Training
-            The samples, the recipe, and the device.
-
-        Returns
-        -------
-        TrainingResult
-            The system, and a record for each epoch.
-        """
+        """Train a model from scratch. Returns the system, and a record for each epoch."""
 
     def resume(self, system: System, training: Training[Settings]) -> Learner:
-        """Return a copy of a system that can be trained further.
-
-        If the system has a memory, that of the copy contains only the rows of `training.samples`.
-        """
+        """Return a copy to train further; its memory has only rows of `training.samples`."""
         model = system.copy_model()
         return Learner(replace(system, model=model), lambda images, _: model(images))
 
@@ -583,18 +503,9 @@ class Family(ABC, Generic[Settings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return a system with samples added to its memory, without training.
+        """Return a system with n samples added to its memory, if it has one, without training.
 
-        A family without a memory returns the system unchanged.
-
-        Parameters
-        ----------
-        new_keys
-            The keys of the n new samples.
-        labels
-            (n,): their labels.
-        inference
-            The section `inference`. None for a family that does not read it.
+        `labels`: (n,). `inference`: that section, for a family that reads it.
         """
         return system
 
@@ -616,25 +527,24 @@ class Family(ABC, Generic[Settings]):
         samples : ImageSet
             The S samples to classify.
         data : DataSettings
-            The section ``data``: image size and normalization.
+            Image size and normalization.
         device : str
             "cpu" or "cuda".
         retrieval : Retrieval or None
-            Neighbors or keys of the samples. A family with a memory requires it; other families
-            ignore it.
+            Neighbors or keys of the samples, which a family with a memory requires.
 
         Returns
         -------
         ndarray of float32, shape (S, C)
-            Logits for S samples and C classes, in the order of `samples`.
+            Logits for C classes, in the order of `samples`.
         """
 
     def predict_cut_logits(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> dict[str, np.ndarray]:
-        """Return logits (N, C) from only the image, only the token, and both, by pathway.
+        """Return logits (N, C) of the memory's samples from image, token, and both.
 
-        The samples must be in the memory. A family without pathways returns an empty dictionary.
+        A family without pathways returns an empty dictionary.
         """
         return {}
 
@@ -646,10 +556,7 @@ class Family(ABC, Generic[Settings]):
         device: str,
         retrieval: Retrieval,
     ) -> dict[str, np.ndarray]:
-        """Return logits (S, C) for each inference path other than the deployed one, by its name.
-
-        A family without pathways returns an empty dictionary.
-        """
+        """Return logits (S, C) for each inference path but the deployed one, if any."""
         return {}
 
     def extract_features(
@@ -683,8 +590,8 @@ class FittedRows(NamedTuple):
 class FittedFamily(Family[Settings]):
     """A family whose model is a function of keys, labels, and settings.
 
-    It is fitted rather than trained in epochs and, if it is exact, does not depend on the seed.
-    Its memory stores the keys, and the labels as tokens (N, 1).
+    If it is exact, it does not depend on the seed. Its memory stores keys, and labels as tokens (N,
+    1).
 
     Attributes
     ----------
@@ -764,10 +671,7 @@ class FittedFamily(Family[Settings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) for S samples and C classes, from the samples' keys.
-
-        `retrieval` is required, with keys. A family that reads neighbors overrides this method.
-        """
+        """Return logits (S, C) from the samples' keys in `retrieval`."""
         import torch
 
         assert retrieval is not None and retrieval.keys is not None, "no keys of the samples"
@@ -790,10 +694,9 @@ class FittedFamily(Family[Settings]):
         return None
 
     def list_constants(self, settings: Settings) -> list[str]:
-        """Return the names of the settings in `tuned` that are fixed rather than "auto".
+        """Return the names of the settings in `tuned` that are fixed, which no deletion changes.
 
-        No deletion changes their values. Deletion is exact given these values, and unconditionally
-        exact if there are none.
+        Deletion is exact given these values, and unconditionally exact if there are none.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
 
@@ -828,15 +731,7 @@ class FittedFamily(Family[Settings]):
     def weigh_votes(
         self, settings: Settings, present: torch.Tensor, cosines: torch.Tensor
     ) -> torch.Tensor:
-        """Return the weight of each neighbor (B, K). By default, every present neighbor weighs 1.
-
-        Parameters
-        ----------
-        present
-            (B, K) bool: false where the memory has too few rows.
-        cosines
-            (B, K): the cosine similarities of the neighbors to the queries.
-        """
+        """Return the weight of each neighbor (B, K), by default 1 where one is `present` (B, K)."""
         return present.float()
 
     def get_settings(self, system: System) -> Settings:
@@ -871,11 +766,7 @@ def read_added_head(
 ) -> tuple[FittedFamily, dict[str, float | int | str]]:
     """Return the family and the settings of a head whose logits are added to MUNKEY's.
 
-    Parameters
-    ----------
-    constants
-        The head's settings as stored in MUNKEY's architecture, with the name of its family under
-        `family`. By default, the family is LDA.
+    `constants` are as in MUNKEY's architecture, with the name under `family`, by default LDA.
     """
     settings = dict(constants)
     name = str(settings.pop("family", "lda"))
@@ -888,8 +779,7 @@ FamilyT = TypeVar("FamilyT", bound=Family)
 def family(cls: type[FamilyT]) -> type[FamilyT]:
     """Register a family under its name. Returns the class unchanged.
 
-    Raises ValueError if another family already uses its letter, or if its name is already
-    registered or cannot be part of a path.
+    Raises ValueError if its letter or name is taken, or the name cannot be part of a path.
     """
     for other in FAMILIES.list_loaded_entries():
         if cls.letter == other.letter and cls.name != other.name:

@@ -32,10 +32,7 @@ PASSES = 256
 
 
 def supervise(learner: Learner, training: Training) -> TrainingResult:
-    """Train by minimizing the cross-entropy on random crops (sec. 3.2, eq. 2; app. B.3).
-
-    All random numbers are derived from the recipe's stage. The system is changed in place.
-    """
+    """Train by minimizing the cross-entropy on random crops (sec. 3.2, eq. 2; app. B.3), in place."""
     recipe = training.recipe
     samples = training.samples
     settings = recipe.train
@@ -92,15 +89,7 @@ def compile_forward(model: nn.Module, settings: TrainSettings) -> Callable[..., 
 
 
 class ImageBlock(NamedTuple):
-    """A block of samples.
-
-    Attributes
-    ----------
-    positions
-        The positions of the samples in the whole set.
-    images
-        Their normalized images (B, 3, S, S), on the device.
-    """
+    """Normalized images (B, 3, S, S) on the device, at these positions of the whole set."""
 
     positions: slice
     images: Tensor
@@ -109,13 +98,7 @@ class ImageBlock(NamedTuple):
 def iterate_blocks(
     samples: ImageSet, data: DataSettings, device: str, passes: int = 1
 ) -> Iterator[ImageBlock]:
-    """Yield all samples in order, in blocks of resized and normalized images.
-
-    Parameters
-    ----------
-    passes
-        The number of forward passes per sample. The more passes, the fewer samples per block.
-    """
+    """Yield all samples in order, in blocks for `passes` forward passes, as at test time."""
     start = 0
     batch_positions = torch.arange(len(samples)).split(max(1, PASSES // passes))
     for batch in Loader(samples, batch_positions, device):

@@ -41,13 +41,7 @@ def save(path: str | Path, system: System) -> None:
 
 
 def save_diverged(path: str | Path, reason: str) -> None:
-    """Write a system file without weights, for a job that diverged.
-
-    Parameters
-    ----------
-    reason
-        Why the job diverged, including the path of the log.
-    """
+    """Write a system file without weights; `reason` includes the path of the log."""
     with atomic_with_checksum(path) as temporary:
         temporary.write_bytes(serialize_tensors({}, {DIVERGED: reason}))
 
@@ -69,15 +63,9 @@ def require_finite(system: System) -> System:
 
 
 def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None:
-    """Write a ViT to a folder in timm's format.
+    """Write a ViT to a folder in timm's format, for `pretrained.model` and `keys.encoder`.
 
-    The settings `pretrained.model` and `keys.encoder` accept the path of this folder. Raises
-    ValueError if the system belongs to another family.
-
-    Parameters
-    ----------
-    mean, std
-        The mean and standard deviation that normalized its training images, for pixels in [0, 1].
+    `mean` and `std` normalized its training images. Raises ValueError for another family's system.
     """
     import timm
 
@@ -116,14 +104,8 @@ def save_for_timm(system: System, folder: Path, mean: float, std: float) -> None
 def load(path: str | Path, expected: Architecture | None = None, device: str = "cpu") -> System:
     """Load a system from its file.
 
-    Raises
-    ------
-    DamagedFileError
-        If the file has changed since it was written, or if its checksum is missing.
-    DivergedError
-        If `save_diverged` wrote the file.
-    ValueError
-        If the architecture differs from `expected`.
+    Raises DamagedFileError, DivergedError if `save_diverged` wrote it, and ValueError if its
+    architecture is not the `expected` one.
     """
     content = read_bytes(path)
     tensors = load_tensors(content)

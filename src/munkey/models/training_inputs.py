@@ -18,15 +18,13 @@ class SampleFiles:
     Attributes
     ----------
     images
-        The stored images. The other files of the data set are in the same folder.
-    forget
-        The file that lists the forget set.
-    absent
-        The file that lists the samples that an audit's models never see.
+        The stored images, next to the data set's other files.
+    forget, absent
+        The ids of the forget set, and of samples that an audit's models never see.
     keyfile, neighbors
-        The files with the keys and neighbors of all samples, for a family with a memory.
+        The keys and neighbors of all samples, for a family with a memory.
     selected
-        The file with the values of p_image and p_token that the selection chose.
+        The values of p_image and p_token that the selection chose.
     """
 
     images: Path
@@ -48,24 +46,10 @@ def read_member_keys(
     keyfile: Path | None,
     neighbors_file: Path | None,
 ) -> MemberKeys | None:
-    """Read the keys and neighbors of the training samples `ids`.
+    """Read the keys and neighbors of the training samples `ids` from the files of all samples.
 
-    Parameters
-    ----------
-    keyfile, neighbors_file
-        The files with the keys and neighbors of all samples. Not read for a family without a
-        memory.
-
-    Returns
-    -------
-    member_keys
-        None for a family without a memory, or without its own section, which says how many
-        neighbors to read.
-
-    Raises
-    ------
-    ValueError
-        If a file that is needed is None.
+    Returns None for a family without a memory, or without a section that says how many neighbors to
+    read. Raises ValueError if a file that is needed is None.
     """
     if not family.has_memory or recipe.family is None:
         return None

@@ -1,9 +1,7 @@
 """Checkpoints of training runs.
 
-A run that resumes from a checkpoint has, bit for bit, the result of a run without interruption.
-Checkpoints are not outputs of the workflow, and they are removed after the result is written.
-Because a checkpoint is overwritten repeatedly, its SHA-256 is stored in its own first 32 bytes, not
-in another file.
+A run that resumes from one has, bit for bit, the result of a run without interruption. They are not
+outputs of the workflow. As they are overwritten often, a SHA-256 is in their own first 32 bytes.
 """
 
 import hashlib
@@ -26,15 +24,7 @@ History = list[dict[str, float]]  # one record per epoch, as returned by Trainin
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """The file in which a training run saves its checkpoints.
-
-    Attributes
-    ----------
-    path
-        The path of the file.
-    every_s
-        The minimum number of seconds between two checkpoints.
-    """
+    """The file in which a training run saves its checkpoints, at least `every_s` seconds apart."""
 
     path: Path
     every_s: float
@@ -45,15 +35,9 @@ class CheckpointFile:
     ) -> "CheckpointFile":
         """Return the checkpoint file of a training run.
 
-        Its name depends on the run's identity and the modification times of its input files, so a
-        run never resumes from the checkpoint of another run or of older inputs.
-
-        Parameters
-        ----------
-        identity
-            Values that together distinguish the run from all others.
-        inputs
-            The paths of the run's input files.
+        Its name depends on `identity`, which distinguishes the run from all others, and the input
+        files' modification times, so a run never resumes from the checkpoint of another or of older
+        inputs.
         """
         modification_times = [Path(path).stat().st_mtime_ns for path in inputs]
         identifier = f"{list(identity)} {modification_times}"
@@ -76,13 +60,10 @@ class Checkpoint:
 
     Parameters
     ----------
-    file
-        The file to save the state in.
     generators
         All random generators that training uses.
     always_after
-        The number of epochs after which the state is saved even if the last save was recent. Set
-        this for a part of a run that other parts follow.
+        The number of epochs after which the state is saved in any case, for a part of a run.
     buffers
         Other tensors that training changes, such as the statistics of batch norms.
     """
@@ -101,10 +82,7 @@ class Checkpoint:
         self.last_save = time.monotonic()
 
     def restore(self, optimizer: torch.optim.Optimizer, scaler: torch.amp.GradScaler) -> History:
-        """Restore the state in place, and return the history of the epochs so far.
-
-        If the checkpoint is missing or damaged, nothing changes, and the history is empty.
-        """
+        """Restore the state in place. Returns the history so far, empty without a checkpoint."""
         stored = read_checkpoint(self.file.path)
         if stored is None:
             return []
@@ -124,10 +102,7 @@ class Checkpoint:
         scaler: torch.amp.GradScaler,
         history: History,
     ) -> None:
-        """Save the state, unless less than `every_s` seconds have passed since the last save.
-
-        After `always_after` epochs, the state is saved in any case.
-        """
+        """Save the state after `always_after` epochs, or `every_s` after the last save."""
         is_recent = time.monotonic() - self.last_save < self.file.every_s
         if is_recent and len(history) != self.always_after:
             return
@@ -154,10 +129,7 @@ class Checkpoint:
 
 
 def read_checkpoint(path: Path) -> dict[str, Any] | None:
-    """Read the state in a checkpoint file. Returns None if the file does not exist or is damaged.
-
-    A damaged file is kept under another name.
-    """
+    """Read the state in a file; None if there is none. A damaged file is kept under another name."""
     if not path.exists():
         return None
     stored = path.read_bytes()

@@ -19,15 +19,7 @@ from munkey.training.precision import Precision
 
 
 class Outcome(NamedTuple):
-    """The result of a forward pass on a batch: scalar tensors on the device.
-
-    Attributes
-    ----------
-    loss
-        The loss to minimize.
-    correct
-        The number of correct predictions.
-    """
+    """A batch's loss and number of correct predictions: scalar tensors on the device."""
 
     loss: Tensor
     correct: Tensor
@@ -42,21 +34,21 @@ class TrainingLoop:
     epochs : int
         Number of epochs.
     batches : callable
-        Function ``batches(epoch)`` that returns the batches of an epoch. The first epoch is 1.
+        ``batches(epoch)`` returns the batches of an epoch. The first epoch is 1.
     step : callable
-        Function ``step(batch)`` that makes a forward pass and returns its `Outcome`.
+        ``step(batch)`` makes a forward pass and returns its `Outcome`.
     optimizer : torch.optim.Optimizer
         Optimizer, whose learning rate is set before each step.
     learning_rate : callable
-        Function ``learning_rate(progress)`` of the number of completed epochs, including fractions.
+        ``learning_rate(progress)`` of the number of completed epochs, including fractions.
     report : callable, default print
-        Function that prints a line after each epoch.
+        Prints a line after each epoch.
     precision : Precision, optional
         Number format of matrix products. By default, float32.
     checkpoint : Checkpoint, optional
         State to resume from and to save after epochs.
     after_epoch : callable, optional
-        Function ``after_epoch(epoch)`` that returns more values for the epoch's record, by name.
+        ``after_epoch(epoch)`` returns more values for the epoch's record, by name.
     """
 
     epochs: int
@@ -70,20 +62,14 @@ class TrainingLoop:
     after_epoch: Callable[[int], dict[str, float]] | None = None
 
     def run(self) -> History:
-        """Train for all epochs.
+        """Train for all epochs. Raises DivergedError if the mean loss of an epoch is not finite.
 
         Returns
         -------
         list of dict
-            A record for each epoch: its number (`epoch`), the mean loss over batches (`loss`), the
-            accuracy on augmented training batches in percent (`accuracy`), the learning rate at the
-            start of the epoch (`lr`), the wall time (`seconds`), and the values from `after_epoch`.
-            In a resumed run, these include the epochs before the interruption.
-
-        Raises
-        ------
-        DivergedError
-            If the mean loss of an epoch is not finite.
+            A record for each epoch, earlier ones of a resumed run included: `epoch`, the mean
+            `loss` over batches, the `accuracy` on augmented training batches in percent, `lr` at
+            the start, the wall time (`seconds`), and the values from `after_epoch`.
         """
         history: History = []
         if self.checkpoint:
@@ -164,19 +150,10 @@ def adamw(
 
 
 def cosine_schedule(lr: float, epochs: int, warmup_epochs: float) -> Callable[[float], float]:
-    """Return a schedule with a linear warm-up [ours] and a cosine decay to 0 (app. B.3).
+    """Return a schedule with a linear warm-up [ours] and a cosine decay from `lr` to 0 (app. B.3).
 
-    The schedule is a function that maps the number of completed epochs, including fractions, to
-    the learning rate.
-
-    Parameters
-    ----------
-    lr
-        The highest learning rate, which is reached at the end of the warm-up.
-    epochs
-        The number of epochs, including the warm-up.
-    warmup_epochs
-        The number of epochs, possibly fractional, in which the learning rate rises from 0 to `lr`.
+    It maps completed epochs, including fractions, to the learning rate. `epochs` include the
+    warm-up.
     """
 
     def learning_rate(progress: float) -> float:

@@ -23,7 +23,7 @@ class Precision:
     Notes
     -----
     With float16, the loss is scaled so that small gradients do not underflow (Micikevicius et al.
-    2018). The scale is part of the training state.
+    2018).
     """
 
     def __init__(self, name: str = "float32", device: str = "cpu") -> None:

@@ -9,17 +9,9 @@ from torch.nn import functional as F
 
 
 class AttackResult(NamedTuple):
-    """The result of an attack.
+    """Adversarial images (B, 3, H, W), the classes (B,) predicted for them, and the balls' radii.
 
-    Attributes
-    ----------
-    images
-        (B, 3, H, W): the adversarial images.
-    predicted
-        (B,): the classes predicted for them.
-    radius
-        (B,) float64: the radius of the ball in which the attack succeeded. 0 for an image that was
-        misclassified from the start, inf if the attack failed.
+    `radius` (B,) float64 is 0 for images misclassified from the start, inf where the attack failed.
     """
 
     images: Tensor
@@ -45,28 +37,21 @@ def untargeted_l2(
 ) -> AttackResult:
     """Move each image until the model misclassifies it.
 
-    The attack uses a ball of each radius in turn. In each ball, an image moves `steps` times along
-    the L2-normalized gradient of the cross-entropy. After each step, it is projected into the ball
-    around the clean image and clamped to [0, 1]. An image is done when it is misclassified, so one
-    that is misclassified from the start stays clean. Other images continue from their current
-    position in the next ball. The attack fails on an image whose gradient is zero.
-
-    After each step, the attack waits for the GPU to report which images are misclassified.
+    In a ball of each radius in turn, an image moves `steps` times along the L2-normalized gradient
+    of the cross-entropy, is projected into the ball around the clean image, and clamped to [0, 1].
+    It stops when it is misclassified, and otherwise continues in the next ball. After each step,
+    the attack waits for the GPU to report which images are misclassified.
 
     Parameters
     ----------
     predict_logits
-        A function that returns the logits (B, C) of images with pixels in [0, 1].
-    clean
-        (B, 3, H, W): images with pixels in [0, 1].
-    labels
-        (B,): their classes.
+        Returns the logits (B, C) of images with pixels in [0, 1].
+    clean, labels
+        (B, 3, H, W) with pixels in [0, 1], and (B,).
     radii
-        The radii of the balls, in ascending order.
-    steps
-        The number of steps in each ball.
+        In ascending order.
     stride
-        The length of a step divided by the radius of the ball.
+        The length of a step divided by the radius.
     """
     images = clean.clone()
     predicted = labels.clone()
@@ -97,10 +82,7 @@ def _find_steepest_ascent(
     images: Tensor,
     labels: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return the predicted classes (B,) and the gradient directions (B, 3, H, W) of the loss.
-
-    The loss is the cross-entropy. A direction has an L2 norm of 1, or 0 if the gradient is 0.
-    """
+    """Return the predicted classes (B,) and unit gradients (B, 3, H, W) of the cross-entropy."""
     images = images.detach().requires_grad_()
     logits = predict_logits(images)
     # With m = log sum_{j != y} exp z_j - z_y, the cross-entropy is log(1 + exp m). Its gradient has

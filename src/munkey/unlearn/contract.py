@@ -5,10 +5,8 @@ A method is a function (system, request, settings) -> System. It
 - returns a new system that shares no storage with its input, and does not change its input;
 - draws random numbers only from `request.generator`;
 - uses only the data that it declares in `needs`;
-- measures accuracy only if its definition requires this, as SCRUB's rewinding does.
-
-Planning imports the module of each method and must not load torch, so methods import torch inside
-the function. docs/extending.md shows how to add a method.
+- measures accuracy only if its definition requires this, as SCRUB's rewinding does;
+- imports torch inside the function, because planning imports its module.
 """
 
 from collections.abc import Callable
@@ -35,13 +33,7 @@ Need = Literal[
 
 
 class TuningSettings(Section):
-    """Settings of a fine-tuning method.
-
-    Parameters
-    ----------
-    lr_factor : float
-        Learning rate divided by `train.lr`. The paper searches from 0.1 to 1 (app. B.2).
-    """
+    """Settings of a fine-tuning method: `lr_factor`, the learning rate / `train.lr` (app. B.2)."""
 
     lr_factor: Positive
 
@@ -53,7 +45,7 @@ class Tuning:
     Parameters
     ----------
     settings : FinetuneSettings
-        The section `finetune`: epochs, batch size, and AdamW's betas and weight decay.
+        The section `finetune`.
     base_lr : float
         `train.lr`, the learning rate of the original.
     augment : Augmentation
@@ -159,10 +151,7 @@ class Request:
         return self._get_declared("val")
 
     def _get_declared(self, name: str) -> "ImageSet":
-        """Return a set by name. Using its undeclared images or labels raises PermissionError.
-
-        Raises PermissionError if neither its images nor its labels are declared.
-        """
+        """Return a set whose images or labels are declared. Raises PermissionError."""
         declared: frozenset[str] = self.needs
         withheld = {}
         for kind in ("images", "labels"):

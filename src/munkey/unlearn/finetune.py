@@ -27,10 +27,7 @@ Objective = Callable[[nn.Module, Tensor, Tensor], Outcome]
 
 
 def plain_batch(samples: LabeledSet, index: Tensor, request: Request) -> LabeledImages:
-    """Return a batch of images (B, 3, S, S), prepared as at test time, and their labels (B,).
-
-    The images are resized and normalized, but not cropped.
-    """
+    """Return a batch of images (B, 3, S, S), prepared as at test time, and labels (B,)."""
     images, labels = samples.batch(index, request.device)
     return LabeledImages(request.tuning.augment.eval_transform(images), labels)
 
@@ -51,19 +48,15 @@ def cross_entropy(model: nn.Module, images: Tensor, labels: Tensor) -> Outcome:
 
 
 def uniformity_outcome(scores: Tensor) -> Outcome:
-    """Return a loss that is smallest if the softmax of scores (B, n) is uniform (FCS).
-
-    The loss is the mean of KL(uniform || softmax) over rows, plus the constant log n.
-    """
+    """Return the mean of KL(uniform || softmax) over rows of scores (B, n), plus log n (FCS)."""
     correct = scores.new_zeros(())  # scores are not predictions, so none is correct
     return Outcome(-scores.log_softmax(dim=1).mean(), correct)
 
 
 def distillation_loss(student: Tensor, teacher: Tensor, temperature: float) -> Tensor:
-    """Return the mean distillation loss of logits (B, C) (Hinton et al. 2015).
+    """Return T^2 KL(softmax(teacher / T) || softmax(student / T)) (Hinton et al. 2015).
 
-    The loss is T^2 KL(softmax(teacher / T) || softmax(student / T)). The teacher receives no
-    gradient.
+    The teacher receives no gradient.
     """
     scaled_student = student / temperature
     scaled_teacher = teacher.detach() / temperature
@@ -107,10 +100,7 @@ def select(samples: ImageSet, positions: np.ndarray) -> ImageSet:
 
 
 def split_by_loss(system: System, request: Request, part_count: int) -> list[ImageSet]:
-    """Split the forget set into parts by the system's loss, from the lowest to the highest.
-
-    The parts differ in size by at most one sample. Each part is sorted by id.
-    """
+    """Split the forget set into equal parts, each sorted by id, from the lowest loss up."""
     model = system.copy_model().eval()
     forget = request.forget
     losses = []
@@ -132,17 +122,8 @@ def make_repelling_noise(
 ) -> TensorSet:
     """Return a batch of noise images that maximizes the model's error on a class (UNSIR).
 
-    The noise has the scale of pixels in [0, 1], but is not clipped. The model's weights do not
-    change.
-
-    Parameters
-    ----------
-    label
-        The class, which is also the noise images' label.
-    size
-        The height and width of the stored images.
-    steps
-        The number of steps of gradient ascent.
+    The noise has the scale of pixels in [0, 1], but is not clipped. `size` is the stored images'
+    height and width. The model's weights do not change.
     """
     augment = request.tuning.augment
     batch_size = request.tuning.settings.batch_size
@@ -164,17 +145,10 @@ def make_repelling_noise(
 
 
 def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], None]:
-    """Return a function that scales how far weights have moved since its previous call.
+    """Return a function that scales, in place, how far weights moved since its previous call.
 
-    The function changes the model in place. Its first call only stores the weights.
-
-    Scaling the gradients instead would have no effect, since AdamW divides each gradient by its own
-    magnitude.
-
-    Parameters
-    ----------
-    factors
-        The factors by parameter name, each with the shape of its parameter.
+    Its first call only stores the weights. Scaling gradients instead would have no effect, since
+    AdamW divides each by its own magnitude. `factors`: by parameter name, in its shape.
     """
     previous_weights: dict[str, Tensor] = {}
 
@@ -190,10 +164,9 @@ def make_step_scaler(factors: Mapping[str, Tensor]) -> Callable[[nn.Module], Non
 
 
 def make_triangular_schedule(epochs: int) -> Callable[[float], float]:
-    """Return a schedule that rises to 1 in the middle of training and then falls (MSG).
+    """Return a schedule of factors that rise to 1 in the middle of training and then fall (MSG).
 
-    The schedule is a function that maps the number of completed epochs to a factor. The factor is
-    constant within an epoch.
+    It maps completed epochs to a factor, which is constant within an epoch.
     """
     middle = (epochs + 1) // 2
 
@@ -241,19 +214,16 @@ def finetune(  # noqa: PLR0913  # the last three parameters can only be passed b
     request : Request
         Gives the device, the random generator and the settings of fine-tuning.
     lr_factor : float
-        Factor of the base learning rate, `train.lr`. The resulting learning rate is constant unless
-        `schedule` is given, as in app. B.2 of the paper.
+        Factor of the base learning rate, `train.lr` (app. B.2 of the paper).
     samples : LabeledSet
-        Training samples: an ImageSet, TensorSet or JoinedSet. Their images are randomly cropped in
-        each epoch.
+        An ImageSet, TensorSet or JoinedSet. Its images are randomly cropped in each epoch.
     objective : callable, default cross_entropy
-        Function ``objective(model, images, labels)`` that returns an Outcome: the loss and the
-        number of correct predictions.
+        ``objective(model, images, labels)`` returns an Outcome.
     only : str, default ""
         Prefix of the names of the parameters to train. By default, all parameters.
     schedule : callable, optional
-        Called at each step with the number of completed epochs, which may be fractional; returns a
-        factor for the learning rate. By default, the factor is 1.
+        Number of completed epochs, including fractions -> factor of the learning rate. By default,
+        1.
 
     Returns
     -------
@@ -305,14 +275,8 @@ def fit(
 ) -> History:
     """Train on shuffled batches. Returns a record for each epoch.
 
-    Parameters
-    ----------
-    step
-        A function that computes the loss of a batch.
-    learning_rate
-        A function that maps the number of completed epochs to the learning rate.
-    epochs
-        The number of epochs. By default, that of the section `finetune`.
+    `step` computes the loss of a batch, and `learning_rate` maps completed epochs to the rate. By
+    default, `epochs` is that of the section `finetune`.
     """
     tuning = request.tuning
     if epochs is None:
@@ -334,10 +298,7 @@ def fit(
 
 
 def finish(system: System, model: nn.Module) -> System:
-    """Return a copy of the system with this model, in eval mode and without stored gradients.
-
-    A parameter is trainable if it is trainable in `system`.
-    """
+    """Return a copy of the system with this model, in eval mode, trainable where `system` is."""
     assert system.model is not None, "a system without a network"
     for parameter, original in zip(model.parameters(), system.model.parameters(), strict=True):
         parameter.requires_grad_(original.requires_grad)

@@ -36,8 +36,7 @@ def load_original(
 ) -> System:
     """Load the original from its file.
 
-    Raises ValueError if its architecture differs from the recipe's, DivergedError if the original
-    diverged, and DamagedFileError if the file has changed.
+    Raises ValueError if its architecture is not the recipe's, DivergedError, and DamagedFileError.
     """
     expected_architecture = None
     if recipe:
@@ -48,10 +47,7 @@ def load_original(
 def make_sets(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
-    """Return the retain, forget, and validation sets, by name.
-
-    The images that the method declares are moved to the GPU if they fit there.
-    """
+    """Return the retain, forget, and validation sets, on the GPU if declared and if they fit there."""
     ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
     declared: frozenset[str] = method.needs
     sets = {}
@@ -88,19 +84,7 @@ def make_request(  # noqa: PLR0913  # the parts of a request
     tuning: Tuning | None,
     device: str,
 ) -> Request:
-    """Return a request to forget the forget set of a split.
-
-    Parameters
-    ----------
-    sets
-        The result of `make_sets`.
-    stage
-        The source of all random numbers.
-    recipe
-        The result of `make_recipe`.
-    tuning
-        The result of `make_tuning`.
-    """
+    """Return a request to forget the forget set of a split, with `make_sets` and `make_tuning`."""
     return Request(
         forget_ids=split.forget,
         generator=stage.torch_generator(),

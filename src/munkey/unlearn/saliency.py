@@ -34,12 +34,7 @@ def compute_batch_gradients(
 ) -> Iterator[dict[str, Tensor]]:
     """Yield the gradients of each batch's loss, by parameter name, without augmentation.
 
-    Parameters
-    ----------
-    batches
-        The positions of each batch's samples.
-    criterion
-        A function ``criterion(logits, labels)`` that returns the scalar loss of a batch.
+    `batches` are positions; ``criterion(logits, labels)`` returns the scalar loss of a batch.
     """
     parameters = trainable_parameters(model)
     for index in batches:
@@ -67,8 +62,7 @@ def compute_importances(
     per_sample
         Whether to square the gradients of single samples instead of batches.
     criterion
-        A function ``criterion(logits, labels)`` that returns the loss of a batch. LFSSD does not
-        use the cross-entropy.
+        ``criterion(logits, labels)`` returns the loss of a batch.
     magnitude
         The function of a gradient that is averaged: its square, or its absolute value for LFSSD.
     """
@@ -110,17 +104,8 @@ def dampen(
 ) -> nn.Module:
     """Dampen, in place, the weights that are important mainly to the forget set (SSD).
 
-    Parameters
-    ----------
-    forget_importances, all_importances
-        The importances of the weights to the forget set, and to all training samples D.
-    alpha, lam
-        The threshold and the strength, as in `compute_dampening_factors`.
-
-    Returns
-    -------
-    torch.nn.Module
-        The same model.
+    `all_importances` are to all training samples D; alpha and lam as in
+    `compute_dampening_factors`.
     """
     dampened_masks = []
     for name, parameter in trainable_parameters(model).items():
@@ -146,10 +131,7 @@ def dampen(
 def compute_dampening_factors(
     forget_importance: Tensor, all_importance: Tensor, alpha: float, lam: float
 ) -> Tensor:
-    """Return the factor of each weight: min(lam I_D / I_f, 1) if I_f > alpha I_D, else 1 (SSD).
-
-    I_f is `forget_importance`, and I_D is `all_importance`.
-    """
+    """Return the factor of each weight: min(lam I_D / I_f, 1) if I_f > alpha I_D, else 1 (SSD)."""
     # Where I_f is 0, the quotient is inf or NaN, but the condition is false, so the factor is 1.
     factors = (lam * all_importance / forget_importance).clamp(max=1)
     return factors.where(forget_importance > alpha * all_importance, 1)
@@ -166,11 +148,7 @@ def sum_gradients(model: nn.Module, samples: LabeledSet, request: Request) -> di
 
 
 def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tensor]:
-    """Return masks of the highest scores, by name.
-
-    The number of masked scores is `share` times the number of all scores, rounded down. Ties go to
-    the score that comes first.
-    """
+    """Return masks of the highest floor(share * count) scores, by name. Ties go to the first score."""
     flat_scores = torch.cat([score.flatten() for score in scores.values()])
     count = int(share * len(flat_scores))
     highest = flat_scores.argsort(descending=True, stable=True)[:count]
@@ -186,22 +164,11 @@ def mask_top_share(scores: Mapping[str, Tensor], share: float) -> dict[str, Tens
 def reinitialize_smallest(
     model: nn.Module, names: Iterable[str], share: float, request: Request
 ) -> dict[str, Tensor]:
-    """Re-initialize, in place, the entries of each weight that have the smallest gradients (MSG).
+    """Re-initialize, in place, each weight's entries with the smallest gradients (MSG).
 
-    The gradient is that of the retain loss minus the forget loss. The retain loss is computed on a
-    random subset of the retain set that is as large as the forget set.
-
-    Parameters
-    ----------
-    names
-        The names of the weights. Frozen weights are skipped.
-    share
-        The share of each weight's entries to re-initialize.
-
-    Returns
-    -------
-    dict of str to Tensor
-        Masks of the re-initialized entries, by name.
+    The gradient is that of the retain loss, on a random subset as large as the forget set, minus
+    the forget loss. `share` is that of entries. Frozen weights are skipped. Returns masks of the
+    entries.
     """
     order = torch.randperm(len(request.retain), generator=request.generator)
     retain_subset = select(request.retain, order[: len(request.forget)].numpy())

@@ -1,7 +1,6 @@
 """Pictures that cost a decoder minutes, memory or its life are refused by name, and the next one is read."""
 
 import io
-import multiprocessing
 import os
 import signal
 import struct
@@ -15,6 +14,7 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin, features
 
+from munkey import readable_pictures
 from munkey.data import pictures
 from munkey.data.decoding import decoder, picture_files
 from munkey.data.decoding.decoder import Decoder
@@ -25,6 +25,7 @@ from munkey.data.source import SourceError
 from tests.data.inputs import class_folders, loaded, settings
 
 LIMITS = PictureLimits(pixels=50_000_000)
+SECONDS = 60.0
 
 
 @pytest.fixture
@@ -48,7 +49,7 @@ def with_scans(size: tuple[int, int], count: int) -> bytes:
 
 
 def read(content: bytes) -> np.ndarray:
-    return picture_files.read([io.BytesIO(content)], LIMITS, None)[0].pixels
+    return picture_files.read_pictures([io.BytesIO(content)], LIMITS)[0].pixels
 
 
 def test_a_jpeg_may_have_as_many_scans_as_the_limit_and_not_one_more():
@@ -105,36 +106,34 @@ def test_a_file_may_have_so_many_bytes_for_a_pixel(size, refused):
 def test_what_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(process):
     slow = file_of("JPEG2000", (3000, 3000))
     with pytest.raises(RefusedPictureError, match=r"was not decoded within 0\.02 s of CPU time"):
-        process.read([slow], PictureLimits(pixels=50_000_000, seconds=0.02))
-    assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
+        process.read([slow], LIMITS, 0.02)
+    assert process.read([file_of("PNG")], LIMITS, SECONDS)[0].pixels.shape == (4, 6, 3)
 
 
 @pytest.mark.parametrize("kind", picture_files.FORMATS)
-def test_the_process_reads_files_and_contents_as_this_one_does(kind, process, tmp_path):
+def test_the_process_reads_files_as_this_one_does(kind, process):
     content = file_of(kind)
-    (tmp_path / "one").write_bytes(content)
-    with (tmp_path / "one").open("rb") as file:
-        given = [content, file, io.BytesIO(content)]
-        for picture in process.read(given, LIMITS, (3, 2)):
-            here = picture_files.read([io.BytesIO(content)], LIMITS, (3, 2))[0]
-            np.testing.assert_array_equal(picture.pixels, here.pixels)
-            assert picture.brightest is here.brightest is None
+    there = process.read([content, content], LIMITS, SECONDS, (3, 2))
+    here = picture_files.read_pictures([io.BytesIO(content)], LIMITS, (3, 2))[0]
+    for picture in there:
+        np.testing.assert_array_equal(picture.pixels, here.pixels)
+        assert picture.brightest is here.brightest is None
 
 
 def test_a_process_that_is_killed_costs_one_picture(process):
-    process.read([file_of("PNG")], LIMITS)
+    process.read([file_of("PNG")], LIMITS, SECONDS)
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
-    assert len(process.read([file_of("PNG")], LIMITS)) == 1
+    assert len(process.read([file_of("PNG")], LIMITS, SECONDS)) == 1
     os.kill(process._process.pid, signal.SIGSTOP)
     killer = threading.Timer(0.3, os.kill, (process._process.pid, signal.SIGKILL))
     killer.start()
     with pytest.raises(
         RefusedPictureError, match=r"crashed the process that decodes pictures \(exit code -9\)"
     ):
-        process.read([file_of("PNG")], LIMITS)
+        process.read([file_of("PNG")], LIMITS, SECONDS)
     killer.join()
-    assert len(process.read([file_of("PNG")], LIMITS)) == 1
+    assert len(process.read([file_of("PNG")], LIMITS, SECONDS)) == 1
 
 
 def test_a_picture_that_needs_too_much_memory_is_refused(monkeypatch, process):
@@ -146,34 +145,28 @@ def test_a_picture_that_needs_too_much_memory_is_refused(monkeypatch, process):
         return started([sys.executable, "-c", run, command[-1]], **how)
 
     monkeypatch.setattr(decoder.subprocess, "Popen", small)
-    assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
+    assert process.read([file_of("PNG")], LIMITS, SECONDS)[0].pixels.shape == (4, 6, 3)
     with pytest.raises(RefusedPictureError, match="MemoryError"):
-        process.read([file_of("PNG", (8000, 5000))], LIMITS)
-    assert process.read([file_of("PNG")], LIMITS)[0].pixels.shape == (4, 6, 3)
+        process.read([file_of("PNG", (8000, 5000))], LIMITS, SECONDS)
+    assert process.read([file_of("PNG")], LIMITS, SECONDS)[0].pixels.shape == (4, 6, 3)
 
 
-def in_child(path: str, answers: "multiprocessing.Queue[tuple[int, ...]]") -> None:
-    with open_regular_file(path) as file:
-        answers.put(decoder.decode_pictures([file], LIMITS)[0].pixels.shape)
-
-
-def test_a_forked_process_has_a_decoder_of_its_own(tmp_path):
-    (tmp_path / "one.png").write_bytes(file_of("PNG"))
-    forking = multiprocessing.get_context("fork")
-    answers = forking.Queue()
-    decoder.decode_pictures([file_of("PNG")], LIMITS)
-    child = forking.Process(target=in_child, args=(str(tmp_path / "one.png"), answers))
-    child.start()
-    assert answers.get(timeout=60) == (4, 6, 3)
-    child.join()
-    assert len(decoder.decode_pictures([file_of("PNG")], LIMITS)) == 1
+def test_pictures_of_ones_own_need_no_process(tmp_path, monkeypatch):
+    """A process per program, and a round trip per picture, guard against strangers alone."""
+    monkeypatch.setattr(decoder.subprocess, "Popen", None)
+    class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
+    dataset = loaded(
+        DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out"
+    )
+    assert len(dataset.images) == 16
+    assert len(readable_pictures(tmp_path / "pets")) == 16
 
 
 def test_a_process_ends_with_the_one_that_it_decodes_for():
     run = (
-        "import os, signal; from munkey.data.decoding import decoder;"
+        "import os, signal; from munkey.data.decoding.decoder import decoder;"
         "from tests.data.decoding.test_decoder import LIMITS, file_of;"
-        "decoder.decode_pictures([file_of('PNG')], LIMITS); print(decoder._decoder._process.pid, flush=True);"
+        "decoder.read([file_of('PNG')], LIMITS, 60); print(decoder._process.pid, flush=True);"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
     ended = subprocess.run(

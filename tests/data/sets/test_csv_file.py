@@ -289,3 +289,15 @@ def test_backslashes_are_named_once_and_other_names_of_val_are_val(pets):
         SourceError, match=r"1 fault\n.*20 paths with backslashes.* line 2: replace each \\ with /"
     ):
         source_of(pets)
+
+
+def test_names_that_differ_in_case_or_zeros_are_told_about(pets, tmp_path, capsys):
+    """As in the table of faulty inputs: cat and Cat were two classes, 7 and 0007 two persons, in silence."""
+    with_column(pets, "unit", ["7", "0007", *(f"p{number}" for number in range(11, 29))])
+    rewritten(pets, lambda lines: [line.replace(",cat", ",Dog ") for line in lines])
+    source = source_of(pets)
+    assert source.classes == ["Dog", "dog"]
+    loaded(source, tmp_path / "out")
+    said = capsys.readouterr().out
+    assert "2 classes differ only" in said and "'Dog' and 'dog'" in said
+    assert "2 units differ only" in said and "'0007' and '7'" in said

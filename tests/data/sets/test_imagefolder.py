@@ -397,7 +397,17 @@ def test_names_from_a_mac_are_those_that_people_type(tmp_path):
     assert source.classes == ["Bär", "cat"] and set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
     assert apply_source_settings(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
     picture(tmp_path / "pets/Bär/0.png", seed=99)
-    with pytest.raises(
-        SourceError, match="two folders are named 'Bär', in different Unicode forms"
-    ):
+    with pytest.raises(SourceError, match="two folders are named 'Bär'"):
+        source_of(tmp_path / "pets")
+
+
+def test_folders_that_differ_in_spaces_or_case_are_told_about(tmp_path, capsys):
+    for folder in ("cat", "Cat", "dog"):
+        for number in range(8):
+            picture(tmp_path / f"pets/{folder}/{number}.png")
+    source = source_of(tmp_path / "pets")
+    loaded(source, tmp_path / "out")
+    assert "2 classes differ only in case" in capsys.readouterr().out
+    (tmp_path / "pets/dog").rename(tmp_path / "pets/cat ")
+    with pytest.raises(SourceError, match="two folders are named 'cat'"):
         source_of(tmp_path / "pets")

@@ -222,20 +222,6 @@ def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
     assert office.forget(units=["Anna"], request="DSR-1").json["deleted"] == 1  # corrected
 
 
-def test_look_alikes_are_listed_where_asked_and_forgotten_with_the_others(office, model):
-    cosines = model._model.samples().find_similar(np.array([10]), 0.01)
-    (nearest, cosine), *others = cosines.items()
-    above = (cosine + others[0][1]) / 2
-    assert "similar" not in office.forget(ids=[10], dry_run=True).json
-    seen = office.forget(ids=[10], dry_run=True, similar=above).json["similar"]
-    assert ([each["id"] for each in seen["samples"]], seen["also"]) == ([nearest], False)
-    gone = office.forget(ids=[10], similar=above, also_similar=True).json
-    assert (
-        gone["deleted"] == 2 and gone["similar"]["also"] and not {10, nearest} & set(office.held())
-    )
-    assert office.forget(ids=[12], also_similar=True).status == 422  # as near as what?
-
-
 def test_exact_copies_are_named_and_taken_along_and_kept_out(office, model):
     assert office.forget(ids=[FIRST]).json["identical"] == [FIRST + 1]
     model.add([ANNA], [CAT])

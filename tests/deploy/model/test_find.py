@@ -1,7 +1,6 @@
 """Samples looked up by a picture or a row, for each family: whose are the nearest, and which are exact copies."""
 
 import doctest
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 import munkey.deploy.predictor
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model import retrieval
-from munkey.deploy.model.explain import render_near_page
 from munkey.deploy.model.retrieval import find_nearest
 from munkey.deploy.predictor import Predictor
 from munkey.encoders.keys import Keys, normalize_rows
@@ -110,25 +108,6 @@ def test_a_munkey_finds_pictures_with_their_files(predictor, images):
     added = predictor.add(images.images[[3]], ["fish"], units=["Anna"])
     [samples] = predictor.find(images.images[[3]], count=2).samples
     assert (samples[0].id, samples[0].unit, samples[0].copy) == (added.ids[0], "Anna", True)
-
-
-def test_the_page_shows_pictures_persons_and_copies_and_needs_nothing_else(predictor, images):
-    predictor.add(images.images[[3]], ["fish"], units=["<Anna>"])
-    html = render_near_page(predictor.find(images.images[[3]], count=3))
-    assert len(re.findall(r'<img src="data:image/png;base64,', html)) >= 1 + 2
-    assert "unit: &lt;Anna&gt;" in html and html.count(">exact copy<") == 1
-    assert "<script" not in html and not re.findall(r'(?:src|href)="(?!data:)', html)
-
-
-def test_the_page_of_rows_of_numbers_shows_no_black_squares_for_pictures(rows_model):
-    with Predictor.load(rows_model) as model:
-        html = render_near_page(model.find(ROWS[[3]], count=2))
-    assert (
-        "<img" not in html
-        and html.count("row of<br>numbers") == 2
-        and ">row 1<" in html
-        and html.count(">exact copy<") == 2
-    )
 
 
 @pytest.mark.parametrize(("described", "lines"), [(Predictor, 5), (Predictor.find, 7)])

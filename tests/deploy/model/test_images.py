@@ -231,7 +231,9 @@ def test_the_first_picture_too_many_stops_a_request_before_anything_is_decoded(m
     monkeypatch.setattr(picture_files, "open_picture", looked_at)
     monkeypatch.setattr(picture_files, "to_upright_rgb", lambda picture: pytest.fail("was decoded"))
     with pytest.raises(TooManyPixelsError, match="2,400 pixels") as raised:
-        picture_files.read([BytesIO(file.getvalue())] * 5, PictureLimits(1200, together=2000), None)
+        picture_files.read_pictures(
+            [BytesIO(file.getvalue())] * 5, PictureLimits(1200, together=2000)
+        )
     assert raised.value.number == 1 and looked_at.call_count == 2
     with pytest.raises(
         HTTPException, match=r"2,400 pixels up to images\.1; a request may have 2,000"

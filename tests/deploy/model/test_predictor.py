@@ -15,14 +15,13 @@ from PIL import Image
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import Dataset
-from munkey.deploy.deletions import DeletionRequest
 from munkey.deploy.errors import (
     EmptyModelError,
     PictureError,
     UnknownNamesError,
     UnreadableModelError,
 )
-from munkey.deploy.model import manifest, retrieval, samples
+from munkey.deploy.model import manifest, retrieval
 from munkey.deploy.model.model import LoadedNetwork
 from munkey.deploy.model.prediction import softmax
 from munkey.deploy.model.retrieval import Retriever
@@ -329,14 +328,6 @@ def test_a_manifest_that_is_too_large_to_be_one_is_not_read(directory, monkeypat
         UnreadableModelError, match=rf"manifest\.json: has {size:,} bytes, more than the allowed"
     ):
         Predictor.load(directory)
-
-
-def test_look_alikes_of_too_many_samples_are_refused(predictor, monkeypatch):
-    monkeypatch.setattr(samples, "MAX_QUERIES", 2)
-    assert predictor._model.samples().find_similar([0, 1], above=1e-6)
-    request = DeletionRequest({None: [{"ids": [0, 1, 2]}]}, similar=None, also_similar=True)
-    with pytest.raises(ValueError, match="look-alikes of 3 samples: at most 2 in one call"):
-        predictor.plan(request)
 
 
 def test_logits_far_apart_have_probabilities():

@@ -1,8 +1,7 @@
-"""A separate process that decodes pictures, so that a picture can hang or crash only this process.
+"""A process that decodes pictures from strangers for the service: they can hang or crash only it.
 
-The decoder has a kernel timer, which no code in it can delay, and a limit on its memory. It is
-started with the first picture and runs until this process ends. Its responses are JSON and bytes,
-never pickles, so a picture that takes over the decoder gains nothing here.
+A kernel timer, which no code in the process can delay, and a limit bound its time and memory. It
+runs from the first picture until this process ends. Responses are JSON and bytes, never pickles.
 """
 
 import atexit
@@ -10,7 +9,6 @@ import json
 import os
 import signal
 import socket
-import stat
 import subprocess
 import sys
 import threading
@@ -18,9 +16,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from io import BytesIO
-from multiprocessing import reduction
 from multiprocessing.connection import Connection
-from typing import IO
 
 import numpy as np
 
@@ -30,7 +26,7 @@ from munkey.data.decoding.picture_files import (
     RefusedPictureError,
     Size,
     TooManyPixelsError,
-    read,
+    read_pictures,
 )
 
 MAX_MEMORY = 8 * 2**30  # bytes of the process's address space
@@ -51,18 +47,21 @@ class Decoder:
         self._connection: Connection | None = None
 
     def read(
-        self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
+        self,
+        contents: Sequence[bytes],
+        limits: PictureLimits,
+        seconds: float,
+        size: Size | None = None,
     ) -> list[DecodedPicture]:
-        """Decode pictures. Each is resized to `size` (width, height) if that is given.
+        """Decode picture files, as `read_pictures` does, within `seconds` of CPU time.
 
-        Raises RefusedPictureError if a picture cannot be used, takes too long to decode, or crashes
-        the process.
+        Also raises RefusedPictureError for a picture that takes too long or crashes the process.
         """
         with self._turn:
             try:
-                return self._request_pictures(pictures, limits, size)
+                return self._request_pictures(contents, limits, seconds, size)
             except (EOFError, ConnectionError) as error:
-                raise RefusedPictureError(self._explain_end(limits.seconds)) from error
+                raise RefusedPictureError(self._explain_end(seconds)) from error
             except RefusedPictureError:
                 # The response is complete, so the process can take the next call.
                 raise
@@ -72,24 +71,19 @@ class Decoder:
                 raise
 
     def _request_pictures(
-        self, pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None
+        self, contents: Sequence[bytes], limits: PictureLimits, seconds: float, size: Size | None
     ) -> list[DecodedPicture]:
-        """Send pictures to the process and receive their pixels.
-
-        Raises RefusedPictureError if the process refuses a picture, and EOFError or ConnectionError
-        if it ends.
-        """
-        contents = [_get_content_or_descriptor(picture) for picture in pictures]
+        """Send files and receive pixels. Raises EOFError or ConnectionError if the process ends."""
         connection = self._connect()
-        are_files = [isinstance(content, int) for content in contents]
-        request = {"are_files": are_files, "limits": asdict(limits), "size": size}
+        request = {
+            "count": len(contents),
+            "limits": asdict(limits),
+            "seconds": seconds,
+            "size": size,
+        }
         connection.send_bytes(json.dumps(request).encode())
         for content in contents:
-            if isinstance(content, int):
-                # The third argument, the receiver's process id, is needed only on Windows.
-                reduction.send_handle(connection, content, 0)
-            else:
-                connection.send_bytes(content)
+            connection.send_bytes(content)
         response = json.loads(connection.recv_bytes())
         if "refused" in response:
             raise REFUSALS[response["refused"]](response["why"], response["number"])
@@ -100,7 +94,7 @@ class Decoder:
         return decoded_pictures
 
     def _connect(self) -> Connection:
-        """Return the connection to the process, which is started if it is not running."""
+        """Return the connection to the process. Starts it if it is not running."""
         if (
             self._process is not None
             and self._connection is not None
@@ -142,38 +136,9 @@ class Decoder:
         self._connection = None
         self._process = None
 
-    def abandon(self) -> None:
-        """In a forked child, drop the parent's process. The child starts its own."""
-        if self._connection:
-            self._connection.close()
-        self._turn = threading.Lock()  # a thread of the parent may have held the old one
-        self._process = None
-        self._connection = None
 
-
-def _get_content_or_descriptor(picture: IO[bytes] | bytes) -> bytes | int:
-    """Return the descriptor of a regular file, or the content of others, such as zip members."""
-    if isinstance(picture, bytes):
-        return picture
-    try:
-        descriptor = picture.fileno()
-    except OSError:
-        return picture.read()
-    if stat.S_ISREG(os.fstat(descriptor).st_mode):
-        return descriptor
-    return picture.read()
-
-
-_decoder = Decoder()
-atexit.register(_decoder.stop)
-os.register_at_fork(after_in_child=_decoder.abandon)
-
-
-def decode_pictures(
-    pictures: Sequence[IO[bytes] | bytes], limits: PictureLimits, size: Size | None = None
-) -> list[DecodedPicture]:
-    """Decode pictures with the decoder of this process, as `Decoder.read` does."""
-    return _decoder.read(pictures, limits, size)
+decoder = Decoder()
+atexit.register(decoder.stop)
 
 
 # The functions below run in the decoder process.
@@ -187,16 +152,11 @@ def _serve(connection: Connection) -> None:
         size = None
         if request["size"] is not None:
             size = tuple(request["size"])
-        files: list[IO[bytes]] = []
-        for is_file in request["are_files"]:
-            if is_file:
-                files.append(os.fdopen(reduction.recv_handle(connection), "rb"))
-            else:
-                files.append(BytesIO(connection.recv_bytes()))
+        files = [BytesIO(connection.recv_bytes()) for _ in range(request["count"])]
         # SIGPROF ends the process by default, whatever code is running.
-        signal.setitimer(signal.ITIMER_PROF, limits.seconds)
+        signal.setitimer(signal.ITIMER_PROF, request["seconds"])
         try:
-            pictures = read(files, limits, size)
+            pictures = read_pictures(files, limits, size)
         except RefusedPictureError as error:
             response = {"refused": type(error).__name__, "why": str(error), "number": error.number}
             pictures = []
@@ -207,8 +167,6 @@ def _serve(connection: Connection) -> None:
         connection.send_bytes(json.dumps(response).encode())
         for picture in pictures:
             connection.send_bytes(np.ascontiguousarray(picture.pixels).data.cast("B"))
-        for file in files:
-            file.close()
 
 
 def main() -> None:

@@ -1,7 +1,4 @@
-"""Decode picture files to RGB arrays, in this process.
-
-Each file's decoding cost is bounded before its pixels are read.
-"""
+"""Decode picture files to RGB arrays. The cost of each is bounded before its pixels are read."""
 
 import re
 import warnings
@@ -76,23 +73,18 @@ class TooManyPixelsError(RefusedPictureError):
 
 @dataclass(frozen=True)
 class PictureLimits:
-    """Limits on the pictures of one request to decode them.
+    """Limits on pictures that are read together.
 
     Attributes
     ----------
-    pixels
-        Maximum number of pixels of one picture.
-    together
-        Maximum total number of pixels. None for no limit.
-    seconds
-        Maximum CPU time for all pictures, in seconds.
+    pixels, together
+        Maximum number of pixels of one picture, and of all; None for no limit.
     white
-        The value of 16-bit gray that becomes white, such as 4095 if only 12 bits are used. None
-        for 65535. If there are several, each picture has the lowest that none of its values exceeds.
+        The value of 16-bit gray that becomes white; None for 65535. Of several, each picture has
+        the lowest that none of its values exceeds.
     """
 
     pixels: int
-    seconds: float = 60
     together: int | None = None
     white: White = None
 
@@ -112,11 +104,13 @@ class DecodedPicture(NamedTuple):
     brightest: int | None
 
 
-def read(files: list[IO[bytes]], limits: PictureLimits, size: Size | None) -> list[DecodedPicture]:
-    """Decode pictures. Each is resized to `size` (width, height) if that is given.
+def read_pictures(
+    files: Sequence[IO[bytes]], limits: PictureLimits, size: Size | None = None
+) -> list[DecodedPicture]:
+    """Decode pictures in this process, and resize each to `size` (width, height) if that is given.
 
     All headers are checked before any pixel is decoded. Raises RefusedPictureError if a picture
-    cannot be used, and TooManyPixelsError if the pictures have too many pixels in total.
+    cannot be used, and TooManyPixelsError if they have too many pixels in total.
     """
     pictures: list[Image] = []
     total_pixels = 0
@@ -157,8 +151,8 @@ def _add_number_to_errors(number: int) -> Iterator[None]:
 def open_picture(file: IO[bytes], max_pixels: int) -> "Image":
     """Open a picture without reading its pixels.
 
-    Raises RefusedPictureError if the format is unsupported or decoding would be too expensive, and
-    any error that Pillow raises for bytes that it cannot read.
+    Raises RefusedPictureError if its format or the cost of decoding is refused, and Pillow's
+    errors.
     """
     from PIL import Image, UnidentifiedImageError
 
@@ -227,10 +221,7 @@ def _require_plausible_file(picture: "Image", file: IO[bytes]) -> None:
 
 
 def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
-    """Count a JPEG's bytes up to its end marker, and its scans.
-
-    Walks from marker to marker, as the decoder does.
-    """
+    """Count a JPEG's bytes up to its end marker, and its scans, from marker to marker."""
     scans = 0
     position = 0
     while True:
@@ -250,15 +241,7 @@ def _count_jpeg_scans(content: bytes) -> tuple[int, int]:
 
 
 def to_upright_rgb(picture: "Image", white: White = None) -> np.ndarray:
-    """Rotate a picture as its EXIF data specifies, and convert it to RGB: (H, W, 3) uint8.
-
-    Raises any error that Pillow raises for an unreadable picture.
-
-    Parameters
-    ----------
-    white
-        As in `PictureLimits`.
-    """
+    """Convert a picture to upright RGB: (H, W, 3) uint8. Raises any of Pillow's errors."""
     from PIL import ImageOps
 
     return np.asarray(_to_rgb(ImageOps.exif_transpose(picture), white))
@@ -270,17 +253,10 @@ def _is_deep(picture: "Image") -> bool:
 
 
 def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """Format a warning about 16-bit gray pictures that become nearly black.
+    """Format a warning about 16-bit gray that becomes nearly black, or return "".
 
-    Each picture counts by itself, because a single bright one says nothing about the others.
-    Returns an empty string if there are none.
-
-    Parameters
-    ----------
-    brightest
-        The `brightest` values of decoded pictures.
-    setting
-        The name of the setting that defines white.
+    Each picture counts by its own `brightest` value. `setting` is the name of the one that sets
+    white.
     """
     maxima = [value for value in brightest if value is not None]
     dim_maxima = [value for value in maxima if value < 2**15]  # less than half as bright as white
@@ -312,13 +288,10 @@ def resize(image: np.ndarray, size: Size) -> np.ndarray:
 
 
 def _to_rgb(picture: "Image", white: White) -> "Image":
-    """Convert a picture of any mode to RGB.
+    """Convert a picture of any mode to RGB. Transparent pixels become white, floats are in [0, 1].
 
-    Transparent pixels become white. 16-bit gray is reduced to its high byte, or scaled by `white`.
-    Floats must be in [0, 1].
-
-    Raises ValueError for NaN, and for gray beyond 16 bits or `white`, because a single picture does
-    not reveal its scale.
+    16-bit gray is reduced to its high byte, or scaled by `white`. Raises ValueError for other
+    values.
     """
     from PIL import Image
 

@@ -10,13 +10,13 @@ def format_conflicting_copies_warning(
 
     Parameters
     ----------
-    contents : sequence, length n
-        The samples or their digests, which are equal for equal samples.
-    groups : sequence, length n
-        The class or the unit of each sample; None for a sample without one.
-    kind : str
+    contents
+        The samples or their digests.
+    groups
+        The class or unit of each sample; None for a sample without one.
+    kind
         "class" or "unit".
-    names : sequence of str, length n
+    names
         The name of each sample in the message.
     """
     first_by_content: dict[Hashable, int] = {}

@@ -28,15 +28,7 @@ class TableError(ValueError):
 
 @dataclass(frozen=True)
 class Table:
-    """A CSV file. Names and cells have no surrounding spaces.
-
-    Attributes
-    ----------
-    header
-        The column names as written.
-    lines
-        The line number of each row, and its cells, one per column.
-    """
+    """A CSV file: its column names as written, and the number and cells of each line."""
 
     header: tuple[str, ...]
     lines: tuple[tuple[int, tuple[str, ...]], ...]
@@ -58,18 +50,11 @@ def read_table(path: str | Path, *, strip: bool = True) -> Table:
 def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     """Parse the text of a CSV file with a header.
 
-    The separator is the first of tab, semicolon and comma that splits the header, unless the file
-    starts with a line such as `sep=;`, which Excel writes. Rows with only empty cells are skipped,
-    as is an unnamed first column, which is the index that pandas writes. An empty file gives an
-    empty table.
+    The separator is the first of tab, semicolon and comma that splits the header, or that of a line
+    such as `sep=;`, which Excel writes. Empty rows and the unnamed index of pandas are skipped.
+    Without `strip`, cells keep surrounding spaces.
 
-    Raises TableError, which lists all faults, if a row and the header differ in their number of
-    cells, or if a column name is repeated.
-
-    Parameters
-    ----------
-    strip
-        Whether to strip spaces around cells. Column names are always stripped.
+    Raises TableError, which lists rows of another length and repeated columns.
     """
     lines = split_cells(path, text)
     if not lines:
@@ -100,9 +85,7 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
 
 
 def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:
-    """Split the text of a CSV file into rows, and skip empty ones.
-
-    Returns the line number and the cells of each row.
+    """Split the text of a CSV file into rows: the number and cells of each that is not empty.
 
     Raises TableError if the text is not valid CSV.
     """
@@ -136,17 +119,10 @@ def _find_separator(text: str) -> str:
 
 
 def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = None) -> np.ndarray:
-    """Read vectors (N, width) from a CSV file, as pandas writes them or without a header.
+    """Read vectors (N, width) from a CSV file, with or without a header. Decimal commas are read.
 
-    A comma within a number is a decimal comma, which requires another separator.
-
-    Raises TableError, which lists the first faulty lines.
-
-    Parameters
-    ----------
-    names
-        The columns to read, in this order, if the file has a header (`_is_header`). Other columns,
-        including an index, are ignored. By default, all columns except an index are read.
+    `names` are the columns to read, in this order; by default, all but an index. Raises TableError,
+    which lists the first faulty lines.
     """
     lines = split_cells(path, read_user_text(path))
     columns = list(range(width))
@@ -175,10 +151,7 @@ def read_vectors(path: str | Path, width: int, names: Sequence[str] | None = Non
 
 
 def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | None) -> list[int]:
-    """Return the positions of the named columns; by default, of all columns except an index.
-
-    Raises TableError for a name that is not in the header.
-    """
+    """Return the positions of the named columns; by default, of all but an index."""
     if names is None:
         first_column = 1 if header[0].lower() in INDEX else 0
         return list(range(first_column, len(header)))
@@ -190,11 +163,9 @@ def _find_columns(path: str | Path, header: list[str], names: Sequence[str] | No
 
 
 def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
-    """Return whether the first row of a file is a header instead of a vector.
+    """Return whether the first row has all of `names`, or pandas' column numbers, or no number.
 
-    It is a header if it contains all of `names`, numbers the columns from 0, as pandas does, or
-    contains no number. A row with both numbers and words is a vector with a typo, which is rejected
-    later.
+    A row with both numbers and words is a vector with a typo, which is refused later.
     """
     header = [cell.strip() for cell in cells]
     if names is not None and set(names) <= set(header):

@@ -1,4 +1,4 @@
-"""Normalize the names of units, such as a sample's person or lesion, and find similar names."""
+"""Normalize the names of units and classes, and find similar names."""
 
 import re
 import unicodedata
@@ -8,6 +8,8 @@ from statistics import median
 from typing import Any
 
 import numpy as np
+
+from munkey.core.registry import did_you_mean
 
 # Spellings of an empty cell that pandas reads or writes. Other spellings are names, because Nan and
 # Na are names of people.
@@ -40,26 +42,22 @@ LARGE_SHARE = 0.1  # share of all samples that makes a unit large
 MAX_COMPARED_LENGTH = 200  # characters of a name for which similar names are searched
 
 
+def normalize_name(name: str) -> str:
+    """Return a name in Unicode form NFC (macOS writes NFD), without surrounding spaces."""
+    return unicodedata.normalize("NFC", name).strip()
+
+
 def unit_name(unit: Any) -> str | None:
     """Return the name of a unit as text, or None if it is missing.
 
-    Parameters
-    ----------
-    unit : object
-        A string, a number, or a missing value (``None``, NaN, NaT, ``pandas.NA``).
-
-    Returns
-    -------
-    name : str or None
-        The name in Unicode form NFC, without surrounding spaces. Whole numbers are normalized: 7,
-        7.0 and "7.0" become "7". ``NA``, ``NaN``, ``NaT``, ``None``, ``<NA>``, ``null`` and an
-        empty string mean that there is no unit.
+    Names are normalized (`normalize_name`), whole numbers as well: 7, 7.0 and "7.0" become "7".
+    None, NaN, and the spellings in NO_UNIT are missing.
     """
     if isinstance(unit, bytes):
         unit = unit.decode("utf-8", "backslashreplace")
     if isinstance(unit, float | np.floating) and unit.is_integer():
         unit = int(unit)  # also converts 1e16 to digits
-    name = unicodedata.normalize("NFC", str(unit)).strip()
+    name = normalize_name(str(unit))
     if name in NO_UNIT:
         return None
     whole_number = WHOLE_NUMBER.fullmatch(name)
@@ -72,10 +70,9 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
 
 
 def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """Return the stored names that match each name.
+    """Return the stored names that match each name: the same, or else other spellings of its unit.
 
-    A name that is stored matches only itself. Any other name matches all stored spellings of the
-    same unit, or none if it means that there is no unit, such as NA.
+    A name that means no unit, such as NA, matches none.
     """
     stored_by_unit: dict[str | None, list[str]] = defaultdict(list)
     for stored_name in stored_names:
@@ -91,12 +88,25 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
     return matches
 
 
+def find_name(name: str, stored_names: Collection[str]) -> str | None:
+    """Return the stored name that a name means, or None if there is none, or several."""
+    spellings = match_units([name], stored_names)[name]
+    return spellings[0] if len(spellings) == 1 else None
+
+
+def suggest_names(name: str, stored_names: Collection[str]) -> str:
+    """Return the end of a sentence about an unknown name: similar names, or just "."."""
+    similar_names = find_similar_names([name], stored_names)[name]
+    if not similar_names:
+        return did_you_mean(name, stored_names)
+    return f"; did you mean {' or '.join(map(repr, similar_names))}?"
+
+
 def find_similar_names(names: Iterable[str], stored_names: Iterable[str]) -> dict[str, list[str]]:
     """Find up to three similar stored names for each name.
 
-    Names are similar if they differ only in case, spaces, Unicode form, or zeros at the start of a
-    number: 7 and 33.0 are similar to 0007 and 0033. If no stored name does, those with one letter
-    added, dropped or replaced, or two adjacent letters swapped, are similar.
+    They differ only in case, spaces, Unicode form, or zeros at the start of a number, as 7 and
+    0007; or else in one letter, or in the order of two.
     """
     names_by_fold: dict[str, list[str]] = defaultdict(list)
     for stored_name in sorted({*stored_names}):
@@ -124,10 +134,10 @@ def _fold(name: str) -> str:
 
 
 def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[str]:
-    """Return all spellings one letter off: a letter added, dropped or replaced, or two swapped.
+    """Return all spellings with a letter added, dropped or replaced, or two swapped.
 
-    Returns an empty set for a name that is too long. This is the method of Norvig's spelling
-    corrector (norvig.com/spell-correct.html).
+    Returns none for a long name. This is Norvig's spelling corrector
+    (norvig.com/spell-correct.html).
     """
     spellings: set[str] = set()
     if len(name) > MAX_COMPARED_LENGTH:
@@ -145,10 +155,7 @@ def _make_spellings_one_letter_off(name: str, letters: Collection[str]) -> set[s
 
 
 def format_similar_names_warning(names: Iterable[str], kind: str) -> str:
-    """Format a warning about names that differ only in case, spaces, or zeros at the start of a number.
-
-    Returns an empty string if there are none. kind: the plural noun for the names.
-    """
+    """Format a warning about names (`kind`) that differ only in case, spaces, or leading zeros."""
     names_by_fold: dict[str, list[str]] = defaultdict(list)
     for name in sorted({*names}):
         names_by_fold[_fold(name)].append(name)
@@ -166,8 +173,7 @@ def format_similar_names_warning(names: Iterable[str], kind: str) -> str:
 def format_large_units_warning(units: Sequence[str | None]) -> str:
     """Format a warning about units whose names may mean "unknown"; empty if there are none.
 
-    Such a unit has more than 10% of all samples, and at least twice as many as the median of the
-    other units, because a few persons with similar numbers of samples are not a mistake.
+    Such a unit has more than 10% of all samples, and at least twice the median of the other units.
     """
     counts = Counter(unit for unit in units if unit is not None)
     large_units = []

@@ -90,10 +90,10 @@ def add_superclasses(source: Source, folder: Path) -> Source:
 
 
 def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
-    """Unpack the user's own copy, with the md5 in source.md5, where torchvision expects the files.
+    """Unpack the user's own copy where torchvision expects the files.
 
-    The files in a repacked copy must be the published ones, because they are pickles, which can run
-    code. Raises SourceError, which lists all missing and different files.
+    They must be the published ones, because pickles can run code. Raises SourceError, which lists
+    all missing and different files.
     """
     if settings.md5 is None:
         return
@@ -123,12 +123,8 @@ def _unpack_own_copy(name: str, settings: SourceSettings) -> None:
 def _read(name: str) -> Source:
     """Read a data set, after downloading it if necessary.
 
-    Torchvision unpacks the archive into the same folder. If both the unpacked files and the archive
-    were damaged, torchvision would overwrite the archive with a download, so a damaged archive is
-    rejected first.
-
-    Raises ValueError if the archive or the unpacked folder is damaged, and MissingDataError if the
-    archive is missing and cannot be downloaded.
+    A damaged archive is refused first, because torchvision would overwrite it. Raises ValueError
+    for damaged files, and MissingDataError if the archive cannot be downloaded.
     """
     archive = _make_archive(name)
     path = FOLDER / archive.name

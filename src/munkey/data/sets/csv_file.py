@@ -11,7 +11,7 @@ import numpy as np
 from munkey.core.console import pluralize, warn
 from munkey.data.decoding.picture_files import White
 from munkey.data.intake.csv_tables import TableError, read_table
-from munkey.data.intake.unit_names import unit_name
+from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import are_readable, decode, open_regular_file
 from munkey.data.registry import dataset
 from munkey.data.source import SPLIT_NAMES, Source, SourceError, reraise_as_source_error
@@ -41,11 +41,9 @@ def list_pictures(path: Path) -> list[Path]:
 def csv_file(settings: SourceSettings) -> Source:
     """Read the pictures that source.path lists, in order.
 
-    The columns are `file`, `label` and optionally `unit` and `split`. `file` is a path relative to
-    the CSV file, and `unit` is, for example, the person in the picture. Classes are the sorted
-    labels. If all labels are whole numbers, they are sorted by value. Without splits, source.split
-    divides each class, and all pictures of a unit are in one split. Without `val`, 40% of test
-    becomes val.
+    The columns are `file`, relative to the CSV file, `label`, and optionally `unit` and `split`.
+    Classes are the sorted labels, by value if all are whole numbers. Without splits, source.split
+    divides each class, and a unit stays in one split. Without `val`, 40% of test becomes val.
 
     Raises SourceError, which lists all faults by line and column.
     """
@@ -68,7 +66,7 @@ def csv_file(settings: SourceSettings) -> Source:
             f"{path}: ignored the columns {', '.join(ignored_columns)}; only {', '.join(COLUMNS)} are read"
         )
     rows = [cells for _, cells in lines]
-    label_names = [unicodedata.normalize("NFC", row["label"]) for row in rows]
+    label_names = [normalize_name(row["label"]) for row in rows]
     split_names = []
     for row in rows:
         split_name = row.get("split", "")
@@ -151,10 +149,7 @@ def _make_absolute(path: Path) -> Path:
 
 
 def _find_picture(path: Path) -> Path:
-    """Find a picture by its path or another Unicode form of it (macOS writes NFD).
-
-    Returns the absolute path unchanged if the file does not exist.
-    """
+    """Return a picture's path, in another Unicode form if only that exists."""
     picture = _make_absolute(path)
     if os.path.isfile(picture):  # noqa: PTH113 (Path.is_file raises PermissionError)
         return picture
@@ -166,12 +161,9 @@ def _find_picture(path: Path) -> Path:
 
 
 def read_lines(path: Path, required_columns: Sequence[str]) -> list[Line]:
-    """Read the non-empty lines below the header of a CSV file, with the cells stripped.
+    """Read the non-empty lines of a CSV file: the number of each, and its cells by column name.
 
-    Returns the number of each line in the file, and its cells by column name in lower case.
-
-    Raises SourceError if the file cannot be read, a required column is missing, a line has more or
-    fewer cells than the header, or there are no lines below the header.
+    Raises SourceError if the file cannot be read, lacks a column, or has no lines below its header.
     """
     setting = f"source.path = {path}"
     with reraise_as_source_error(setting):

@@ -99,10 +99,7 @@ def _open(path: Path) -> Iterator[BufferedIOBase]:
 
 
 def _parse_header(file: BufferedIOBase, path: Path, dimensions: int) -> ArrayHeader:
-    """Parse an IDX header: a magic number, and then the length of each axis.
-
-    Raises SourceError unless the array consists of unsigned bytes in `dimensions` dimensions.
-    """
+    """Parse the header of a file of unsigned bytes. Raises SourceError for other files."""
     if file.read(4) != bytes([0, 0, 8, dimensions]):  # 8 stands for unsigned bytes
         raise SourceError(
             str(path), [f"{path}: is not an IDX file of unsigned bytes in {dimensions} dimensions"]

@@ -12,7 +12,7 @@ import numpy as np
 
 from munkey.core.console import warn
 from munkey.data.decoding.picture_files import White
-from munkey.data.intake.unit_names import unit_name
+from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import (
     are_readable,
     decode,
@@ -60,11 +60,9 @@ class ClassFolder:
 def imagefolder(settings: SourceSettings) -> Source:
     """Read the pictures under source.path, in path order.
 
-    The splits are folders `train`, `test` and optionally `val`. Without `val`, test is split 40 /
-    60 into val and test (but see source.val_from). If source.path contains class folders instead,
-    source.split divides each class. source.limit_per_class takes only the first pictures of each
-    class folder. source.units is a pattern that finds the unit in each path. Splits that are drawn
-    here keep the pictures of a unit together.
+    The splits are folders `train`, `test` and optionally `val`; without it, test is split 40 / 60
+    into val and test. If source.path has class folders instead, source.split divides each class.
+    Splits that are drawn here keep the pictures of a unit together.
 
     Raises SourceError if the folders or pictures cannot be used.
     """
@@ -74,7 +72,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         class_folders, skipped_paths = _list_class_folders(split_folders.values())
         if not class_folders:
             raise SourceError(f"source.path = {root}", ["contains no class folders"])
-        classes = [_make_class_name(folder) for folder in class_folders]
+        classes = [normalize_name(escape_undecodable(folder)) for folder in class_folders]
         _require_distinct_names(root, classes)
         folders = []
         for split, folder in split_folders.items():
@@ -111,10 +109,7 @@ def imagefolder(settings: SourceSettings) -> Source:
 
 
 def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]:
-    """List the class folders in all split folders.
-
-    Returns their sorted names, and the skipped folders, such as a NAS's thumbnails.
-    """
+    """Return the sorted names of class folders in all split folders, and the skipped folders."""
     names = set()
     skipped_folders = []
     for folder in folders:
@@ -128,24 +123,19 @@ def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]
     return sorted(names), skipped_folders
 
 
-def _make_class_name(folder: str) -> str:
-    """Return a class name in Unicode form NFC, as users type it. macOS stores names in NFD."""
-    return unicodedata.normalize("NFC", escape_undecodable(folder))
-
-
 def _require_distinct_names(root: Path, classes: list[str]) -> None:
-    """Raise SourceError if two class folders have the same name in different Unicode forms."""
+    """Raise SourceError if class folders differ only in Unicode form or surrounding spaces."""
     for name, count in sorted(Counter(classes).items()):
         if count > 1:
-            fault = f"two folders are named {name!r}, in different Unicode forms: move the pictures into one"
+            fault = (
+                f"two folders are named {name!r}, but for the Unicode form or spaces around the name:"
+                " move the pictures into one"
+            )
             raise SourceError(f"source.path = {root}", [fault])
 
 
 def _find_unit(pattern: str, name: str) -> str | None:
-    """Return the unit in a path, which is the pattern's group, or None if it does not match.
-
-    The Unicode forms of pattern and path are normalized before the search.
-    """
+    """Return the unit in a path, the pattern's group, in any Unicode form, or None."""
     match = re.search(unicodedata.normalize("NFC", pattern), unicodedata.normalize("NFC", name))
     if match is None:
         return None
@@ -153,11 +143,7 @@ def _find_unit(pattern: str, name: str) -> str | None:
 
 
 def _find_split_folders(root: Path) -> dict[str, Path]:
-    """Return the folder of each split, or {UNSPLIT: root} if there are no split folders.
-
-    Raises SourceError if `root` does not exist, or if it has split folders, but train or test is
-    missing or there are other folders.
-    """
+    """Return the folder of each split, or {UNSPLIT: root}. Raises SourceError if some are missing."""
     if not root.is_dir():
         raise SourceError(f"source.path = {root}", ["there is no such folder"])
     folders: dict[str, Path] = {}

@@ -51,13 +51,7 @@ def pathmnist(settings: SourceSettings) -> Source:
 
 
 def _read(name: str, settings: SourceSettings, arrays: dict[str, str] | None = None) -> Source:
-    """Read a data set, after downloading it if necessary.
-
-    Parameters
-    ----------
-    arrays
-        The prefix of each split's arrays; by default, the split's name.
-    """
+    """Read a data set, after downloading it. `arrays`: the prefix of each split's arrays."""
     from medmnist import INFO
 
     labels = INFO[name]["label"]

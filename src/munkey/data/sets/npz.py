@@ -42,9 +42,7 @@ def read_archive(
     storage_size: int | None = None,
     first_label: int = 0,
 ) -> Source:
-    """Read an archive as a source.
-
-    Raises SourceError if the archive cannot be used.
+    """Read an archive as a source. Raises SourceError if it cannot be used.
 
     Parameters
     ----------
@@ -55,9 +53,7 @@ def read_archive(
     val
         The number of test samples that become val if there is no array for val; by default, 40%.
     storage_size
-        Side to which the images will be resized. If None, all images must have the same size.
-    first_label
-        The number of the first class.
+        Side to which images will be resized. Without it, all must have the same size.
     """
     with _open_archive(path) as archive:
         names = set(archive.namelist())
@@ -99,10 +95,7 @@ def _find_prefixes(names: set[str]) -> dict[str, str]:
 def _read_units(
     path: Path, archive: zipfile.ZipFile, prefixes: list[str], counts: list[int]
 ) -> list[str | None] | None:
-    """Read the unit of each sample from the arrays {prefix}_units; None without such arrays.
-
-    Raises SourceError if a split's array is missing or does not have the length in `counts`.
-    """
+    """Read the unit of each sample from the arrays {prefix}_units; None without any."""
     names = []
     for prefix in prefixes:
         if f"{prefix}_units.npy" in archive.namelist():
@@ -146,13 +139,7 @@ def _read_labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
 
 
 def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
-    """Return the split of each sample: (N,) names.
-
-    Parameters
-    ----------
-    labels
-        Labels by split. Without val, test is divided at random.
-    """
+    """Return the split of each sample, (N,) names. Without val, test is divided at random."""
     splits = []
     for split, values in labels.items():
         if split == "test" and "val" not in labels:
@@ -163,10 +150,7 @@ def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> n
 
 
 def _read_images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
-    """Yield the images of all arrays in blocks of (n, H, W, 3) uint8.
-
-    Skips unusable blocks, and raises SourceError with all faults at the end.
-    """
+    """Yield the images of all arrays in blocks, and raise SourceError with all faults at the end."""
     faults: list[str] = []
     with _open_archive(path) as archive:
         for name in names:
@@ -181,10 +165,7 @@ def _read_images(path: Path, names: list[str]) -> Iterator[np.ndarray]:
 def _read_rgb_blocks(
     archive: zipfile.ZipFile, name: str, faults: list[str]
 ) -> Iterator[np.ndarray]:
-    """Yield the images of an array in blocks of (n, H, W, 3) uint8.
-
-    Skips blocks with invalid pixels, e.g. NaN, and appends their faults to `faults`.
-    """
+    """Yield the images of an array in blocks of (n, H, W, 3) uint8, and append others to `faults`."""
     start = 0
     with _open_array(archive, name) as file:
         for block in _parse_header(archive, file, name).read_blocks(file):
@@ -219,10 +200,7 @@ def _open_array(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 
 
 def _parse_header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> ArrayHeader:
-    """Parse the header of an .npy file.
-
-    Raises SourceError if the array is far larger than its compressed size.
-    """
+    """Parse the header of an .npy file. Raises SourceError for a zip bomb."""
     version = np.lib.format.read_magic(file)
     read_array_header = {
         (1, 0): np.lib.format.read_array_header_1_0,

@@ -57,10 +57,7 @@ def read_zip(path: Path) -> Source:
 
 
 def _make_source(place: str, files: list[str], open_file: Callable[[str], IO[bytes]]) -> Source:
-    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG. Val's classes are in a separate file.
-
-    Raises SourceError if a list of classes cannot be read, or if a picture belongs to no class.
-    """
+    """Read train/CLASS/images/*.JPEG and val/images/*.JPEG. Val's classes are in a separate file."""
     with reraise_as_source_error(place), open_file(f"{NAME}/wnids.txt") as file:
         classes = sorted(file.read().decode().split())
     class_of_val = {}

@@ -15,11 +15,17 @@ from fastapi import HTTPException, Request
 from pydantic import BaseModel, BeforeValidator, FailFast, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from munkey.data.decoding.picture_files import PictureLimits, TooManyPixelsError
+from munkey.data.decoding.decoder import decoder
+from munkey.data.decoding.picture_files import (
+    PictureLimits,
+    RefusedPictureError,
+    TooManyPixelsError,
+)
 from munkey.deploy.certificate import Certificate
 from munkey.deploy.deletions import DeletionRequest, Selector
+from munkey.deploy.errors import PictureError
 from munkey.deploy.model.find import DEFAULT_COUNT, MAX_COUNT
-from munkey.deploy.model.images import LIMITS, read_pictures
+from munkey.deploy.model.images import LIMITS
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.sources import is_pattern
 
@@ -168,10 +174,6 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
         " response.",
     )
     also_identical: bool = Field(False, description="Also forget exact copies.")
-    similar: Annotated[
-        float, Field(ge=0, le=1, description="List look-alikes of at least this cosine; 0: none.")
-    ] = 0
-    also_similar: bool = Field(False, description="Also forget these look-alikes.")
     block_return: bool = Field(
         False, description="Refuse these pictures when they are added again."
     )
@@ -189,8 +191,6 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
             {self.request: selectors},
             ignore_missing=self.ignore_missing,
             also_identical=self.also_identical,
-            similar=self.similar,
-            also_similar=self.also_similar,
             block_return=self.block_return,
         )
 
@@ -353,14 +353,12 @@ def decode_pictures(
     """
     names = [f"images.{number}" for number in range(len(files))]
     size = (picture_size.width, picture_size.height)
-    picture_limits = PictureLimits(
-        pixels=LIMITS.pixels,
-        seconds=limits.decoding,
-        together=limits.pixels,
-        white=picture_size.white,
-    )
+    picture_limits = PictureLimits(LIMITS.pixels, limits.pixels, picture_size.white)
     try:
-        return np.stack(read_pictures(files, names, size, picture_limits))
+        pictures = decoder.read(files, picture_limits, limits.decoding, size)
     except TooManyPixelsError as error:
         sentence = f"{error} up to {names[error.number]}; a request may have {limits.pixels:,}"
         raise HTTPException(413, sentence) from error
+    except RefusedPictureError as error:
+        raise PictureError(f"{names[error.number]}: {error}") from error
+    return np.stack([picture.pixels for picture in pictures])

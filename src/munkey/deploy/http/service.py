@@ -412,12 +412,11 @@ def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
 
 
 def list_unmatched_names(plan: DeletionPlan) -> Json:
-    """Return fields for a result: the names that match no sample, and the look-alikes."""
-    [deletion] = plan.deletions.values()
+    """Return fields for a result: the names that match no sample."""
     return {
         "missing": plan.missing[:MAX_UNKNOWN_NAMES],
         "missing_count": len(plan.missing),
-    } | deletion.look_alikes
+    }
 
 
 def make_refusal(error: Exception) -> JSONResponse:

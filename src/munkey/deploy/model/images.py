@@ -5,22 +5,21 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
 
 from munkey.core.console import pluralize, warn_user
-from munkey.data.decoding.decoder import decode_pictures
 from munkey.data.decoding.picture_files import (
     FORMATS,
     DecodedPicture,
     PictureLimits,
     RefusedPictureError,
     Size,
-    TooManyPixelsError,
     White,
     format_dim_warning,
+    read_pictures,
     require_plausible_size,
     resize,
     to_upright_rgb,
@@ -250,40 +249,14 @@ def _read_file(path: Path, size: Size | None, white: White) -> DecodedPicture:
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
     with open_regular_file(path) as file:
-        return _decode([file], [str(path)], size, replace(LIMITS, white=white))[0]
-
-
-def read_pictures(
-    pictures: Sequence[IO[bytes] | bytes],
-    names: Sequence[str],
-    size: Size | None = None,
-    limits: PictureLimits = LIMITS,
-) -> list[np.ndarray]:
-    """Read pictures from open files or bytes, in the decoder process.
-
-    names: the name of each picture, for error messages. Raises PictureError if a picture cannot be
-    read, and TooManyPixelsError if they have too many pixels in total.
-    """
-    return [picture.pixels for picture in _decode(pictures, names, size, limits)]
-
-
-def _decode(
-    pictures: Sequence[IO[bytes] | bytes],
-    names: Sequence[str],
-    size: Size | None,
-    limits: PictureLimits,
-) -> list[DecodedPicture]:
-    """Decode pictures in the decoder process. Parameters and errors as for `read_pictures`."""
-    try:
-        return decode_pictures(pictures, limits, size)
-    except TooManyPixelsError:  # a RefusedPictureError, but callers handle it separately
-        raise
-    except RefusedPictureError as error:
-        raise PictureError(f"{names[error.number]}: {error}") from error
+        try:
+            return read_pictures([file], replace(LIMITS, white=white), size)[0]
+        except RefusedPictureError as error:
+            raise PictureError(f"{path}: {error}") from error
 
 
 def _decode_pillow(picture: "Image", white: White) -> np.ndarray:
-    """Decode, in this process, a picture that the caller opened with Pillow."""
+    """Decode a picture that the caller opened with Pillow."""
     try:
         require_plausible_size(picture, LIMITS.pixels)
         return to_upright_rgb(picture, white)

@@ -1,4 +1,4 @@
-"""The samples in a memory: select them by name, and find copies and look-alikes."""
+"""The samples in a memory: select them by name, and find copies."""
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -23,9 +23,6 @@ from munkey.memory.errors import UnknownIdsError
 from munkey.memory.memory_file import Snapshot
 from munkey.memory.rows import check_ids
 
-# By default, samples are look-alikes if the cosine of their keys is at least this large.
-DEFAULT_SIMILARITY = 0.95
-MAX_QUERIES = 1000  # maximum number of samples whose look-alikes can be found at once
 BLOCK_ROWS = 65_536  # rows to read at a time
 
 
@@ -241,37 +238,6 @@ class Samples:
             ids_by_unit[unit].append(sample_id)
         return ids_by_unit
 
-    def find_similar(self, ids: ArrayLike | Iterable[int], above: float) -> dict[int, float]:
-        """Return the look-alikes of samples: the largest cosine of each, by id, in descending order.
-
-        Their cosine is at least `above`. Exact copies are not included, and unknown ids are
-        skipped. Raises ValueError if `above` is not in (0, 1], or if there are more than
-        MAX_QUERIES samples.
-        """
-        if not 0 < above <= 1:
-            raise ValueError(f"above = {above}: must be a cosine above 0, and at most 1")
-        memory = self.memory
-        rows = self._find_known_rows(check_ids(ids))
-        if len(rows) > MAX_QUERIES:
-            raise ValueError(
-                f"look-alikes of {len(rows):,} samples: at most {MAX_QUERIES:,} in one call"
-            )
-        # The largest cosine of each row's key with the key of any query.
-        cosines = np.zeros(len(memory.live), dtype=np.float32)
-        if len(rows):
-            queries = _normalize_keys(memory.keys[rows])
-            for start in range(0, len(cosines), BLOCK_ROWS):
-                block = slice(start, start + BLOCK_ROWS)
-                cosines[block] = (_normalize_keys(memory.keys[block]) @ queries.T).max(axis=1)
-        # Neither the samples themselves nor their exact copies are look-alikes.
-        cosines[[*rows, *memory.find_copies(rows)]] = 0
-        similar_rows = np.flatnonzero(memory.live & (cosines >= above))
-        # By descending cosine, then by ascending id. `lexsort` sorts by its last key first.
-        order = np.lexsort((memory.ids[similar_rows], -cosines[similar_rows]))
-        similar_rows = similar_rows[order]
-        similar_ids = memory.ids[similar_rows].tolist()
-        return dict(zip(similar_ids, cosines[similar_rows].tolist(), strict=True))
-
     def _find_known_rows(self, ids: np.ndarray) -> np.ndarray:
         """Return the rows of these ids (N,), ascending. Unknown ids are skipped."""
         rows = self.memory.find_rows(np.unique(ids))
@@ -290,12 +256,6 @@ class Samples:
         ):
             samples.append({"id": sample_id, "unit": unit})
         return ExactCopies(copies, samples)
-
-    def read_units(self, ids: np.ndarray) -> dict[int, str | None]:
-        """Read the unit of each sample with one of these ids, by id. Unknown ids are skipped."""
-        rows = self._find_known_rows(ids)
-        units = self.memory.columns.units[rows]
-        return dict(zip(self.memory.ids[rows].tolist(), units, strict=True))
 
 
 def _is_class_index(value: object, classes: Sequence[object]) -> bool:
@@ -321,9 +281,3 @@ def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
         f"{label!r} is not the name of a class of this model; {suggestion}its classes are:"
         f" {listed_names}"
     )
-
-
-def _normalize_keys(keys: np.ndarray) -> np.ndarray:
-    """Scale keys (N, d) to unit norm. Deleted rows stay zero."""
-    norms = np.linalg.norm(keys, axis=1, keepdims=True)
-    return np.asarray(keys / norms.clip(min=1e-12))

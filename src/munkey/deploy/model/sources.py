@@ -3,7 +3,6 @@
 import glob
 import os
 import posixpath
-import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from munkey.data.intake.unit_names import find_similar_names
+from munkey.data.intake.unit_names import find_similar_names, normalize_name
 from munkey.data.source import escape_undecodable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.memory.memory import Memory
@@ -90,8 +89,7 @@ def require_list(kind: str, names: Iterable[T]) -> list[T]:
 
 def normalize_path(path: str) -> str:
     """Return a path in Unicode form NFC (macOS writes NFD), without spaces around its parts."""
-    parts = unicodedata.normalize("NFC", path).split("/")
-    return "/".join(part.strip() for part in parts)
+    return "/".join(normalize_name(part) for part in path.split("/"))
 
 
 def is_pattern(name: str | Path) -> bool:

@@ -18,15 +18,7 @@ if TYPE_CHECKING:
 
 
 class ExampleTiedSettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    p_fixed
-        The share of channels that all samples use.
-    p_mem
-        The probability that a sample also uses another channel.
-    """
+    """The section `example-tied-dropout` of params.yaml."""
 
     p_fixed: Rate
     p_mem: Rate

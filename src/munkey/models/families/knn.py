@@ -32,18 +32,7 @@ SEARCHED_VOTES = (
 
 
 class KnnSettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    k
-        The number of nearest keys that vote.
-    vote
-        The weights of the votes: `equal`, `similarity` (the softmax of cosine / temperature), or
-        `rank` (proportional to 1 / (2 + rank), with ranks from 0).
-    temperature
-        The temperature of `similarity`.
-    """
+    """The section `knn` of params.yaml."""
 
     k: Annotated[int, Field(ge=1, le=100)]
     vote: Literal["equal", "similarity", "rank"]
@@ -84,10 +73,9 @@ class KnnFamily(FittedFamily[KnnSettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return the logits of the vote, (S, C) for S samples and C classes.
+        """Return the logits of the vote, (S, C), from the neighbors in `retrieval`.
 
-        `retrieval` is required, with neighbors. Raises KeyError if a neighbor is not in the memory,
-        so that no deleted row can vote.
+        Raises KeyError if a neighbor is not in the memory, so that no deleted row can vote.
         """
         import torch
 
@@ -109,15 +97,10 @@ class KnnFamily(FittedFamily[KnnSettings]):
 
 
 def compute_vote_logits(votes: Tensor) -> Tensor:
-    """Return the log of each class's share of the votes (B, C), at least log MIN_PROBABILITY.
+    """Return the log of each class's share of votes (B, K, C), at least log MIN_PROBABILITY.
 
-    MIN_PROBABILITY is added to the share of the winner. In a tie, the class with the nearest
-    neighbor wins.
-
-    Parameters
-    ----------
-    votes
-        (B, K, C): the weighted votes of the neighbors, nearest first.
+    MIN_PROBABILITY is added to the share of the winner; in a tie, the nearest neighbor's class
+    wins.
     """
     import torch
 

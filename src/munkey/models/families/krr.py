@@ -23,24 +23,7 @@ PENALTIES = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0)
 
 
 class KrrSettings(Section):
-    """The family's section of params.yaml.
-
-    A setting of "auto" is chosen by leave-one-out log loss, and again after each deletion.
-
-    Attributes
-    ----------
-    lam
-        The ridge penalty.
-    temperature
-        The divisor of the logits.
-    pixels
-        The number of pixels at the end of a key, for the Gaussian kernel.
-    sigma
-        The width of the Gaussian kernel.
-    share
-        The weight of the arc-cosine kernel on the other entries. The Gaussian kernel has the weight
-        1 - share.
-    """
+    """The section `krr` of params.yaml."""
 
     lam: Annotated[float, Field(ge=0.0001, le=1000)] | Literal["auto"]
     temperature: Temperature

@@ -39,30 +39,14 @@ ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """The section `lda` of params.yaml.
-
-    A setting of "auto" is chosen by leave-one-out log loss, and again after each deletion.
-
-    Attributes
-    ----------
-    alpha
-        The shrinkage of the covariance.
-    temperature
-        The divisor of the logits.
-    """
+    """The section `lda` of params.yaml."""
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
     temperature: Temperature
 
 
 class NcmSettings(Section):
-    """The section `ncm` of params.yaml.
-
-    Attributes
-    ----------
-    temperature
-        The divisor of the logits. "auto" has the same meaning as for LDA.
-    """
+    """The section `ncm` of params.yaml."""
 
     temperature: Temperature
 
@@ -70,10 +54,7 @@ class NcmSettings(Section):
 class ClosedFormFamily(FittedFamily[Settings]):
     """A closed-form head on keys, computed from sums over rows and, if it `reads_rows`, from rows.
 
-    Attributes
-    ----------
-    uses_outer_products
-        Whether the sums include the outer products of keys.
+    `uses_outer_products`: whether the sums include the outer products of keys.
     """
 
     asks_keys = True
@@ -114,7 +95,7 @@ class ClosedFormFamily(FittedFamily[Settings]):
     def refit_head(
         self, system: System, ids: np.ndarray, remaining: ExemplarMemory
     ) -> nn.Module | None:
-        """Return a head that is bit-for-bit the same as one fitted to the remaining rows.
+        """Return a head that equals, bit for bit, one fitted to the remaining rows.
 
         If the head has its sums, only the deleted rows are read, to subtract them.
         """
@@ -167,15 +148,7 @@ class LinearFamily(ClosedFormFamily[Settings]):
     def predict_left_out(
         self, settings: Settings, sums: Sums, keys: np.ndarray, labels: np.ndarray
     ) -> np.ndarray:
-        """Return the leave-one-out logits (N, C) of some of the rows, at temperature 1.
-
-        Parameters
-        ----------
-        sums
-            The sums over all rows.
-        keys, labels
-            (N, d) and (N,): the rows to predict.
-        """
+        """Return leave-one-out logits (N, C) of rows (N, d) in the sums, at temperature 1."""
 
     def build(  # type: ignore[override]
         self, architecture: FittedArchitecture, generator: torch.Generator | None

@@ -59,30 +59,7 @@ SEARCHED_FUSIONS = (
 
 
 class MunkeySettings(Section):
-    """The section `munkey` of params.yaml: the exemplar memory in training (sec. 3.2).
-
-    Attributes
-    ----------
-    architecture
-        How the network reads the token (app. D.1).
-    token_dim
-        The length m of a token.
-    token_std
-        The standard deviation of initial tokens.
-    p_drop
-        Whether to use `p_image` and `p_token` (`fixed`) or the values that the selection chose
-        (`selected`).
-    p_image, p_token, p_retrieve
-        The probabilities of dropping the image, dropping the token, and retrieving neighbors.
-    neighbors
-        The range [low, high] of the number K' of neighbors.
-    aggregation
-        How to aggregate the tokens of K' neighbors: Agg in eq. 1.
-    temperature
-        The temperature of the softmax over cosine similarities.
-    head
-        A closed-form head on the memory's keys whose logits are added to the network's.
-    """
+    """The section `munkey` of params.yaml: the exemplar memory in training (sec. 3.2)."""
 
     architecture: Literal["input-level", "deep-prompt", "cross-attention", "direct-key"]
     token_dim: Width
@@ -151,11 +128,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return cast("MunkeyArchitecture", system.architecture)
 
     def fit_added_head(self, system: System) -> nn.Module | None:
-        """Fit the added closed-form head to the current rows of the memory, on the CPU.
-
-        The head depends only on these rows and on its constants. Returns None for a system without
-        an added head or without a memory.
-        """
+        """Fit the added head to the memory's rows, on the CPU; None without head or memory."""
         from munkey.memory.exemplars import ExemplarMemory
 
         constants = self.get_architecture(system).head
@@ -169,13 +142,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         return head_family.fit_head(architecture, rows)
 
     def _add_head(self, system: System, keys: np.ndarray | None, logits: np.ndarray) -> np.ndarray:
-        """Add the head's logits, if there is a head, to the network's logits (..., S, C).
-
-        Parameters
-        ----------
-        keys
-            (S, d): the samples' keys. Required if there is a head.
-        """
+        """Add the head's logits for keys (S, d), if there is a head, to logits (..., S, C)."""
         import torch
 
         head = self.fit_added_head(system)
@@ -251,7 +218,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     ) -> System:
         """Add samples to the memory, each with the average token of its nearest neighbors.
 
-        In a direct-key memory, a sample's token is its key instead.
+        In a direct-key memory, its token is its key instead.
         """
         import torch
 
@@ -282,11 +249,10 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         device: str,
         retrieval: Retrieval | None,
     ) -> np.ndarray:
-        """Return logits (S, C) for S samples and C classes, from images and neighbors' tokens.
+        """Return logits (S, C) from images and the tokens of the neighbors in `retrieval`.
 
-        `retrieval` is required, with neighbors and settings, and with keys if there is an added
-        head. Raises KeyError if a neighbor is not in the memory, so that no deleted row can be
-        read.
+        `retrieval` needs keys for an added head. Raises KeyError if a neighbor is not in the
+        memory.
         """
         assert retrieval is not None, "no neighbors of the samples"
         return self._predict(system, samples, data, device, retrieval)
@@ -300,13 +266,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         retrieval: Retrieval,
         dropped: Pathway | None = None,
     ) -> np.ndarray:
-        """Return the logits (S, C) of samples.
-
-        Parameters
-        ----------
-        dropped
-            The pathway to replace by its null embedding. None to use both pathways.
-        """
+        """Return the logits (S, C) of samples, without the pathway `dropped`, if given."""
         import torch
 
         from munkey.memory.exemplars import count_passes
@@ -341,13 +301,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """Return logits (S, C) with both pathways, and with one of them dropped.
 
         On the path `softmax`, a single pass reads the image and the neighbors' average token. On
-        the path `image`, the null token replaces the token; on `token`, the null image replaces the
-        image.
-
-        Parameters
-        ----------
-        retrieval
-            The neighbors, with the settings of the path `softmax`.
+        `image`, the null token replaces the token; on `token`, the null image replaces the image.
         """
         # A path is named after the pathway that it keeps.
         return {
@@ -362,8 +316,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
         """Return logits (N, C) of samples in the memory, for the pathway sensitivity P_s (eq. 3).
 
         The network reads a sample's image and the null token (`image`), the null image and the
-        sample's own token (`token`), or the sample's image and own token (`both`). It reads no
-        neighbors.
+        sample's own token (`token`), or both, and no neighbors.
         """
         import torch
 
@@ -396,7 +349,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str
     ) -> np.ndarray:
-        """Return the features (N, width) that the head reads, from each sample's image and token.
+        """Return the features (N, width) that the head reads of images and own tokens.
 
         Raises KeyError if a sample is not in the memory.
         """
@@ -424,13 +377,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 def _make_learner(
     system: System, forward: Callable[..., Tensor], training: Training[MunkeySettings]
 ) -> Learner:
-    """Return a learner of the system with newly initialized tokens.
-
-    Parameters
-    ----------
-    forward
-        The forward pass of the system's model, which may be compiled.
-    """
+    """Return a learner with newly initialized tokens; `forward` is the model, possibly compiled."""
     import torch
 
     recipe = training.recipe
@@ -456,11 +403,7 @@ def _make_learner(
 
 
 def _read_head_constants(name: str, sections: Mapping[str, object]) -> Mapping[str, float | str]:
-    """Return the settings of a head's family, except the temperature.
-
-    For families other than LDA, `family` is the family's name (`read_added_head`). Raises
-    ValueError if the shrinkage is "auto".
-    """
+    """Return a head's settings without the temperature, and its family (`read_added_head`)."""
     head_family = cast(FittedFamily, FAMILIES[name])
     settings = head_family.read_section(sections)
     head_family.require_fixed_shrinkage(settings)
@@ -497,8 +440,7 @@ class Draw(NamedTuple):
     neighbors
         K', the number of neighbors to aggregate.
     quantile
-        A number in [0, 1) that selects one of the neighbors, for the aggregation `ensemble`; 0 for
-        other aggregations.
+        A number in [0, 1) that selects one neighbor, for the aggregation `ensemble`.
     """
 
     image_dropped: Tensor
@@ -509,16 +451,9 @@ class Draw(NamedTuple):
 
 
 class Exemplars:
-    """An exemplar memory in training: its learnable tokens, and random draws for each sample.
+    """An exemplar memory in training: its learnable tokens, and random draws from `stage`.
 
-    All random numbers are derived from `stage`.
-
-    Parameters
-    ----------
-    ids
-        (N,): the ids of the training samples, in ascending order.
-    members
-        Their keys and neighbors.
+    `ids` (N,) are ascending; `members` are the samples' keys and neighbors.
     """
 
     def __init__(
@@ -550,15 +485,7 @@ class Exemplars:
         self.generator = (stage / "pathways").torch_generator()
 
     def forward(self, model: Callable[..., Tensor], images: Tensor, index: Tensor) -> Tensor:
-        """Return the logits (B, C) of a batch, with pathways dropped at random (eq. 1).
-
-        Parameters
-        ----------
-        images
-            (B, 3, S, S): crops of the samples.
-        index
-            (B,): the rows of the samples in the memory.
-        """
+        """Return the logits (B, C) of crops (B, 3, S, S), with pathways dropped (eq. 1)."""
         device = images.device.type
         # The draws are made on the host, so that they do not depend on the device.
         host_draw = self.draw(len(index))
@@ -597,11 +524,10 @@ class Exemplars:
         )
 
     def choose_tokens(self, index: Tensor, draw: Draw) -> Tensor:
-        """Return the tokens (B, m) that the network reads with a batch: (1 - r) v_i + r v_n.
+        """Return the tokens (B, m) that the network reads: (1 - r) v_i + r v_n (eq. 1).
 
-        This is eq. 1 of the paper, with r from `draw.retrieved` (0 or 1) for each sample. v_i is
-        the sample's own token, and v_n is the aggregate of the tokens of the first
-        `draw.neighbors` of its neighbors. The neighbors' tokens receive no gradients.
+        r is `draw.retrieved` (0 or 1), v_i the sample's own token, and v_n the aggregate of the
+        tokens of its first `draw.neighbors` neighbors, which receive no gradients.
         """
         # Imported here, so that planning the workflow does not import torch. Later calls only look
         # up the module.

@@ -19,15 +19,7 @@ if TYPE_CHECKING:
 
 
 class NewtonFamilySettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    lam
-        The strength of the L2 penalty per sample.
-    sigma
-        The standard deviation of the noise on each weight.
-    """
+    """The section `newton` of params.yaml."""
 
     lam: Positive
     sigma: Positive
@@ -37,7 +29,7 @@ class NewtonFamilySettings(Section):
 class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     """A logistic regression that predicts with the sum of its weights and noise.
 
-    The weights and the noise must each be kept as secret as the rows.
+    Weights and noise must each be kept as secret as the rows.
     """
 
     name = "newton"
@@ -59,8 +51,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     ) -> System:
         """Fit the weights to optimality, and draw the noise from the secret or from `stage`.
 
-        An oracle has a different stage, and therefore different noise. Raises ValueError if `stage`
-        is None.
+        Another stage, as an oracle's, has other noise. Raises ValueError if `stage` is None.
         """
         import numpy as np
 
@@ -81,10 +72,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
         labels: np.ndarray,
         inference: InferenceSettings | None,
     ) -> System:
-        """Return a system that is fitted to the old and new rows.
-
-        The noise is the same, unless it is drawn from a secret.
-        """
+        """Return a system fitted to the old and new rows. Only noise drawn from a secret changes."""
         memory = super().add_samples(system, new_keys, labels, inference).require_memory()
         return self._solve(system, memory)
 

@@ -28,19 +28,7 @@ if TYPE_CHECKING:
 
 
 class PretrainedSettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    model
-        timm:NAME, or the path of a folder with a model that timm saved.
-    image_size
-        The side of the model's input in pixels. None for the image size in `data`.
-    frozen
-        The number of frozen layers, counted from the input.
-    epochs, lr
-        The values that replace those in `train`.
-    """
+    """The section `pretrained` of params.yaml."""
 
     model: UserPath
     image_size: Pixels | None

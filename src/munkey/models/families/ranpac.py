@@ -23,20 +23,7 @@ Penalty: TypeAlias = Annotated[float, Field(ge=1e-6, le=1e6)] | Literal["auto"]
 
 
 class RanpacSettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    features
-        The number M of random features.
-    seed
-        The seed of their random projections.
-    lam
-        The ridge penalty, in units of the number of rows times the mean variance of a feature.
-        "auto" chooses it by generalized cross-validation, and again after each deletion.
-    temperature
-        The divisor of the logits. "auto" has the same meaning as for LDA.
-    """
+    """The section `ranpac` of params.yaml."""
 
     features: Annotated[int, Field(ge=1, le=20_000)]
     seed: Annotated[int, Field(ge=0, lt=2**32)]

@@ -19,13 +19,7 @@ MAX_SMALL_SIZE = 64  # the small stem is used for images with sides of at most t
 
 
 class ResNet18Settings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    width
-        The number of channels of the first stage. It doubles with each of the other three stages.
-    """
+    """The section `resnet18` of params.yaml."""
 
     width: Width
 

@@ -1,10 +1,9 @@
 """SISA (Bourtoule et al. 2021): sharded, isolated, sliced, and aggregated training.
 
-A hash of its id assigns each sample to a shard and a slice, so deleting other samples never moves
-it. The model of a shard is trained on the first slice, then on the first two, and so on, and the
-weights after each slice are stored. Each slice of each shard has its own random generators and
-starts with a new optimizer. Retraining from a stored checkpoint therefore gives exactly the weights
-of a training run that never saw the deleted samples.
+A hash of its id assigns each sample to a shard and a slice, so other deletions never move it. A
+shard's model is trained on the first slice, then the first two, and so on, and the weights after
+each are stored. Each slice has its own generators and a new optimizer, so retraining from a
+checkpoint gives exactly the weights of a run that never saw the deleted samples.
 """
 
 from __future__ import annotations
@@ -28,15 +27,7 @@ if TYPE_CHECKING:
 
 
 class SisaSettings(Section):
-    """The family's section of params.yaml.
-
-    Attributes
-    ----------
-    shards
-        The number of models. Each is trained on its own part of the training set.
-    slices
-        The number of checkpoints of each model.
-    """
+    """The section `sisa` of params.yaml."""
 
     shards: SmallCount
     slices: SmallCount
@@ -73,10 +64,9 @@ class SisaFamily(ViTFamily[SisaSettings]):
         return SisaArchitecture, Sisa
 
     def build(self, architecture: Architecture, generator: torch.Generator | None) -> nn.Module:
-        """Build the networks without initializing their weights.
+        """Build the networks without weights, which are drawn when the training of a shard begins.
 
-        The weights are drawn when the training of a shard begins. Raises ValueError if `generator`
-        is not None.
+        Raises ValueError if `generator` is not None.
         """
         if generator is not None:
             raise ValueError("SISA's models are initialized when their training begins, not before")
@@ -105,8 +95,7 @@ def assign_cells(ids: np.ndarray, shards: int, slices: int, stage: Stage) -> Cel
 def count_epochs_per_slice(epochs: int, slices: int) -> int:
     """Return the number of epochs for each slice, at least one (Bourtoule et al., IV-B).
 
-    Over all slices, the model then processes about as many samples as in `epochs` over the whole
-    shard.
+    In total, about as many samples are processed as in `epochs` over the whole shard.
     """
     # An epoch for slice r processes r / R of the shard. Over r = 1, ..., R, this is (R + 1) / 2.
     return max(1, round(2 * epochs / (slices + 1)))
@@ -117,11 +106,7 @@ def retrain(
 ) -> History:
     """Train shards in place. Returns a record for each epoch, numbered across shards and slices.
 
-    Parameters
-    ----------
-    first_slices
-        The first slice to train, for each shard to train. Training starts from the shard's
-        checkpoint before this slice, or from new weights if this is slice 0.
+    `first_slices` maps each shard to its first slice to train, from the checkpoint before it.
     """
     from munkey.models.networks.vit import ViT, build_on_cpu
 
@@ -149,10 +134,10 @@ def retrain(
 def train_slice(
     model: Sisa, shard: int, slice_index: int, members: np.ndarray, training: Training
 ) -> History:
-    """Train the network of a shard and slice on the samples at the positions `members`.
+    """Train the network of a shard and slice on the samples at the positions `members`, if any.
 
-    The learning rate follows a single schedule over all slices of the shard. Returns a record for
-    each epoch; there are none if `members` is empty.
+    One schedule of the learning rate spans all slices of the shard. Returns a record for each
+    epoch.
     """
     import torch
 

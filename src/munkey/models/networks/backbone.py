@@ -21,7 +21,7 @@ class BackboneArchitecture(Architecture):
     Attributes
     ----------
     name, arguments
-        The model's name and arguments for `timm.create_model`.
+        The arguments of `timm.create_model`.
     small_stem
         Whether to replace the stem with a 3 x 3 convolution without pooling, for small images.
     image_size
@@ -99,11 +99,7 @@ class Backbone(nn.Module):
 def create_backbone(
     architecture: BackboneArchitecture, generator: torch.Generator | None
 ) -> Backbone:
-    """Build a network on the CPU.
-
-    The initial weights are drawn from `generator`. If `generator` is None, the initial weights have
-    no meaning, and stored weights must be loaded.
-    """
+    """Build a network on the CPU, with initial weights from `generator`, if given."""
     with torch.random.fork_rng(devices=[]):  # timm draws from torch's global generator
         if generator is None:
             seed = 0  # any seed, since the weights will be replaced

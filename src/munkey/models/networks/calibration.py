@@ -40,9 +40,8 @@ def calibrate_temperature(
 ) -> float:
     """Return the temperature with the smallest leave-one-out log loss.
 
-    Skips rows that are alone in their class. If there are more than MAX_LEFT_OUT rows (or fewer,
-    with more than 1,024 classes), only every n-th row is left out. If no row can be left out,
-    returns DEFAULT_TEMPERATURE.
+    Rows alone in their class are skipped; of more than MAX_LEFT_OUT rows (fewer with more than
+    1,024 classes), every n-th is left out. Without any, this is DEFAULT_TEMPERATURE.
 
     Parameters
     ----------
@@ -51,8 +50,7 @@ def calibrate_temperature(
     keys, labels
         (N, d) and (N,): the rows, by ascending id.
     predict_left_out
-        A function that returns the logits of some of the rows at temperature 1. Each is predicted
-        from all other rows.
+        Returns the logits of some of the rows at temperature 1, each from all other rows.
     """
     rows = _select_left_out_rows(sums, labels)
     if not len(rows):
@@ -71,18 +69,13 @@ def calibrate_constant(
 ) -> tuple[float, float]:
     """Return the candidate with the smallest leave-one-out log loss, and its temperature.
 
-    Leaves out the same rows as `calibrate_temperature`. Ties go to the first candidate. If no row
-    can be left out, returns the last candidate.
+    Leaves out the same rows as `calibrate_temperature`. Ties go to the first candidate; without
+    rows to leave out, the last is returned.
 
     Parameters
     ----------
-    sums, keys, labels
-        The rows, as in `calibrate_temperature`.
-    candidates
-        The values to compare.
     predict_left_out
-        A function ``predict_left_out(keys, labels)`` that yields, for each candidate, the logits of
-        some of the rows at temperature 1.
+        ``predict_left_out(keys, labels)`` yields, for each candidate, logits at temperature 1.
     temperature
         The temperature at which to compare losses. None to use the best one of each candidate.
     """
@@ -98,10 +91,7 @@ def calibrate_constant(
 
 
 def _select_left_out_rows(sums: Sums, labels: np.ndarray) -> np.ndarray:
-    """Return the rows to leave out.
-
-    There are none if no class has two rows, or if there is only one class.
-    """
+    """Return the rows to leave out: none if no class has two rows, or if there is only one class."""
     candidates = np.flatnonzero(sums.counts[labels] > 1)
     if not len(candidates) or np.count_nonzero(sums.counts) < 2:
         return candidates[:0]
@@ -115,13 +105,8 @@ def measure_loss(
 ) -> MeasuredLoss:
     """Return the mean log loss of leave-one-out logits (N, C) for the classes (N,).
 
-    First adds one misclassified row, so that the best temperature is not 0
-    (`_add_misclassified_row`).
-
-    Parameters
-    ----------
-    temperature
-        The temperature at which to measure. If None, use the temperature with the smallest loss.
+    First adds a misclassified row (`_add_misclassified_row`). Without `temperature`, the best is
+    used.
     """
     from scipy.special import log_softmax
 
@@ -144,9 +129,9 @@ def _add_misclassified_row(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Append a copy of the correct row with the smallest margin, labeled as its runner-up.
 
-    If all predictions were correct, the loss would be smallest at temperature 0. The additional row
-    prevents this. If some predictions are wrong, the smallest margin is usually close to 0, and the
-    row has little effect. If no prediction is correct, no row is added.
+    If all predictions were correct, the best temperature would be 0. If some are wrong, the
+    smallest margin is usually close to 0, and the row has little effect. Without correct rows, none
+    is added.
     """
     positions = np.arange(len(logits))
     other_logits = logits.copy()

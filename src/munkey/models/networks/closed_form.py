@@ -26,18 +26,13 @@ class Head(nn.Module):
 
     Attributes
     ----------
-    weight
-        (C, d).
-    bias
-        (C,).
+    weight, bias
+        (C, d) and (C,).
     features
         The features of keys that it reads. None if it reads the keys themselves.
-    sums
-        The sums that it was computed from. None if it was read from a file.
-    temperature
-        The divisor of its logits. None if it was read from a file.
-    constant
-        The shrinkage or penalty that it was computed with. None if it was read from a file.
+    sums, temperature, constant
+        What it was computed from: sums, the divisor of the logits, the shrinkage or penalty. None
+        if it was read from a file.
     """
 
     weight: Tensor
@@ -66,11 +61,9 @@ class Head(nn.Module):
 def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
     """Fit linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
-    The logits are log posteriors divided by the temperature, up to a constant. The model assumes
-    that classes are normally distributed with means mu_c and a shared covariance
-    Sigma = (1 - alpha) S + alpha tr(S) / d I, where S is the pooled covariance within classes. Then
-    w_c = Sigma^-1 mu_c and b_c = log(n_c / n) - mu_c^T Sigma^-1 mu_c / 2. If S is 0, Sigma is I, so
-    the class with the nearest mean is predicted, apart from the effect of the class shares.
+    Classes are normal with means mu_c and the covariance Sigma = (1 - alpha) S + alpha tr(S) / d I,
+    where S is the pooled covariance within classes. w_c = Sigma^-1 mu_c and b_c = log(n_c / n) -
+    mu_c^T Sigma^-1 mu_c / 2, both divided by the temperature. If S is 0, Sigma is I.
     """
     normal = _estimate_normal(sums, alpha)
     means = normal.pooled.means
@@ -82,23 +75,11 @@ def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
 def predict_leave_one_out(
     keys: np.ndarray, labels: np.ndarray, classes: int, alpha: float
 ) -> np.ndarray:
-    """Return the logits (N, C) of each row from `fit_discriminant` on all other rows.
+    """Return the logits (N, C) at temperature 1 of each row from a fit to all other rows.
 
-    The logits are at temperature 1 and are computed in closed form. The class priors, tr(S), and
-    the covariance's divisor N - C' are those of all rows. C' is the number of classes that have
-    rows.
-
-    Parameters
-    ----------
-    keys, labels
-        (N, d) and (N,): the rows.
-    classes
-        The number of classes, C.
-
-    Raises
-    ------
-    ValueError
-        If a class has a single row, since it would be empty without this row.
+    They are those of `fit_discriminant` in closed form. The class priors, tr(S), and the
+    covariance's divisor N - C' are those of all rows; C' classes have rows. Raises ValueError if a
+    class has a single row.
     """
     sums = Sums.empty(classes, keys.shape[1], with_outer_products=True)
     sums.add(keys, labels)
@@ -112,14 +93,9 @@ def predict_leave_one_out(
 
 
 def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
-    """Return leave-one-out logits like `predict_leave_one_out`, but only for some of the rows.
+    """Return logits as `predict_leave_one_out` does, of some of the rows in the sums.
 
-    Parameters
-    ----------
-    sums
-        The sums over all rows.
-    keys, labels
-        (N, d) and (N,): the rows to predict. Their classes must have at least two rows.
+    Their classes must have at least two rows.
     """
     normal = _estimate_normal(sums, alpha)
     return _predict_left_out(normal, sums, sums.compute_vectors(keys), labels)
@@ -130,8 +106,7 @@ def predict_left_out_by_alpha(
 ) -> Iterator[np.ndarray]:
     """Yield the logits of `predict_left_out` for each alpha, using a single eigendecomposition.
 
-    Sigma has the same eigenvectors for all alphas. In this basis it is diagonal, so that
-    multiplying by its inverse is an elementwise division.
+    Sigma has the same eigenvectors for all alphas; in their basis, its inverse is a division.
     """
     pooled = _pool(sums)
     vectors = sums.compute_vectors(keys)
@@ -158,13 +133,7 @@ def predict_left_out_by_alpha(
 def _predict_left_out(
     normal: "_Normal", sums: Sums, vectors: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Return the leave-one-out logits (N, C) of some of the rows in the sums.
-
-    Parameters
-    ----------
-    vectors
-        (N, d): the rows, in the basis of `normal`.
-    """
+    """Return leave-one-out logits (N, C) of vectors in the basis of `normal`."""
     means = normal.pooled.means
     weight = normal.solve(means)
     squared_lengths = (means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
@@ -221,10 +190,7 @@ def find_best_temperature(
 
 
 def fit_nearest_mean(sums: Sums, temperature: float) -> Head:
-    """Fit a head that predicts the class with the nearest mean.
-
-    The logits are -|z - mu_c|^2 / (2 temperature), up to a constant.
-    """
+    """Fit a head with the logits -|z - mu_c|^2 / (2 temperature), up to a constant."""
     _, means = compute_class_means(sums)
     return _build_head(sums, means, -0.5 * (means**2).sum(axis=1), temperature)
 
@@ -232,10 +198,9 @@ def fit_nearest_mean(sums: Sums, temperature: float) -> Head:
 def fit_ridge(sums: Sums, penalty: float, temperature: float) -> Head:
     """Fit ridge regression on one-hot classes, with an intercept that is not penalized.
 
-    Let z and y be vectors and one-hot targets, centered by their means, S = sum z z^T and
-    Q = sum z y^T. Then W = (S + penalty tr(S) / w I)^-1 Q. The logits are the predicted class
-    shares divided by the temperature. If S is 0, the prediction is the share of each class in the
-    rows.
+    With z and y centered, S = sum z z^T, and Q = sum z y^T: W = (S + penalty tr(S) / w I)^-1 Q. The
+    logits are the predicted class shares divided by the temperature; if S is 0, the classes' shares
+    in the rows.
     """
     centered = _center(sums)
     weight = _solve_ridge(centered, penalty)
@@ -248,7 +213,7 @@ def predict_left_out_ridge(
 ) -> np.ndarray:
     """Return the predicted shares (N, C) of some rows, each from `fit_ridge` on all other rows.
 
-    The shares are computed in closed form, with tr(S) over all rows. A class whose only row is left out
+    They are computed in closed form, with tr(S) over all rows. A class whose only row is left out
     still gets a share.
     """
     centered = _center(sums)
@@ -274,9 +239,9 @@ def predict_left_out_ridge(
 def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
     """Return the penalty of `fit_ridge` with the smallest generalized cross-validation error.
 
-    The error is n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions (Golub 1979). It
-    is computed from the sums, using the eigenvectors of S. Ties go to the first penalty. If all
-    rows are equal, returns the last penalty.
+    The error is n |Y - Z W|^2 / (n - tr H)^2, where H maps targets to predictions (Golub 1979),
+    from the eigenvectors of S. Ties go to the first penalty; if all rows are equal, the last is
+    returned.
     """
     centered = _center(sums)
     row_count = float(sums.counts.sum())
@@ -299,24 +264,10 @@ def find_best_penalty(sums: Sums, penalties: Sequence[float]) -> float:
 
 
 class _Centered(NamedTuple):
-    """Sums centered by the mean of all rows, with S and Q as in `fit_ridge`.
+    """Sums centered by the mean of all rows, with S and Q as in `fit_ridge`; C' classes have rows.
 
-    C' is the number of classes that have rows.
-
-    Attributes
-    ----------
-    present
-        (C,) bool: whether each class has rows.
-    shares
-        (C',): the share of each class in the rows.
-    mean
-        (w,): the mean of all rows.
-    scatter
-        (w, w): S.
-    cross
-        (C', w): Q^T.
-    scale
-        tr(S) / w, or 1 if S is 0.
+    present (C,) bool, shares (C',), mean (w,), scatter S (w, w), cross Q^T (C', w), scale tr(S) / w
+    or 1.
     """
 
     present: np.ndarray
@@ -364,22 +315,10 @@ def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
 
 
 class _Pooled(NamedTuple):
-    """Estimates for normally distributed classes. C' is the number of classes that have rows.
+    """Estimates for normally distributed classes, of which C' have rows.
 
-    Attributes
-    ----------
-    present
-        (C,) bool: whether each class has rows.
-    means
-        (C', d): the class means.
-    log_priors
-        (C',): the log of each class's share of the rows.
-    within
-        (d, d): S, the pooled covariance within classes, or I if S is 0.
-    total_variance
-        tr(S), or d if S is 0.
-    degrees_of_freedom
-        N - C', the divisor of S, or infinity if S is 0.
+    present (C,) bool, means (C', d), log_priors (C',), within S (d, d), or I if S is 0; then
+    total_variance is d instead of tr(S), and degrees_of_freedom is infinity instead of N - C'.
     """
 
     present: np.ndarray
@@ -420,21 +359,10 @@ def _pool(sums: Sums) -> _Pooled:
 
 
 class _Normal:
-    """Normal classes with the shared covariance Sigma = (1 - alpha) S + alpha tr(S) / d I.
+    """Normal classes with the covariance Sigma = (1 - alpha) S + alpha tr(S) / d I.
 
-    Parameters
-    ----------
-    pooled
-        The estimates of the class means and of S.
-    alpha
-        The shrinkage.
-    covariance
-        Sigma (d, d), or its diagonal (d,) in a basis in which it is diagonal.
-
-    Attributes
-    ----------
-    row_share
-        The weight in Sigma of a single row's e e^T.
+    Sigma is (d, d), or its diagonal (d,) in a basis in which it is diagonal. `row_share` is the
+    weight in Sigma of a single row's e e^T.
     """
 
     def __init__(self, pooled: _Pooled, alpha: float, covariance: np.ndarray) -> None:

@@ -15,12 +15,8 @@ from munkey.models.networks.vit import ViT, ViTArchitecture
 class ExampleTiedArchitecture(ViTArchitecture):
     """The architecture of a ViT with example-tied dropout.
 
-    Attributes
-    ----------
-    p_fixed
-        The share of channels that all samples use. These are the first channels.
-    p_mem
-        The probability with which each other channel belongs to a given sample.
+    All samples use the first `p_fixed` of the channels; each other channel belongs to a sample with
+    probability `p_mem`.
     """
 
     p_fixed: float
@@ -32,10 +28,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
         return int(self.p_fixed * self.width)
 
     def draw_channels(self, ids: np.ndarray) -> np.ndarray:
-        """Draw which of the n other channels belong to each sample.
-
-        Returns an (N, n) bool array. A row depends only on the sample's id.
-        """
+        """Draw which of the n other channels belong to each sample: (N, n) bool, from its id alone."""
         n = self.width - self.fixed_channels
         belongs = np.empty((len(ids), n), dtype=bool)
         for row, sample_id in enumerate(ids.tolist()):
@@ -47,10 +40,7 @@ class ExampleTiedArchitecture(ViTArchitecture):
 class ExampleTied(ViT):
     """A ViT that drops channels after the blocks at half and three quarters of its depth.
 
-    Attributes
-    ----------
-    on
-        (n,) bool: false for channels that belong to a deleted sample.
+    `on` (n,) bool is false for channels that belong to a deleted sample.
     """
 
     on: Tensor
@@ -66,11 +56,7 @@ class ExampleTied(ViT):
     def forward(self, images: Tensor, sample_channels: Tensor | None = None) -> Tensor:
         """Return logits (B, classes) of images (B, 3, S, S).
 
-        Parameters
-        ----------
-        sample_channels
-            (B, n) bool: the channels that belong to each sample, for training. None for
-            prediction.
+        `sample_channels` (B, n) bool are those of each sample, for training; None for prediction.
         """
         gates = self.compute_gates(sample_channels)[:, None]  # (B or 1, 1, width)
         sequence = self.embed_positions(self.patch_embed(images))
@@ -84,9 +70,8 @@ class ExampleTied(ViT):
     def compute_gates(self, sample_channels: Tensor | None) -> Tensor:
         """Return the factor of each channel: (B, width) for training, (1, width) for prediction.
 
-        For prediction, the factors are those of the released code's mode `test` if all channels are
-        on, and those of its mode `drop` if all are off. If only some are on, the factor of the
-        fixed channels is interpolated between these two cases.
+        For prediction, these are the factors of the released code's mode `test` if all channels are
+        on, those of its mode `drop` if all are off, and interpolated in between.
         """
         architecture = self.architecture
         if sample_channels is None:

@@ -1,10 +1,8 @@
 """Kernel ridge regression in its dual form. Deletion is exact.
 
-Each entry of the kernel matrix depends on only two rows. Keys are multiples of UNIT, so float64
-sums their products exactly, regardless of the order or the block size. The kernel is an elementwise
-function of these products, and on one machine, equal matrices have equal Cholesky factors. A fit to
-the remaining rows, by ascending id, is therefore bit-for-bit the same as one that never had the
-deleted rows.
+A kernel entry depends on two rows only. Keys are multiples of UNIT, so float64 sums their products
+exactly in any order, and equal matrices have equal Cholesky factors on one machine. A fit to the
+remaining rows, by ascending id, is therefore bit-for-bit that of a fit without the deleted rows.
 """
 
 import math
@@ -28,21 +26,11 @@ MAX_LEFT_OUT = 512  # maximum number of rows to leave out; each costs as much as
 
 @dataclass(frozen=True)
 class Kernel:
-    """A weighted sum of an arc-cosine kernel on keys and a Gaussian kernel on pixels.
+    """The kernel a k(t) + (1 - a) exp(-|p - p'|^2 / (2 sigma^2)) on keys and pixels.
 
-    The kernel is a k(t) + (1 - a) exp(-|p - p'|^2 / (2 sigma^2)). Here, t is the angle between two
-    keys, and k(t) = (sin t + (pi - t) cos t) / pi is the arc-cosine kernel of order 1 (Cho & Saul
-    2009), which is that of an infinitely wide layer of random ReLU features. p and p' are the
-    pixels, scaled to unit length.
-
-    Attributes
-    ----------
-    share
-        The weight a of the arc-cosine kernel.
-    pixels
-        The number of pixels at the end of each vector. All other entries are the key.
-    sigma
-        The width of the Gaussian kernel.
+    t is the angle between two keys, and k(t) = (sin t + (pi - t) cos t) / pi the arc-cosine kernel
+    of order 1 (Cho & Saul 2009), that of an infinitely wide layer of random ReLU features. p and p'
+    are the pixels, scaled to unit length: the last `pixels` entries of a vector. a is `share`.
     """
 
     share: float
@@ -50,10 +38,9 @@ class Kernel:
     sigma: float
 
     def compute(self, queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-        """Return the kernel matrix (N, M) of queries (N, d) and rows (M, d).
+        """Return the kernel matrix (N, M) of vectors (N, d) and (M, d), in units of UNIT.
 
-        Both must contain the entries as multiples of UNIT, which are integers, in float64. If the
-        vectors contain no pixels, or only pixels, there is only one kernel, and `share` is ignored.
+        If the vectors have no pixels, or nothing else, `share` is ignored.
         """
         if not self.pixels:
             return _arc_cosine(queries, rows)
@@ -79,11 +66,7 @@ def _gaussian(queries: np.ndarray, rows: np.ndarray, sigma: float) -> np.ndarray
 
 
 def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Return the cosines (N, M) between queries (N, d) and rows (M, d).
-
-    The vectors contain integers, so their products and squared lengths are exact and do not depend
-    on the order of summation.
-    """
+    """Return cosines (N, M) of integer vectors, whose products and lengths are exact."""
     # Unlike (rows**2).sum(axis=1), einsum makes no temporary copy of all rows.
     squared_query_lengths = np.einsum("ij,ij->i", queries, queries)
     squared_row_lengths = np.einsum("ij,ij->i", rows, rows)
@@ -93,22 +76,17 @@ def _compute_cosines(queries: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 class KernelHead(nn.Module):
-    """The head of kernel ridge regression, in float64.
-
-    The logits are (K(x, .) A + shares) / temperature for classes that have rows.
+    """The head of kernel ridge regression, in float64: (K(x, .) A + shares) / temperature.
 
     Attributes
     ----------
     rows
         (n, d) float32: the keys by ascending id.
-    dual
-        (n, C): the dual coefficients A, divided by the temperature.
-    shares
-        (C,): the share of each class in the rows, divided by the temperature.
-    sums
-        The sums over the rows. None if the head was read from a file.
-    temperature, constant
-        The divisor of the logits and the penalty. None if the head was read from a file.
+    dual, shares
+        (n, C) and (C,): A, and the share of each class in the rows, both divided by the
+        temperature.
+    sums, temperature, constant
+        As in `Head`; the constant is the penalty.
     """
 
     rows: Tensor
@@ -158,14 +136,8 @@ def fit_kernel_ridge(
     """Fit kernel ridge regression to one-hot labels, centered by the class shares.
 
     Solves (K + penalty I) A = onehot(y) - n_c / n for A, where K is the kernel matrix of all n
-    rows, and n_c is the number of rows of class c.
-
-    Parameters
-    ----------
-    penalties
-        The candidates. The one with the smallest leave-one-out log loss is used.
-    temperature
-        The divisor of the logits. None to use the one that minimizes this loss.
+    rows, and n_c is the number of rows of class c. The penalty, and the temperature unless it is
+    given, minimize the leave-one-out log loss.
     """
     keys = round_keys(rows.keys)
     targets = _make_targets(sums, rows.labels)
@@ -197,16 +169,9 @@ def fit_kernel_ridge(
 def predict_leave_one_out(
     kernel: Kernel, keys: np.ndarray, labels: np.ndarray, classes: int, penalty: float
 ) -> np.ndarray:
-    """Return the logits (N, C) of each row from `fit_kernel_ridge` on all other rows.
+    """Return the logits (N, C) of each row from a fit to all other rows, at temperature 1.
 
-    The logits are at temperature 1 and are computed in closed form (`_predict_left_out`).
-
-    Parameters
-    ----------
-    keys, labels
-        (N, d) and (N,): the rows.
-    classes
-        The number of classes, C.
+    They are computed in closed form (`_predict_left_out`).
     """
     sums = Sums.empty(classes, keys.shape[1], with_outer_products=False)
     sums.add(keys, labels)
@@ -222,17 +187,7 @@ def predict_leave_one_out(
 
 
 class _Targets(NamedTuple):
-    """The targets of the regression. C' is the number of classes that have rows.
-
-    Attributes
-    ----------
-    classes
-        (N,): the class of each row, as a position among the classes that have rows.
-    shares
-        (C',): the share of each class in the rows.
-    centered
-        (N, C'): onehot(y) - n_c / n.
-    """
+    """Classes (N,), as positions among those with rows, shares (C',), and onehot(y) - n_c / n."""
 
     classes: np.ndarray
     shares: np.ndarray
@@ -257,13 +212,7 @@ def _solve_dual(factor: Tensor, targets: _Targets) -> np.ndarray:
 def _measure_left_out_loss(
     factor: Tensor, dual: np.ndarray, targets: _Targets, temperature: float | None
 ) -> MeasuredLoss:
-    """Return the leave-one-out log loss of every n-th row, for at most MAX_LEFT_OUT rows.
-
-    Parameters
-    ----------
-    temperature
-        The temperature at which to measure. None to use the one with the smallest loss.
-    """
+    """Return the leave-one-out log loss of at most MAX_LEFT_OUT rows, evenly chosen."""
     count = len(targets.classes)
     if count < 2 or len(targets.shares) < 2:
         return MeasuredLoss(0.0, temperature or DEFAULT_TEMPERATURE)
@@ -275,10 +224,9 @@ def _measure_left_out_loss(
 def _predict_left_out(
     factor: Tensor, dual: np.ndarray, targets: _Targets, rows: np.ndarray
 ) -> np.ndarray:
-    """Return the predicted shares (R, C') of rows, each from a fit to all other rows.
+    """Return the predicted shares (R, C') of rows: y_i - A_i / (M^-1)_ii, with M = K + penalty I.
 
-    With M = K + penalty I, the prediction for row i is y_i - A_i / (M^-1)_ii. The class shares that
-    center the targets are those of all rows.
+    The class shares that center the targets are those of all rows.
     """
     unit_vectors = torch.zeros(len(targets.classes), len(rows), dtype=torch.float64)
     unit_vectors[torch.from_numpy(rows), torch.arange(len(rows))] = 1

@@ -31,10 +31,10 @@ SECRET_BYTES = 32  # at least
 
 
 class NoisyHead(Head):
-    """A linear head without biases whose weights are the sum of `weight` and `noise`.
+    """A linear head without biases whose weights are the sum of `weight` and `noise`, both (C, d).
 
-    Both have the shape (C, d), and only their sum may be published. Neither training nor removal
-    uses the noise (docs/methods/newton.md).
+    Only the sum may be published. Training and removal do not use the noise
+    (docs/methods/newton.md).
     """
 
     noise: Tensor
@@ -83,8 +83,7 @@ def read_secret() -> bytes | None:
 def draw_secret_noise(secret: bytes, weight: Tensor, sigma: float) -> Tensor:
     """Draw normal noise (C, d) for weights (C, d) that only those who know the secret can repeat.
 
-    Other weights or another sigma have other noise. The same have the same, so that publishing
-    them twice does not let anyone average the noise away.
+    Equal weights have equal noise, so that nobody can average it away over publications.
     """
     from scipy.special import ndtri
 

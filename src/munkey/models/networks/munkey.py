@@ -15,17 +15,10 @@ from munkey.settings import InferenceSettings
 
 @dataclass(frozen=True)
 class MunkeyArchitecture(ViTArchitecture):
-    """The architecture of a ViT that reads exemplar tokens.
+    """The architecture of a ViT that reads exemplar tokens of length `token_dim`.
 
-    Attributes
-    ----------
-    architecture
-        A name in NETWORKS.
-    token_dim
-        The length m of a token. None if it is not known until a file is loaded.
-    head
-        The settings of a head on the memory's keys whose logits are added to the network's
-        (`read_added_head`). None if no head is added, or if it is not known until a file is loaded.
+    `architecture` is a name in NETWORKS. `head` has the settings of a head whose logits are added
+    to the network's (`read_added_head`). `token_dim` and `head` are None until a file is loaded.
     """
 
     architecture: str
@@ -51,10 +44,9 @@ class Pathways(NamedTuple):
 class Munkey(ViT):
     """A ViT that reads an image and an exemplar token: z_in = [P(z_i), P(h_psi(v))] (eq. 1).
 
-    z_i are the patch embeddings, v is the exemplar token, h_psi is the adapter, and P is pathway
-    dropout, which replaces its argument by a learned null embedding. The same network is used for
-    Direct Key (app. D.1), in which each sample's token is its frozen key instead of a learned
-    vector.
+    z_i are the patch embeddings, v is the token, h_psi the adapter, and P pathway dropout, which
+    replaces its argument by a learned null embedding. For Direct Key (app. D.1), v is the sample's
+    frozen key.
     """
 
     def __init__(self, architecture: MunkeyArchitecture) -> None:
@@ -73,14 +65,9 @@ class Munkey(ViT):
     ) -> Tensor:
         """Return the logits (B, classes) of images (B, 3, S, S) with exemplar tokens (B, m).
 
-        Parameters
-        ----------
-        image_dropped
-            (B,) bool: where true, the null image replaces each patch embedding, before position
-            embeddings are added [ours]. By default, no image is dropped.
-        token_dropped
-            (B,) bool: where true, the null token replaces the adapted exemplar token. By default,
-            no token is dropped.
+        Where `image_dropped` (B,), the null image replaces each patch embedding, before position
+        embeddings are added [ours]; where `token_dropped` (B,), the null token replaces the adapted
+        token.
         """
         patches, exemplar = self.drop_pathways(images, tokens, image_dropped, token_dropped)
         return self.classify(patches, exemplar)
@@ -184,15 +171,7 @@ Pathway = Literal["image", "token"]
 
 
 class Nearest(NamedTuple):
-    """The neighbors of each query.
-
-    Attributes
-    ----------
-    rows
-        (B, K): rows of the memory, or NO_NEIGHBOR if the memory has too few.
-    cosines
-        (B, K): cosine similarities of their keys to the query's.
-    """
+    """The neighbors of each query: rows (B, K) of the memory, or NO_NEIGHBOR, and cosines (B, K)."""
 
     rows: Tensor
     cosines: Tensor
@@ -208,13 +187,7 @@ def predict_queries(
 ) -> Tensor:
     """Return the logits (B, C) of queries: sum_j w_j f([z_q, h_psi(v_j)]) (alg. 1, phase 3).
 
-    Queries without neighbors, for example if the memory is empty, read the null token.
-
-    Parameters
-    ----------
-    dropped
-        The pathway to replace by its null embedding for all queries, as for pathway sensitivity
-        (eq. 3). None to use both pathways.
+    Queries without neighbors read the null token. A null embedding replaces the pathway `dropped`.
     """
     present = nearest.rows != NO_NEIGHBOR  # (B, K)
     has_token = present.any(dim=1) & (dropped != "token")  # (B,)

@@ -14,21 +14,7 @@ from munkey.models.family import Architecture
 
 @dataclass(frozen=True)
 class ViTArchitecture(Architecture):
-    """The architecture of a ViT.
-
-    Attributes
-    ----------
-    image_size, patch_size
-        The sides of images and patches in pixels.
-    width
-        The embedding dimension.
-    depth
-        The number of blocks.
-    heads
-        The number of attention heads.
-    mlp_ratio
-        The hidden width of the MLPs divided by `width`.
-    """
+    """The architecture of a ViT. `mlp_ratio` is the MLPs' hidden width / `width`."""
 
     image_size: int
     patch_size: int
@@ -81,8 +67,7 @@ class MLP(nn.Module):
 class Block(nn.Module):
     """Pre-norm transformer block: (B, n, width) -> (B, length, width).
 
-    It attends to all tokens but returns only the first `length`, since [CLS] is the only output of
-    the last block that the head reads. By default, it returns all tokens.
+    It attends to all tokens but returns the first `length`, since the head reads only [CLS].
     """
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
@@ -134,10 +119,7 @@ class ViT(nn.Module):
     def classify(self, patches: Tensor, extra: Tensor | None = None) -> Tensor:
         """Return the logits (B, classes) of patch embeddings (B, n, width).
 
-        Parameters
-        ----------
-        extra
-            (B, e, width): tokens to append, without position embeddings [ours].
+        `extra` (B, e, width) are tokens to append, without position embeddings [ours].
         """
         sequence = self.embed_positions(patches)  # (B, 1 + n, width)
         if extra is not None:
@@ -188,15 +170,7 @@ NetworkT = TypeVar("NetworkT", bound=nn.Module)
 def build_on_cpu(
     make_network: Callable[[], NetworkT], generator: torch.Generator | None
 ) -> NetworkT:
-    """Build a network on the CPU.
-
-    Parameters
-    ----------
-    make_network
-        A function that builds the network. It is called on the meta device.
-    generator
-        The generator of the initial weights. None to leave the weights uninitialized.
-    """
+    """Build a network on the CPU with initial weights from `generator`, or uninitialized for None."""
     # Layers on the meta device draw no weights, so torch's global generator does not advance.
     with torch.device("meta"):
         network = make_network()

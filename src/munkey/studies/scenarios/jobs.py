@@ -75,7 +75,7 @@ def forget_request(
     elif sampling == "relied-on":
         assert draw.neighbors
         test_units = forget_draws.group_samples(prepared, "unit", "test")
-        forget_draws.check_group_names(test_units, names)
+        names = forget_draws.check_group_names(test_units, names)
         queries = test_units.ids[np.isin(test_units.names, list(names))]
         near = read_neighbors(draw.neighbors, queries)
         forget_ids = np.unique(near.truncate(draw.k).ids)

@@ -22,17 +22,16 @@ class NothingPassesError(ValueError):
 
 @dataclass(frozen=True)
 class Pair:
-    """A grid point (p_image, p_token) with its results, averaged over seeds.
+    """A grid point (p_image, p_token) with its results, averaged over seeds; NaN if any diverged.
 
     Attributes
     ----------
     P_s
-        Pathway sensitivity before deletion, on the training set; NaN if any seed diverged.
+        Pathway sensitivity before deletion, on the training set.
     gap
-        |validation accuracy - forget accuracy| after deletion, in percentage points; NaN if any
-        seed diverged.
+        |validation accuracy - forget accuracy| after deletion, in percentage points.
     reference
-        Whether the pair is shown only for reference. Such a pair is never chosen.
+        Whether the pair is only shown, and never chosen.
     """
 
     p_image: float
@@ -64,16 +63,10 @@ class Systems(NamedTuple):
 def collect_pairs(
     tidy: pd.DataFrame, grid: Mapping[str, Mapping[str, float]], systems: Systems
 ) -> list[Pair]:
-    """Return the pairs of one data set with their results.
+    """Return the pairs of one data set with their results. Raises KeyError if a system is missing.
 
-    Raises KeyError if a system was not evaluated.
-
-    Parameters
-    ----------
-    tidy
-        The metrics, with the columns case, method, seed, metric and value.
-    grid
-        p_image and p_token of each case. The pair (0, 0) is for reference.
+    `tidy` has the columns case, method, seed, metric and value; `grid` maps each case to p_image
+    and p_token, and (0, 0) is for reference.
     """
     pairs = []
     for case, probabilities in grid.items():
@@ -96,20 +89,12 @@ def decide_pairs(
 ) -> list[PairVerdict]:
     """Return a verdict on every pair. At most one pair is chosen.
 
-    First, the "health check" of sec. 3.2 drops the pairs that diverged or whose P_s is not below
-    `settings.threshold`, and pairs for reference are dropped, too. Of the remaining pairs, those
-    whose gap is within `settings.comparable` points of the smallest gap count as equally good.
-    Among them, the pair with the smallest P_s is chosen. Ties go to the smaller gap.
+    The "health check" of sec. 3.2 drops pairs that diverged or whose P_s is not below
+    `settings.threshold`; pairs for reference are dropped, too. Gaps within `settings.comparable`
+    points of the smallest count as equal. Of these, the smallest P_s wins; ties go to the smaller
+    gap.
 
-    Parameters
-    ----------
-    required
-        Whether models are to be trained with the chosen pair.
-
-    Raises
-    ------
-    NothingPassesError
-        If no pair passes although one is required.
+    Raises NothingPassesError if no pair passes although one is `required`.
     """
     finite = []
     healthy = []
@@ -171,15 +156,7 @@ def make_table(
     cases: Iterable[str],
     systems: Systems,
 ) -> list[dict[str, object]]:
-    """Return the rows of the selection table: pairs, verdicts, and metrics averaged over seeds.
-
-    Parameters
-    ----------
-    tidy
-        The metrics, as for `collect_pairs`.
-    cases
-        The case of each verdict, in the same order.
-    """
+    """Return the rows of the selection table: pairs, verdicts (one per case), and mean metrics."""
     rows = []
     for verdict, case in zip(verdicts, cases, strict=True):
         after = _pivot_by_seed(tidy, case, systems.after)
@@ -193,11 +170,7 @@ def make_table(
 
 
 def _pivot_by_seed(tidy: pd.DataFrame, case: str, system: str) -> pd.DataFrame:
-    """Return a system's metrics with one row per seed and one column per metric.
-
-    A diverged seed has NaN in the columns of all metrics. Raises KeyError if the system was not
-    evaluated.
-    """
+    """Return a system's metrics with one row per seed; NaN if it diverged."""
     rows = tidy[(tidy["case"] == case) & (tidy["method"] == system)]
     if rows.empty:
         raise KeyError(f"no metrics of {system!r} in the case {case}: its evaluation is missing")

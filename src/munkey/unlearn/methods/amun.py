@@ -16,20 +16,7 @@ if TYPE_CHECKING:
 
 
 class AmunSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    epsilon, epsilon_cap
-        The first and the largest L2 radius of the PGD attack, for pixels in [0, 1]. The radius is
-        doubled until the attack succeeds.
-    steps
-        The number of steps in each ball.
-    stride
-        The length of a step divided by the radius.
-    keep_forget
-        Whether to also train on the clean forget set.
-    """
+    """The section `unlearn.amun` of params.yaml."""
 
     epsilon: Positive
     epsilon_cap: Positive

@@ -8,15 +8,7 @@ from munkey.unlearn.contract import Request, method
 
 
 class ASSDSettings(Section):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    lam
-        The strength. A smaller value dampens more.
-    per_sample
-        Whether to square the gradients of single samples instead of batches.
-    """
+    """The section `unlearn.assd` of params.yaml."""
 
     lam: Positive
     per_sample: bool

@@ -13,15 +13,7 @@ if TYPE_CHECKING:
 
 
 class BadTeacherSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    temperature
-        The temperature of the teachers and the student.
-    retain_share
-        The share of D_r to use. The samples are drawn once.
-    """
+    """The section `unlearn.bad-teacher` of params.yaml."""
 
     temperature: Positive
     retain_share: Share

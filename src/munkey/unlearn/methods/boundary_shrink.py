@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 
 class BoundaryShrinkSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    bound
-        The size of the attack's single step, for pixels in [0, 1].
-    """
+    """The section `unlearn.boundary-shrink` of params.yaml."""
 
     bound: Positive
 

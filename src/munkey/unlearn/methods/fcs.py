@@ -13,16 +13,7 @@ if TYPE_CHECKING:
 
 
 class FCSSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    first, contrast
-        The learning rates of the forget pass and the contrast passes, divided by the learning rate
-        on the retain set.
-    temperature
-        The temperature of the softmax over inner products of logits.
-    """
+    """The section `unlearn.fcs` of params.yaml."""
 
     first: Positive
     contrast: Positive

@@ -6,17 +6,7 @@ from munkey.unlearn.contract import Request, method
 
 
 class JitSettings(Section):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    eta
-        The learning rate.
-    sigma
-        The standard deviation of the noise, in normalized pixels.
-    samples
-        The number of noisy copies of each image.
-    """
+    """The section `unlearn.jit` of params.yaml."""
 
     eta: Positive
     sigma: Positive

@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 class L1SparseSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    lam
-        The weight of the penalty.
-    schedule
-        Whether lam is constant, or decreases to 0 by the same amount in each epoch.
-    """
+    """The section `unlearn.l1-sparse` of params.yaml."""
 
     lam: Positive
     schedule: Literal["constant", "linear"]

@@ -16,15 +16,7 @@ STOP_EXCESS = -0.01
 
 
 class LotusSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    alpha
-        How fast targets soften as forget accuracy exceeds validation accuracy.
-    retain_share
-        The share of D_r to use. The samples are drawn once.
-    """
+    """The section `unlearn.lotus` of params.yaml."""
 
     alpha: Positive
     retain_share: Share

@@ -14,15 +14,7 @@ if TYPE_CHECKING:
 
 
 class MSGSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    init_rate
-        The share of a layer's weights to re-initialize.
-    held
-        The factor that scales the steps of the layer's other weights.
-    """
+    """The section `unlearn.msg` of params.yaml."""
 
     init_rate: Share
     held: Share
@@ -63,13 +55,7 @@ def apply_msg(
     layer_type: "type[nn.Module]",
     name_part: str = "",
 ) -> System:
-    """Apply MSG to all layers of one type.
-
-    Parameters
-    ----------
-    name_part
-        A string that the dotted names of these layers contain. By default, any name matches.
-    """
+    """Apply MSG to all layers of one type whose dotted names contain `name_part`."""
     from munkey.unlearn.finetune import (
         cross_entropy,
         finetune,

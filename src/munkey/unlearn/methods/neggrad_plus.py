@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 
 class NegGradPlusSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    alpha
-        The weight of the retain loss. The weight of the forget loss is 1 - alpha.
-    """
+    """The section `unlearn.neggrad-plus` of params.yaml."""
 
     alpha: Share
 

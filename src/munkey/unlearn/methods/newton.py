@@ -17,13 +17,7 @@ MAX_STEPS = 100  # Newton steps, as in training
 
 
 class NewtonSettings(Section):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    epsilon, delta
-        The budget and the failure probability of the certificate. Its proof requires epsilon <= 1.
-    """
+    """The section `unlearn.newton` of params.yaml. The certificate's proof requires epsilon <= 1."""
 
     epsilon: Annotated[float, Field(gt=0, le=1)]
     delta: Annotated[float, Field(gt=0, lt=1)]
@@ -44,18 +38,12 @@ def newton(system: System, request: Request, settings: NewtonSettings) -> System
     """Make Newton steps until noise hides the difference between the weights and retrained ones.
 
     With probability 1 - delta over the noise, the log-ratio of the densities of removed and
-    retrained weights is at most epsilon in absolute value (docs/methods/newton.md). This is worth
-    nothing if others can compute the noise, so only noise that is drawn from a secret is certified.
+    retrained weights is at most epsilon in absolute value (docs/methods/newton.md). Only noise
+    drawn from a secret is certified. The request's facts say so, with budget, delta, the used part
+    (epsilon), the norm of the gradient over the remaining rows (residual), and the number of steps.
 
-    Stores facts in the request: whether the removal is certified, the budget, delta, the used part
-    of the budget (epsilon), the norm of the gradient over the remaining rows at the weights without
-    noise (residual), and the number of steps.
-
-    Raises
-    ------
-    ValueError
-        If no rows remain, or if the budget is still exceeded after MAX_STEPS steps. In both cases,
-        nothing is released.
+    Raises ValueError, and releases nothing, if no rows remain, or if the budget is still exceeded
+    after MAX_STEPS steps.
     """
     import torch
 

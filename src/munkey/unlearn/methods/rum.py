@@ -31,13 +31,7 @@ Step = Annotated[CfStep | NegGradPlusStep | SalunStep, Field(discriminator="meth
 
 
 class RumSettings(Section):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    low, mid, high
-        The methods for the thirds of D_f, from the least to the most memorized. None skips a third.
-    """
+    """The section `unlearn.rum` of params.yaml."""
 
     low: Step | None
     mid: Step | None

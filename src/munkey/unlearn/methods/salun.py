@@ -13,13 +13,7 @@ if TYPE_CHECKING:
 
 
 class SalunSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    share
-        The share of weights that may change: those with the largest gradients of the forget loss.
-    """
+    """The section `unlearn.salun` of params.yaml."""
 
     share: Share
 

@@ -12,23 +12,7 @@ if TYPE_CHECKING:
 
 
 class ScrubSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    gamma, alpha
-        The weights of the cross-entropy and of the KL divergence on D_r.
-    temperature
-        The temperature of the KL divergence.
-    max_epochs
-        The last epoch that starts with a max pass, which maximizes the KL divergence on D_f.
-    forget_batch_size
-        The batch size of max passes.
-    decay_after
-        The epochs after which the learning rate is multiplied by `decay`.
-    decay
-        The factor of the learning rate.
-    """
+    """The section `unlearn.scrub` of params.yaml."""
 
     gamma: Positive
     alpha: Positive

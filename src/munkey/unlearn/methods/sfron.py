@@ -17,23 +17,7 @@ EPS = 1e-15  # prevents division by 0, as in the released code
 
 
 class SfronSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    every
-        The number of retain steps per forget step.
-    alpha
-        The weight of the first forget step.
-    lam
-        How strongly forget steps favor samples with a low loss. With 0, all samples have the same
-        weight.
-    gamma
-        Forget steps only change weights whose importance to D_f, divided by that to D_r, is at
-        least this value.
-    max_norm
-        The norm to which the gradient of a forget step is clipped.
-    """
+    """The section `unlearn.sfron` of params.yaml."""
 
     every: Count
     alpha: Positive

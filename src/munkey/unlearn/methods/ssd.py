@@ -6,18 +6,7 @@ from munkey.unlearn.contract import Request, method
 
 
 class SSDSettings(Section):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    alpha
-        The threshold: a weight is dampened if it is more than alpha times as important to D_f as
-        to D.
-    lam
-        The strength. A smaller value dampens more.
-    per_sample
-        Whether to square the gradients of single samples instead of batches.
-    """
+    """The section `unlearn.ssd` of params.yaml."""
 
     alpha: Positive
     lam: Positive

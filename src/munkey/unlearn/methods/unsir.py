@@ -11,19 +11,7 @@ if TYPE_CHECKING:
 
 
 class UnsirSettings(TuningSettings):
-    """The method's section of params.yaml.
-
-    Attributes
-    ----------
-    noise_steps
-        The number of optimization steps that create the noise for a class.
-    copies
-        The number of copies of each batch of noise.
-    retain_per_class
-        The maximum number of retain samples to use per class.
-    repair
-        The learning rate of the repair epoch divided by that of the first epoch.
-    """
+    """The section `unlearn.unsir` of params.yaml."""
 
     noise_steps: Count
     copies: Count
