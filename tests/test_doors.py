@@ -24,7 +24,8 @@ from tests.jobs.inputs import keyed, prepared
 
 MOST = 14
 SOURCE = f"{ROOT}/src/"
-SETTING, REQUEST = "A setting: `munkey.p_token`", "A request to forget, from HTTP to the disk"
+SETTING = "A setting: `munkey.p_token`"
+REQUEST = "A request to forget, from HTTP to the disk"
 P_TOKEN = 0.2371  # no other setting has this value
 # Where it goes besides, on no reader's way to the training step.
 BESIDE = {
@@ -94,7 +95,8 @@ class Watch:
         sys.setprofile(None)
 
     def note(self, frame: FrameType, event: str, _: object) -> None:
-        file, name = frame.f_code.co_filename, frame.f_code.co_name
+        file = frame.f_code.co_filename
+        name = frame.f_code.co_name
         if event != "return" or not file.startswith(SOURCE):
             return
         if any(holds(value) for value in frame.f_locals.values()):

@@ -150,9 +150,11 @@ def test_a_folder_has_at_most_15_modules():
 
 
 def test_a_name_of_a_class_or_of_a_function_says_which():
-    classes, functions = defaultdict(list), defaultdict(list)
+    classes = defaultdict(list)
+    functions = defaultdict(list)
     for path in PACKAGE:
-        tree, place = ast.parse(path.read_text()), str(path.relative_to(ROOT))
+        tree = ast.parse(path.read_text())
+        place = str(path.relative_to(ROOT))
         for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef):
                 classes[node.name].append(place)

@@ -4,7 +4,8 @@ import numpy as np
 
 from munkey.audits.evidence import Halves, Pairs, draw_halves
 
-POOL, TEST = 120, 160
+POOL = 120
+TEST = 160
 
 
 def halves(

@@ -29,7 +29,8 @@ def dataset(folder: Path) -> prepared.Dataset:
 def test_the_candidate_that_leaves_least_comes_first(tmp_path: Path) -> None:
     """One leaves the original as it is: all is left. One turns it into its partner: what is left is as much below 0."""
     data = dataset(tmp_path / "data/digits")
-    family, place = FAMILIES["vit"], "digits/audit/pool"
+    family = FAMILIES["vit"]
+    place = "digits/audit/pool"
     ids = np.concatenate([data.get_ids("train")[:20], data.get_ids("test")])
     models = [
         System("vit", ARCHITECTURE, family.build(ARCHITECTURE, torch.Generator().manual_seed(seed)))

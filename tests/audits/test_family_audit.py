@@ -110,8 +110,10 @@ def test_shares_are_of_doing_nothing_on_the_deployed_path():
 
 def test_a_rows_numbers_are_those_of_the_statistics():
     audit = family(0.5)
-    row, found = line(audit, "method"), audit._collect_findings(audit.systems[1], "deployed")
-    share, attacks = found.share, found.attacks
+    row = line(audit, "method")
+    found = audit._collect_findings(audit.systems[1], "deployed")
+    share = found.share
+    attacks = found.attacks
     expected = {
         **{
             "share_low": share.share.low,
@@ -223,7 +225,8 @@ def test_without_a_second_oracle_there_is_no_distance_and_all_else_is_as_it_was(
 
 
 def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_model_forgot(tmp_path):
-    ids, labels = np.arange(10, 22), np.arange(12) % 3
+    ids = np.arange(10, 22)
+    labels = np.arange(12) % 3
     splits = np.array(["train"] * 8 + ["test"] * 4)
     rng = np.random.default_rng(0)
     written = rng.normal(size=(2, 2, 2, 12, 3)).astype(np.float32)  # role, seed, path

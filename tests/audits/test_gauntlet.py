@@ -136,7 +136,8 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
 
     Every sixth label is wrong: a network has to remember such a sample.
     """
-    generator, torch_generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
+    generator = np.random.default_rng(0)
+    torch_generator = torch.Generator().manual_seed(0)
     digits = load_digits()
     order = generator.permutation(len(digits.target))[:1200]
     images, labels = (torch.tensor(each[order]) for each in (digits.data / 16, digits.target))
@@ -151,10 +152,8 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
         for shape in ((64, hidden), (hidden, 10))
     ]
     parameters = [each.requires_grad_() for each in weights]
-    optimizer, inputs = (
-        torch.optim.Adam(parameters, lr=0.01),
-        images.float().expand(len(seen), -1, -1),
-    )
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    inputs = images.float().expand(len(seen), -1, -1)
     for _ in range(steps):
         logits = torch.relu(inputs @ parameters[0]) @ parameters[1]
         loss = torch.nn.functional.cross_entropy(

@@ -10,7 +10,9 @@ from munkey.core.files import read_npz, write_npz
 from munkey.report.figures.audit_grid import grid_plot
 from munkey.report.tables.audits import make_grid_table
 
-POOL, TEST, MODELS = 24, 400, 4
+POOL = 24
+TEST = 400
+MODELS = 4
 PATHS = ("deployed", "image")
 
 
@@ -44,7 +46,8 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
     base = np.concatenate([rng.normal(size=POOL + TEST), [1.0] * 7 + [-1.0] * 3])
     cut = np.arange(POOL // 2)
     half = [2 * cut, 2 * cut + 1, cut, cut + POOL // 2]
-    before, after = [], []
+    before = []
+    after = []
     for number, ids in enumerate(half):
         own = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
         trained = np.isin(np.arange(len(base)), ids)

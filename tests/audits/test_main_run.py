@@ -27,7 +27,8 @@ from munkey.models.family import FittedArchitecture, System
 from tests.conftest import unit_rows
 from tests.models.inputs import SECTIONS, fitted
 
-IDS, FORGOTTEN = np.arange(100, 120), np.array([103, 110, 119])
+IDS = np.arange(100, 120)
+FORGOTTEN = np.array([103, 110, 119])
 Search = Callable[[ExemplarMemory], list[dict[str, object]]]
 
 
@@ -138,7 +139,8 @@ def test_where_the_kept_rows_are_not_found_no_number_is_given(
 
 @pytest.fixture
 def run(tmp_path) -> Evaluation:
-    rng, count = np.random.default_rng(0), 260
+    rng = np.random.default_rng(0)
+    count = 260
     splits = np.array(["train"] * 120 + ["val"] * 10 + ["test"] * 130)
     labels = rng.integers(0, 3, count)
     logits = rng.normal(size=(count, 3)).astype(np.float32)
@@ -185,7 +187,8 @@ def test_there_is_a_line_for_each_attack_with_its_own_generator(run: Evaluation)
     assert all(
         (line["dataset"], line["seed"], line["method"]) == ("digits", 3, "cf") for line in lines
     )
-    arrays, rows = np.load(run.logits), np.arange(260)
+    arrays = np.load(run.logits)
+    rows = np.arange(260)
     sets = {"retain": (rows >= 40) & (rows < 120), "forget": rows < 40, "test": rows >= 130}
     answers = Predictions(arrays["logits"], arrays["labels"], **sets)
     expected = AUDITS["loss"].run(

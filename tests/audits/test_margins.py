@@ -64,7 +64,8 @@ def test_a_margin_counts_by_how_many_test_samples_have_a_smaller_one():
 
 def test_normal_scores_are_those_of_a_standard_normal_whatever_stretches_the_margins():
     random = np.random.default_rng(0)
-    phi, test = random.normal(3, 2, (2, 4000)), np.arange(4000) < 2000
+    phi = random.normal(3, 2, (2, 4000))
+    test = np.arange(4000) < 2000
     scores = compute_normal_scores(count_below(phi, test), 2000)
     middle = np.abs(phi - 3) < 3
     np.testing.assert_allclose(scores[middle], (phi[middle] - 3) / 2, atol=0.12)

@@ -36,7 +36,8 @@ def test_the_hardest_are_those_with_the_fewest_votes_in_each_class():
 
 
 def test_equal_votes_are_drawn_apart_and_the_same_each_time():
-    members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
+    members = Members(np.arange(40), np.repeat([0, 1], 20))
+    votes = np.zeros(40)
     first, again, other = (
         draw_hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other")
     )
@@ -59,7 +60,8 @@ def test_the_halves_part_the_pool(pairs, seed):
 
 
 def test_of_an_odd_number_of_the_hardest_one_is_left_out():
-    members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
+    members = Members(np.arange(40), np.repeat([0, 1], 20))
+    votes = np.zeros(40)
     assert [len(draw_hardest(members, votes, share, STAGE)) for share in (0.35, 0.375)] == [14, 14]
 
 
@@ -100,7 +102,8 @@ def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, test
 @given(st.integers(2, 6), st.integers(0, 99))
 def test_all_labels_of_the_pool_are_wrong_and_no_others(classes, seed):
     rng = np.random.default_rng(seed)
-    labels, pool = rng.integers(0, classes, 50), np.flatnonzero(rng.random(50) < 0.3)
+    labels = rng.integers(0, classes, 50)
+    pool = np.flatnonzero(rng.random(50) < 0.3)
     wrong = draw_wrong_labels(labels, pool, classes, rng)
     assert np.flatnonzero(wrong != labels).tolist() == pool.tolist()
     assert 0 <= wrong.min() <= wrong.max() < classes

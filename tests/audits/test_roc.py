@@ -27,10 +27,8 @@ def test_scores_that_rounding_parts_tie():
 @pytest.mark.parametrize("decimals", [1, 9])
 def test_auroc_is_that_of_others(decimals):
     random = np.random.default_rng(0)
-    positives, negatives = (
-        random.normal(0.3, 1, 200).round(decimals),
-        random.normal(0, 1, 300).round(decimals),
-    )
+    positives = random.normal(0.3, 1, 200).round(decimals)
+    negatives = random.normal(0, 1, 300).round(decimals)
     found = Ranking(positives, negatives).compute_rates().auroc
     assert found == pytest.approx(100 * compute_auroc(positives, negatives), abs=1e-2)
     truth = np.repeat([1, 0], [200, 300])
@@ -55,8 +53,10 @@ def test_a_tie_over_the_limit_counts_for_neither():
 
 def test_weights_count_like_copies():
     random = np.random.default_rng(0)
-    positives, negatives = random.normal(size=(2, 3)), random.normal(size=(4, 2))
-    often, seldom = random.integers(1, 4, (2, 3)), random.integers(0, 3, (4, 2))
+    positives = random.normal(size=(2, 3))
+    negatives = random.normal(size=(4, 2))
+    often = random.integers(1, 4, (2, 3))
+    seldom = random.integers(0, 3, (4, 2))
     copies = Ranking(np.repeat(positives, often.ravel()), np.repeat(negatives, seldom.ravel()))
     assert Ranking(positives, negatives).compute_rates(often, seldom) == copies.compute_rates()
 

@@ -15,7 +15,8 @@ from munkey.unlearn.contract import METHODS
 from tests.conftest import unit_rows
 from tests.models.inputs import EXACT, fitted
 
-COUNT, CLASSES = 60, 3
+COUNT = 60
+CLASSES = 3
 IDS = 5 + 2 * np.arange(COUNT + 15)
 LABELS = IDS // 2 % CLASSES
 SPLITS = np.where(np.arange(COUNT + 15) < COUNT, "train", "val")
@@ -33,7 +34,8 @@ def of(split: str) -> Keys:
 
 
 def lines(name: str, depth: int = 8, **changes) -> list[dict]:
-    near, stage = find_nearest(of("train"), of("train"), depth), Stage("test")
+    near = find_nearest(of("train"), of("train"), depth)
+    stage = Stage("test")
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(

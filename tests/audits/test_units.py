@@ -10,7 +10,9 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.data.forget_draws import Groups, draw_group_halves
 
-PERSONS, PICTURES, TEST = 40, 4, 120
+PERSONS = 40
+PICTURES = 4
+TEST = 120
 
 
 def halves(pairs: int, generator: np.random.Generator) -> Halves:

@@ -80,7 +80,8 @@ with atomic(sys.argv[1]) as temporary:
 
 
 def test_what_a_killed_process_left_is_removed_when_the_file_is_written_again(tmp_path):
-    path, other = tmp_path / "out.json", tmp_path / "more.out.json"
+    path = tmp_path / "out.json"
+    other = tmp_path / "more.out.json"
     for target in (path, path, other):
         subprocess.run([sys.executable, "-c", KILLED, target], check=False)
     assert len(names_in(tmp_path)) == 2  # the second attempt removed what the first had left

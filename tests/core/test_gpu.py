@@ -25,7 +25,8 @@ def test_a_copy_arrives_whole():
 @needs_gpu
 def test_what_a_stream_hands_over_is_complete_when_it_is_computed_with():
     tensors = [torch.rand(1_000_000, generator=generator(seed)) for seed in range(20)]
-    stream, sums = gpu.CopyStream(), []
+    stream = gpu.CopyStream()
+    sums = []
     for tensor in tensors:
         copy, arrived = stream.start(lambda tensor=tensor: gpu.copy_to_gpu(tensor))
         stream.hand_over([copy], arrived)
@@ -47,7 +48,8 @@ def test_attention_agrees_with_what_a_cpu_computes():
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
 def test_a_step_in_every_precision_descends(name):
     weight = torch.nn.Parameter(torch.ones(4, 4, device="cuda"))
-    precision, optimizer = Precision(name, "cuda"), torch.optim.AdamW([weight], lr=0.1, fused=True)
+    precision = Precision(name, "cuda")
+    optimizer = torch.optim.AdamW([weight], lr=0.1, fused=True)
     for _ in range(3):
         with precision.forward():
             product = weight @ weight

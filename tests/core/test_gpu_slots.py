@@ -65,10 +65,8 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
         "TMPDIR": str(tmp_path),
         "MUNKEY_GPU_JOBS": "1",
     }
-    command, pipes = (
-        [sys.executable, "-u", "-c", JOB],
-        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
-    )
+    command = [sys.executable, "-u", "-c", JOB]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with (
         subprocess.Popen(command, env=environment, text=True, **pipes) as first,
         subprocess.Popen(command, env=environment, text=True, **pipes) as second,

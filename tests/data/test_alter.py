@@ -32,7 +32,8 @@ def made(kind: str, share: float, classes: list[str]) -> tuple[Source, np.ndarra
 
 BEFORE = source()
 IMAGES = np.concatenate(list(BEFORE.blocks()))
-TRAIN, TEST = BEFORE.splits == "train", BEFORE.splits == "test"
+TRAIN = BEFORE.splits == "train"
+TEST = BEFORE.splits == "test"
 
 
 def test_confusion_swaps_labels_of_two_classes_and_marks_them_and_their_test_samples():

@@ -69,7 +69,8 @@ def test_a_forget_set_depends_on_its_generator_alone(sampling):
     def drawn(*parts):
         return draw(IDS, LABELS, 0.1, sampling, Stage(*parts).numpy_generator()).tolist()
 
-    state, first = global_state(), drawn(0, "digits", "forget", "0.1")
+    state = global_state()
+    first = drawn(0, "digits", "forget", "0.1")
     assert global_state() == state
     np.random.seed(2)  # noqa: NPY002 (the global one, which must not matter)
     assert drawn(0, "digits", "forget", "0.1") == first
@@ -139,12 +140,11 @@ def test_a_pool_without_samples_is_refused():
 def test_the_training_split_is_what_is_retained_what_is_forgotten_and_what_the_model_never_saw(
     tmp_path,
 ):
-    ids, splits = (
-        np.arange(8),
-        np.array(["train", "val", "train", "test", "train", "train", "val", "test"]),
-    )
+    ids = np.arange(8)
+    splits = np.array(["train", "val", "train", "test", "train", "train", "val", "test"])
     dataset = Dataset(np.zeros((8, 1, 1, 3), np.uint8), ids, ids % 2, splits, ["a", "b"])
-    forget, absent = tmp_path / "forget.csv", tmp_path / "absent.csv"
+    forget = tmp_path / "forget.csv"
+    absent = tmp_path / "absent.csv"
     write(forget, np.array([2, 5]))
     write(absent, np.array([4]))
     parts = [
@@ -249,7 +249,8 @@ def test_one_of_each_group_is_its_first_sample():
 
 def test_of_what_is_altered_a_share_is_known():
     of = np.array(["altered"] * 40 + [""] * 60, dtype=object)
-    groups, ids = Groups(np.arange(100), of), set(range(40))
+    groups = Groups(np.arange(100), of)
+    ids = set(range(40))
     drawn = [
         set(draw_share(groups, ["altered"], 0.25, np.random.default_rng(seed)).tolist())
         for seed in range(2)

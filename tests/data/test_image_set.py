@@ -89,7 +89,8 @@ def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(
 
 
 def test_positions_in_joined_sets_run_through_one_set_after_the_other():
-    first, second = image_set(3, seed=1), image_set(4, seed=2)
+    first = image_set(3, seed=1)
+    second = image_set(4, seed=2)
     computed = TensorSet(torch.rand(2, 3, 8, 8, generator=generator()), torch.tensor([7, 8]))
     joined = JoinedSet((first, computed, second))
     assert len(joined) == 9

@@ -66,11 +66,10 @@ def test_on_a_gpu_no_step_of_a_training_waits_for_it():
     sides = {"image_size": 8, "patch_size": 4}
     architecture = ViTArchitecture(classes=3, width=8, depth=2, heads=2, mlp_ratio=2.0, **sides)
     model = FAMILIES["vit"].build(architecture, generator()).cuda()
-    precision, optimizer = (
-        Precision("bfloat16", "cuda"),
-        adamw(model.parameters(), [0.9, 0.99], 0.0),
-    )
-    augment, crops = Augmentation(8, [0.08, 1.0], [3 / 4, 4 / 3], 0.5, 0.5), generator()
+    precision = Precision("bfloat16", "cuda")
+    optimizer = adamw(model.parameters(), [0.9, 0.99], 0.0)
+    augment = Augmentation(8, [0.08, 1.0], [3 / 4, 4 / 3], 0.5, 0.5)
+    crops = generator()
     batches = list(Loader(upload(image_set(50), "cuda"), torch.arange(50).split(10), "cuda"))
     try:
         for position, batch in enumerate(batches):

@@ -13,7 +13,8 @@ from torchvision.transforms.functional import resized_crop
 from munkey.data.resample import crop_resize, draw_boxes, normalize, resize
 from tests.conftest import generator, global_state
 
-PAPER_SCALE, PAPER_RATIO = [0.08, 1.0], [3 / 4, 4 / 3]
+PAPER_SCALE = [0.08, 1.0]
+PAPER_RATIO = [3 / 4, 4 / 3]
 
 
 def torchvision_crop(images, boxes, size):
@@ -38,7 +39,8 @@ def test_crop_resize_equals_torchvision(height, width, size):
 @given(st.data())
 def test_any_box_inside_the_image_is_cut_as_torchvision_does(data):
     height, width, size = (data.draw(st.integers(1, 20)) for _ in range(3))
-    top, left = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
+    top = data.draw(st.integers(0, height - 1))
+    left = data.draw(st.integers(0, width - 1))
     box = torch.tensor(
         [
             [
@@ -78,7 +80,8 @@ def test_resize_leaves_an_image_of_the_right_size_alone():
     ],
 )
 def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio):
-    count, image = 3000, torch.zeros(1, height, width)
+    count = 3000
+    image = torch.zeros(1, height, width)
     ours = draw_boxes(count, height, width, scale, ratio, generator(11)).double().T
     with torch.random.fork_rng():
         torch.manual_seed(4)
@@ -108,7 +111,8 @@ def test_crop_boxes_lie_inside_the_image(height, width, scale):
 def test_an_image_gets_the_first_of_its_draws_that_fits():
     """Of a wide range of aspect ratios, many draws are too wide or too high for the image."""
     boxes = draw_boxes(64, 20, 20, [0.5, 1.0], [0.3, 3.0], torch.Generator().manual_seed(3))
-    generator, tried = torch.Generator().manual_seed(3), []
+    generator = torch.Generator().manual_seed(3)
+    tried = []
     areas = 400 * torch.empty(64, 10).uniform_(0.5, 1.0, generator=generator)
     aspects = torch.empty(64, 10).uniform_(math.log(0.3), math.log(3.0), generator=generator).exp()
     for box, area, aspect in zip(boxes.tolist(), areas, aspects, strict=True):

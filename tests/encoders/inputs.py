@@ -74,7 +74,8 @@ def tiny(family):
     processor = transformers.CLIPImageProcessor(
         size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
     )
-    vision_model, project = model.vision_model, model.visual_projection
+    vision_model = model.vision_model
+    project = model.visual_projection
     return model, processor, lambda x: project(vision_model(pixel_values=x).pooler_output)
 
 

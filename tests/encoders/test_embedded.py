@@ -87,10 +87,12 @@ def test_keys_of_digits_tell_them_apart():
         np.round(digits.images[:600] * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1
     )
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 96), "cpu")
-    keys, accuracies = extract(encode, images, 64, "cpu", lambda batches: batches), []
+    keys = extract(encode, images, 64, "cpu", lambda batches: batches)
+    accuracies = []
     for seed in range(6):
         order = np.random.default_rng(seed).permutation(len(images))
-        train, test = order[:400], order[400:]
+        train = order[:400]
+        test = order[400:]
         accuracies.append(
             accuracy_of_keys(keys[train], digits.target[train], keys[test], digits.target[test])
         )

@@ -22,7 +22,8 @@ def test_the_page_s_principal_components_are_those_of_the_split(tmp_path, monkey
     page = {"__name__": "page"}
     exec(compile(block("encoders", "python", '"my-pca"'), "docs/encoders.md", "exec"), page)
     try:
-        entry, given = find("my-pca"), settings("my-pca")
+        entry = find("my-pca")
+        given = settings("my-pca")
         weights = [entry.weights(given)]
         for split, part in (("train", images[:12]), ("val", images[12:24])):
             page["fit"]("prepared", split)

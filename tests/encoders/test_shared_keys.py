@@ -79,7 +79,8 @@ def one_pixel_changed():
     ids=lambda change: next(iter(change)),
 )
 def test_from_anything_else_they_are_made_anew(extract, change):
-    before, after = extract("a"), extract("b", **change)
+    before = extract("a")
+    after = extract("b", **change)
     assert before[0] and after[0]
     expected = change.get("images", IMAGES).mean(axis=(1, 2))
     np.testing.assert_allclose(

@@ -103,7 +103,9 @@ class RecordedAttack:
         return np.arange(len(features))
 
 
-RETAIN, FORGET, TEST = np.arange(100), 1000 + np.arange(7), 2000 + np.arange(30)
+RETAIN = np.arange(100)
+FORGET = 1000 + np.arange(7)
+TEST = 2000 + np.arange(30)
 CLASSES = np.repeat([0, 1, 2], 10)  # of the test samples
 
 
@@ -162,7 +164,8 @@ def test_a_small_retain_set_is_used_up_against_as_many_test_samples(attacks):
 
 def test_halves_and_members_depend_on_the_generator_alone(attacks):
     assert attacks(1) == attacks(1)
-    (first, _), (other, _) = attacks(1), attacks(2)
+    first, _ = attacks(1)
+    other, _ = attacks(2)
     assert judged_of_test(first) != judged_of_test(other)
     assert set(first.members) != set(other.members)
 
@@ -193,7 +196,8 @@ def predictions():
     labels = np.arange(90) % 3
     parts = [(0, 10, 4), (10, 30, 18), (30, 60, 15), (60, 90, 21)]  # start, end, how many are right
     logits = np.concatenate([logits_right(labels[start:end], right) for start, end, right in parts])
-    ids, splits = 100 + np.arange(90), np.repeat(["train", "val", "test"], 30)
+    ids = 100 + np.arange(90)
+    splits = np.repeat(["train", "val", "test"], 30)
     return {"ids": ids, "labels": labels, "splits": splits, "logits": logits}
 
 
@@ -215,7 +219,9 @@ def test_the_attack_gets_the_features_of_the_retain_the_forget_and_the_test_set(
     noise = np.random.default_rng(0).normal(size=predictions["logits"].shape).astype(np.float32)
     predictions["logits"] = predictions["logits"] + noise
     predictions["labels"] = np.random.default_rng(1).permutation(predictions["labels"])
-    labels, generator, calls = predictions["labels"], np.random.default_rng(0), []
+    labels = predictions["labels"]
+    generator = np.random.default_rng(0)
+    calls = []
     monkeypatch.setattr(
         metrics, "measure_membership_inference", lambda **inputs: calls.append(inputs) or 61.5
     )
@@ -316,7 +322,8 @@ def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_pa
         line["metric"]: line["value"]
         for line in metrics.make_metric_rows(run, str(tmp_path / "original.npz"))
     }
-    labels, test = predictions["labels"], predictions["splits"] == "test"
+    labels = predictions["labels"]
+    test = predictions["splits"] == "test"
     expected = compute_rf_jsd(
         2 * predictions["logits"][test], labels[test], predictions["logits"][:10], labels[:10]
     )
@@ -375,7 +382,8 @@ def test_auroc_is_the_share_of_pairs_and_what_rounding_parts_counts_half():
     assert compute_auroc(np.array([3.0, 1.0]), np.array([2.0, 0.0])) == 0.75
     assert compute_auroc(np.array([1.0, 1.0 + 4e-6]), np.array([1.0, 1.0 - 4e-6])) == 0.5
     assert compute_auroc(np.array([1.0 + 2e-5]), np.array([1.0])) == 1.0
-    positives, negatives = normal(0.3, 200, 0)[:, 0], normal(0, 300, 1)[:, 0]
+    positives = normal(0.3, 200, 0)[:, 0]
+    negatives = normal(0, 300, 1)[:, 0]
     truth = np.repeat([1, 0], [200, 300])
     expected = roc_auc_score(truth, np.concatenate([positives, negatives]))
     assert compute_auroc(positives, negatives) == pytest.approx(expected, abs=1e-4)
@@ -403,7 +411,8 @@ def test_the_attack_says_the_same_of_logits_that_another_machine_rounds_differen
 def test_within_classes_a_class_gives_no_answer_away():
     """Class 1 scores higher, members or not; all that is forgotten is of class 1, but nothing else tells it apart."""
     generator = np.random.default_rng(0)
-    retain, test = normal(0, 400, 1), normal(0, 400, 2)
+    retain = normal(0, 400, 1)
+    test = normal(0, 400, 2)
     labels = np.arange(400) % 2
     retain[:, 0] += 1.0  # what members have in common
     shift = 3.0 * (labels == 1)
@@ -419,7 +428,8 @@ def test_within_classes_a_class_gives_no_answer_away():
 
 def test_within_classes_by_hand_classes_count_as_in_the_forget_set(monkeypatch):
     """Class 0: 3 forgotten, all above test; class 1: 1 forgotten, below. (3 * 1 + 1 * 0) / 4."""
-    forget, test = np.array([5.0, 6, 7, 1]), np.array([2.0, 2, 4, 4])
+    forget = np.array([5.0, 6, 7, 1])
+    test = np.array([2.0, 2, 4, 4])
     fits = [(lambda values: values, np.arange(4))]
     monkeypatch.setattr(metrics, "cross_fit_attacks", lambda *_: fits)
     labels = (np.array([0, 0, 0, 1]), np.array([0, 0, 1, 1]))
@@ -454,7 +464,8 @@ def test_of_a_class_that_is_forgotten_whole_its_test_samples_are_measured_apart_
 @pytest.mark.parametrize("sampling", ["stratified", "uniform", "cluster", "class"])
 def test_of_other_requests_than_random_ones_the_attack_is_within_classes(sampling, monkeypatch):
     monkeypatch.setattr(metrics, "measure_membership_inference_by_class", lambda **_: -1.0)
-    labels, splits = np.arange(24) % 3, np.repeat(["train", "test", "val"], [12, 6, 6])
+    labels = np.arange(24) % 3
+    splits = np.repeat(["train", "test", "val"], [12, 6, 6])
     predictions = {
         "ids": np.arange(24),
         "labels": labels,
@@ -477,11 +488,10 @@ def test_a_probe_tells_a_class_that_the_logits_tell_and_guesses_one_that_they_do
 
 
 def test_of_units_their_test_samples_are_measured_apart_and_losses_say_if_the_forgotten_look_like_members():
-    labels, splits = np.array([0, 1] * 8), np.array((["train"] * 8) + ["test"] * 4 + ["val"] * 4)
-    ids, units = (
-        np.arange(16),
-        np.array(["one", "", "two", "", *["", ""] * 2, "one", "one", "", "two", *[""] * 4]),
-    )
+    labels = np.array([0, 1] * 8)
+    splits = np.array((["train"] * 8) + ["test"] * 4 + ["val"] * 4)
+    ids = np.arange(16)
+    units = np.array(["one", "", "two", "", *["", ""] * 2, "one", "one", "", "two", *[""] * 4])
     logits = 2.0 * np.eye(2)[labels]
     logits[8] = logits[8, ::-1]  # a test sample of `one` is wrong
     logits[0] *= 5  # the forgotten sample has a lower loss than all of test

@@ -60,7 +60,8 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(
     assert (
         arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"} | cut
     )
-    family, members = FAMILIES["munkey"], of_dataset(dataset, np.array([12, 14, 18, 20]))
+    family = FAMILIES["munkey"]
+    members = of_dataset(dataset, np.array([12, 14, 18, 20]))
     assert arrays["memory_ids"].tolist() == members.ids.tolist()
     assert arrays["memory_labels"].tolist() == members.labels.tolist()
     for name, logits in family.predict_cut_logits(left, members, DATA, "cpu").items():
@@ -72,7 +73,8 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(
 def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(
     dataset, munkey_system, inference
 ):
-    some, asked = dataset.ids[[1, 4, 6]], retrieval(munkey_system.memory, inference())
+    some = dataset.ids[[1, 4, 6]]
+    asked = retrieval(munkey_system.memory, inference())
     near = replace(asked, neighbors=asked.neighbors.select(np.array([1, 4, 6])))
     every = predict_samples(munkey_system, dataset, Queries(dataset.ids, asked, asked), DATA, "cpu")
     few = predict_samples(munkey_system, dataset, Queries(some, near, near), DATA, "cpu")

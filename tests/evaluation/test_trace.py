@@ -11,7 +11,8 @@ from tests.training.inputs import DATA, MODEL, MUNKEY, TRAIN, digits, trained
 
 
 def test_each_epoch_has_its_accuracies_and_p_s_and_three_epochs_have_their_vectors():
-    system, samples = trained("munkey", depth=1, epochs=1).system, digits()
+    system = trained("munkey", depth=1, epochs=1).system
+    samples = digits()
     train = TrainSettings.model_validate(TRAIN.model_dump() | {"epochs": 4})
     trace = TrainingTrace(samples, Recipe(DATA, MODEL, train, MUNKEY, Stage("traced")), "cpu")
     for epoch in range(5):

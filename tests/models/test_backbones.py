@@ -90,7 +90,8 @@ def test_a_resnet_18_is_that_of_torchvision(size: int) -> None:
     ours = family.build(family.make_architecture(one, 10), torch.Generator().manual_seed(0)).eval()
     other: Any = resnet18(num_classes=10).eval()
     if size == 16:
-        other.conv1, other.maxpool = nn.Conv2d(3, 64, 3, padding=1, bias=False), nn.Identity()
+        other.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+        other.maxpool = nn.Identity()
     names = {
         name.removeprefix("body.").replace("head.", "fc."): value
         for name, value in ours.state_dict().items()
@@ -101,7 +102,8 @@ def test_a_resnet_18_is_that_of_torchvision(size: int) -> None:
 
 
 def test_its_weights_follow_from_the_seed_alone_and_draw_from_no_one_else() -> None:
-    own, before = ResNet18Settings(width=4), torch.random.get_rng_state()
+    own = ResNet18Settings(width=4)
+    before = torch.random.get_rng_state()
     first, again, other = (
         backbone(trained("resnet18", own, seed)).state_dict() for seed in (0, 0, 1)
     )
@@ -111,7 +113,8 @@ def test_its_weights_follow_from_the_seed_alone_and_draw_from_no_one_else() -> N
 
 
 def test_a_saved_one_answers_the_same_with_its_batch_statistics(tmp_path: Path) -> None:
-    family, own = FAMILIES["resnet18"], ResNet18Settings(width=4)
+    family = FAMILIES["resnet18"]
+    own = ResNet18Settings(width=4)
     system = trained("resnet18", own)
     systems.save(tmp_path / "r.safetensors", system)
     again = systems.load(
@@ -130,7 +133,8 @@ def test_a_saved_one_answers_the_same_with_its_batch_statistics(tmp_path: Path) 
 @pytest.mark.parametrize("name", MODELS)
 def test_it_starts_from_the_saved_weights_of_any_model_of_timm(name: str, tmp_path: Path) -> None:
     """Before training, its head reads exactly what timm's model gives, on pictures as that one wants them."""
-    model, family = saved(tmp_path, name), FAMILIES["pretrained"]
+    model = saved(tmp_path, name)
+    family = FAMILIES["pretrained"]
     size = 32 if name.startswith("swin") else None
     one = recipe("pretrained", pretrained(tmp_path, image_size=size))
     architecture = family.make_architecture(one, 10)
@@ -159,7 +163,9 @@ def test_a_model_of_timms_own_gets_pictures_as_it_was_trained_on_them(tmp_path: 
         16,
         10,
     )
-    mean, std = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet
+    # of ImageNet
+    mean = (0.485, 0.456, 0.406)
+    std = (0.229, 0.224, 0.225)
     np.testing.assert_allclose(made.scale, 0.3 / np.array(std))
     np.testing.assert_allclose(made.shift, (0.4 - np.array(mean)) / std)
 
@@ -246,7 +252,8 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(
 
 def test_with_other_saved_weights_the_training_has_other_settings(tmp_path: Path) -> None:
     saved(tmp_path)
-    kind, own = FAMILIES["pretrained"], pretrained(tmp_path)
+    kind = FAMILIES["pretrained"]
+    own = pretrained(tmp_path)
     before = kind.identify_weights(own)
     (tmp_path / "model.safetensors").write_bytes(b"others")
     assert before and kind.identify_weights(own) != before

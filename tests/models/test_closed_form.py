@@ -29,7 +29,8 @@ from munkey.models.networks.kernel_ridge import Kernel
 from tests.conftest import unit_rows
 from tests.models.inputs import SECTIONS, answered, fitted
 
-WIDTH, CLASSES = 6, 4
+WIDTH = 6
+CLASSES = 4
 IDS = 3 + 2 * np.arange(40)
 MEMBERS = Keys(IDS, unit_rows(40, WIDTH, seed=1))
 LABELS = np.random.default_rng(2).integers(0, CLASSES, 40)
@@ -48,7 +49,8 @@ def answers(made, queries=QUERIES):
 
 def bits(made):
     """Rows, weights and answers."""
-    memory, head = made.memory, made.model
+    memory = made.memory
+    head = made.model
     parts = [memory.ids, memory.keys, memory.tokens, *head.buffers()]
     return [part.numpy().tobytes() for part in parts] + [answers(made).tobytes()]
 
@@ -143,7 +145,8 @@ def test_an_alpha_that_follows_the_rows_has_the_least_loss_of_rows_left_out():
 
 @exact
 def test_a_deletion_takes_its_rows_out_of_the_sums_and_adds_no_others(family, monkeypatch):
-    made, counts = system(family), []
+    made = system(family)
+    counts = []
     monkeypatch.setattr(
         Sums, "add", lambda self, rows, labels, sign=1: counts.append(sign * len(rows))
     )
@@ -445,10 +448,8 @@ def test_lda_of_classes_that_do_not_spread_is_the_nearest_mean():
     one_each = [int(np.flatnonzero(c == LABELS)[0]) for c in range(CLASSES)]
     keys = MEMBERS.keys[one_each]
     for repeats in (1, 3):
-        members, labels = (
-            Keys(np.arange(4 * repeats), np.tile(keys, (repeats, 1))),
-            np.tile(np.arange(4), repeats),
-        )
+        members = Keys(np.arange(4 * repeats), np.tile(keys, (repeats, 1)))
+        labels = np.tile(np.arange(4), repeats)
         lda = answers(fitted("lda", members, labels, CLASSES, temperature=1.0))
         ncm = answers(fitted("ncm", members, labels, CLASSES, temperature=1.0))
         np.testing.assert_allclose(lda - np.log(1 / 4), ncm, atol=1e-5)

@@ -54,13 +54,13 @@ def test_each_channel_is_held_by_its_share_of_samples_and_none_are_held_alike():
 @torch.no_grad()
 def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_and_order(params):
     """Fixed channels are left as they are: the original's mode `train`."""
-    model, samples, images = deep(), seven_samples(), normalized(seven_samples())
+    model = deep()
+    samples = seven_samples()
+    images = normalized(seven_samples())
     training = Training(samples, 3, recipe(params, NAME), "cpu", quiet)
     system = System(NAME, DEEP, model)
-    fresh, further = (
-        FAMILIES[NAME].make_learner(system, model, training),
-        FAMILIES[NAME].resume(system, training),
-    )
+    fresh = FAMILIES[NAME].make_learner(system, model, training)
+    further = FAMILIES[NAME].resume(system, training)
     assert further.system.model is not model
     held = torch.from_numpy(DEEP.draw_channels(samples.ids)).float()
     expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
@@ -70,7 +70,9 @@ def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_an
 
 
 def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monkeypatch):
-    samples, seen, forward = image_set(12), [], ExampleTied.forward
+    samples = image_set(12)
+    seen = []
+    forward = ExampleTied.forward
     monkeypatch.setattr(
         ExampleTied,
         "forward",
@@ -90,7 +92,8 @@ def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monk
 
 @torch.no_grad()
 def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_between_them():
-    model, images = deep(), normalized(seven_samples())
+    model = deep()
+    images = normalized(seven_samples())
     half = torch.arange(12) < 6
     for on, fixed in (
         (half | True, 1.0),
@@ -108,7 +111,8 @@ def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_betwe
 
 
 def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
-    system, samples = original(NAME), seven_samples()
+    system = original(NAME)
+    samples = seven_samples()
     gone = world().forget_ids[:2]
     theirs = system.architecture.draw_channels(gone).any(axis=0)
     assert 0 < theirs.sum() < len(theirs)

@@ -39,7 +39,8 @@ def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_anothe
 @BOTH
 def test_order_and_crops_are_drawn_under_names_of_their_own(params, monkeypatch, family):
     seeds = {"order": set(), "crops": set()}
-    shuffled, augment = forward.shuffled_batches, forward.Augmentation.__call__
+    shuffled = forward.shuffled_batches
+    augment = forward.Augmentation.__call__
 
     def noted_order(count, size, source):
         seeds["order"].add(source.initial_seed())

@@ -58,7 +58,8 @@ def test_each_class_gets_its_share_of_the_votes(neighbors, shares, winner):
 
 def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softmax():
     """Neighbors of the classes 0, 1, 1, and one that is not there."""
-    ids, cosines = [0, 1, 2, NO_NEIGHBOR], [0.9, 0.8, 0.7, 0.0]
+    ids = [0, 1, 2, NO_NEIGHBOR]
+    cosines = [0.9, 0.8, 0.7, 0.0]
     first = (1 / 2) / (1 / 2 + 1 / 3 + 1 / 4)
     np.testing.assert_allclose(
         votes(index(vote="rank"), ids, cosines),

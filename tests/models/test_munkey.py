@@ -32,7 +32,8 @@ def emptied(system):
 
 def answered_slowly(system, images, asked):
     """One query, one neighbor, one pass at a time."""
-    logits, settings = [], asked.settings
+    logits = []
+    settings = asked.settings
     for image, ids, cosines in zip(images[:, None], *asked.neighbors, strict=True):
         present = [
             (i, c)
@@ -60,7 +61,8 @@ def answered_slowly(system, images, asked):
 @pytest.mark.parametrize("k", [1, 4, 6])
 @torch.no_grad()
 def test_answers_equal_those_of_a_slow_loop(munkey_system, inference, fusion, k):
-    samples, asked = seven_samples(), retrieval(munkey_system.memory, inference(fusion=fusion, k=k))
+    samples = seven_samples()
+    asked = retrieval(munkey_system.memory, inference(fusion=fusion, k=k))
     logits = answered(munkey_system, samples, asked)
     assert logits.dtype == np.float32
     np.testing.assert_allclose(
@@ -71,7 +73,8 @@ def test_answers_equal_those_of_a_slow_loop(munkey_system, inference, fusion, k)
 @FUSIONS
 @torch.no_grad()
 def test_a_memory_with_fewer_rows_than_k_answers_with_what_it_has(munkey_system, inference, fusion):
-    samples, left = seven_samples(), without(munkey_system, 10, 14, 16, 20)
+    samples = seven_samples()
+    left = without(munkey_system, 10, 14, 16, 20)
     asked = retrieval(left.memory, inference(fusion=fusion, k=4))
     assert (asked.neighbors.ids[:, 2:] == NO_NEIGHBOR).all()
     np.testing.assert_allclose(
@@ -82,7 +85,8 @@ def test_a_memory_with_fewer_rows_than_k_answers_with_what_it_has(munkey_system,
 @FUSIONS
 @torch.no_grad()
 def test_an_empty_memory_answers_with_the_null_token(munkey_system, inference, fusion):
-    samples, empty = seven_samples(), emptied(munkey_system)
+    samples = seven_samples()
+    empty = emptied(munkey_system)
     logits = answered(empty, samples, retrieval(empty.memory, inference(fusion=fusion)))
     dropped = torch.ones(7, dtype=torch.bool)
     expected = munkey_system.model(normalized(samples), torch.zeros(7, 5), token_dropped=dropped)
@@ -95,7 +99,8 @@ def test_a_retained_sample_answers_from_its_own_token_and_a_forgotten_one_does_n
     """Each member's key is that of the query of the same id."""
     memory = replace(munkey_system.memory, keys=torch.from_numpy(QUERIES.keys[:6]))
     whole = replace(munkey_system, memory=memory)
-    left, one = without(whole, 14), inference(k=1)
+    left = without(whole, 14)
+    one = inference(k=1)
     own = FAMILIES["munkey"].predict_cut_logits(whole, image_set(6, side=10), DATA, "cpu")["both"]
     before = answered(whole, seven_samples(), retrieval(whole.memory, one))[:6]
     np.testing.assert_allclose(before, own, **CLOSE)
@@ -113,10 +118,13 @@ def test_a_neighbor_that_was_deleted_cannot_answer(munkey_system, inference):
 @torch.no_grad()
 def test_the_paths_of_an_audit_cut_what_their_names_say(munkey_system, inference):
     asked = retrieval(munkey_system.memory, inference(fusion="softmax", k=4))
-    near, model, memory = asked.neighbors.truncate(4), munkey_system.model, munkey_system.memory
+    near = asked.neighbors.truncate(4)
+    model = munkey_system.model
+    memory = munkey_system.memory
     weights = torch.tensor(near.cosines / asked.settings.temperature).softmax(1)
     tokens = (weights[:, :, None] * memory.tokens[memory.find_rows(near.ids)]).sum(1)
-    cut, whole = torch.ones(7, dtype=torch.bool), torch.zeros(7, dtype=torch.bool)
+    cut = torch.ones(7, dtype=torch.bool)
+    whole = torch.zeros(7, dtype=torch.bool)
     found = FAMILIES["munkey"].predict_path_logits(
         munkey_system, seven_samples(), DATA, "cpu", asked
     )
@@ -147,12 +155,11 @@ def tokens_of_some(system):
 
 @torch.no_grad()
 def test_pathways_are_cut_as_their_names_say(munkey_system):
-    model, tokens, images = (
-        munkey_system.model,
-        tokens_of_some(munkey_system),
-        normalized(some_members()),
-    )
-    yes, no = torch.ones(4, dtype=torch.bool), torch.zeros(4, dtype=torch.bool)
+    model = munkey_system.model
+    tokens = tokens_of_some(munkey_system)
+    images = normalized(some_members())
+    yes = torch.ones(4, dtype=torch.bool)
+    no = torch.zeros(4, dtype=torch.bool)
     cut = FAMILIES["munkey"].predict_cut_logits(munkey_system, some_members(), DATA, "cpu")
     assert list(cut) == ["image", "token", "both"]
     for name, expected in {
@@ -166,7 +173,8 @@ def test_pathways_are_cut_as_their_names_say(munkey_system):
 
 @torch.no_grad()
 def test_features_are_what_the_head_reads_from_own_image_and_own_token(munkey_system):
-    model, images = munkey_system.model, normalized(some_members())
+    model = munkey_system.model
+    images = normalized(some_members())
     sequence = torch.cat(
         [
             model.embed_positions(model.patch_embed(images)),

@@ -52,21 +52,27 @@ ASKED = InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
 
 def refitted(keys, labels, classes, alpha, left_out, held):
     """LDA without one row, as its definition says. held: whether priors, average eigenvalue and N - C are kept."""
-    z, kept = round_keys(keys).astype(np.float64), np.arange(len(keys)) != left_out
+    z = round_keys(keys).astype(np.float64)
+    kept = np.arange(len(keys)) != left_out
     counts = np.bincount(labels[kept], minlength=classes)
-    present, width = counts > 0, z.shape[1]
+    present = counts > 0
+    width = z.shape[1]
     means = np.array([z[kept & (labels == c)].mean(axis=0) for c in np.flatnonzero(present)])
     place = np.cumsum(present) - 1
 
     def scatter(rows, centers):
         return (z[rows] - centers[place[labels[rows]]]).T @ (z[rows] - centers[place[labels[rows]]])
 
-    within, rows = scatter(kept, means), int(kept.sum())
-    trace, freedom = np.trace(within), rows - int(present.sum())
+    within = scatter(kept, means)
+    rows = int(kept.sum())
+    trace = np.trace(within)
+    freedom = rows - int(present.sum())
     if held:
-        counts, rows = np.bincount(labels, minlength=classes), len(labels)
+        counts = np.bincount(labels, minlength=classes)
+        rows = len(labels)
         whole = np.array([z[labels == c].mean(axis=0) for c in np.flatnonzero(present)])
-        trace, freedom = np.trace(scatter(np.ones(rows, bool), whole)), rows - int(present.sum())
+        trace = np.trace(scatter(np.ones(rows, bool), whole))
+        freedom = rows - int(present.sum())
     covariance = ((1 - alpha) * within + alpha * trace / width * np.eye(width)) / freedom
     weight = np.linalg.solve(covariance, means.T)
     logits = np.full(classes, EMPTY_CLASS_LOGIT)
@@ -200,7 +206,8 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
     learning = MUNKEY.resume(
         system, replace(training, recipe=replace(training.recipe, family=settings))
     )
-    images, index = torch.zeros(3, 3, 8, 8), torch.tensor([4, 0, 7])
+    images = torch.zeros(3, 3, 8, 8)
+    index = torch.tensor([4, 0, 7])
     alone = Exemplars(SAMPLES.ids, training.members, settings, training.recipe.stage, "cpu")
     alone.tokens.data.copy_(system.memory.tokens)
     with torch.no_grad():
@@ -212,7 +219,8 @@ def test_every_pass_of_training_adds_what_the_others_say_of_a_sample(training, s
 
 
 def test_every_answer_adds_what_the_head_says_of_the_key(system):
-    queries, samples = asked(system), image_set(7)
+    queries = asked(system)
+    samples = image_set(7)
     by_head = answered(head_of(system), samples, queries)
     assert (
         answered(system, samples, queries) == answered(bare(system), samples, queries) + by_head
@@ -257,7 +265,8 @@ def test_a_file_keeps_the_labels_and_the_constants(system, tmp_path):
         loaded.architecture == system.architecture
         and loaded.memory.labels.tolist() == LABELS.tolist()
     )
-    samples, queries = image_set(7), asked(system)
+    samples = image_set(7)
+    queries = asked(system)
     assert (
         answered(loaded, samples, queries).tobytes() == answered(system, samples, queries).tobytes()
     )

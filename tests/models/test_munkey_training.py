@@ -49,7 +49,8 @@ def nearest_others(exemplars, member, count):
 @AGGREGATIONS
 def test_in_a_mixed_batch_a_token_learns_from_its_own_sample_alone(exemplars, aggregation):
     """All eight are in the batch, so every stand-in is also some other sample's own token."""
-    memory, index = exemplars(aggregation=aggregation), torch.arange(8)
+    memory = exemplars(aggregation=aggregation)
+    index = torch.arange(8)
     retrieved = index % 2 == 0
     memory.choose_tokens(index, draw(retrieved, [4] * 8)).sum().backward()
     assert torch.equal(memory.tokens.grad, (~retrieved).float()[:, None].expand(8, 5))
@@ -77,7 +78,8 @@ def test_aggregated_by_rank_the_stand_in_is_the_average_that_inference_by_rank_r
 def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as_often_as_it_weighs(
     exemplars,
 ):
-    part, count = exemplars(aggregation="ensemble", temperature=0.3), 20_000
+    part = exemplars(aggregation="ensemble", temperature=0.3)
+    count = 20_000
     rows, cosines = nearest_others(part, 5, 3)
     drawn = part.draw(count)
     chosen = draw([True] * count, [3] * count, drawn.quantile)
@@ -97,11 +99,9 @@ def test_an_ensemble_draws_one_number_more_for_each_sample_and_averages_draw_as_
     part = exemplars(aggregation=aggregation, p_image=0.3, p_token=0.2, neighbors=[2, 4])
     source = (STAGE / "pathways").torch_generator()
     for _ in range(2):  # batches
-        drawn, mask, retrieved = (
-            part.draw(50),
-            torch.rand(50, generator=source),
-            torch.rand(50, generator=source),
-        )
+        drawn = part.draw(50)
+        mask = torch.rand(50, generator=source)
+        retrieved = torch.rand(50, generator=source)
         assert torch.equal(drawn.image_dropped, mask < 0.3)
         assert torch.equal(drawn.token_dropped, (mask >= 0.3) & (mask < 0.5))
         assert torch.equal(drawn.retrieved, retrieved < part.settings.p_retrieve)

@@ -20,10 +20,8 @@ KEYS = Keys(10 + 2 * np.arange(40), unit_rows(40, 4))
 
 def loss(system, weight):
     """The objective, term by term."""
-    keys, signs = (
-        torch.from_numpy(KEYS.keys).double(),
-        2.0 * torch.from_numpy(np.eye(3)[LABELS]) - 1,
-    )
+    keys = torch.from_numpy(KEYS.keys).double()
+    signs = 2.0 * torch.from_numpy(np.eye(3)[LABELS]) - 1
     fit = -logsigmoid(signs * (keys @ weight.T)).sum()
     return fit + 0.01 * len(keys) / 2 * weight.square().sum()
 
@@ -40,11 +38,9 @@ def test_without_its_noise_it_is_at_the_optimum_of_its_objective():
 
 
 def test_the_noise_is_that_of_the_stage_with_the_given_sd():
-    kind, keys, labels = (
-        FAMILIES["newton"],
-        Keys(np.arange(60), unit_rows(60, 50)),
-        np.arange(60) % 3,
-    )
+    kind = FAMILIES["newton"]
+    keys = Keys(np.arange(60), unit_rows(60, 50))
+    labels = np.arange(60) % 3
     section = kind.read_section({"newton": SECTIONS["newton"]})
     noises = [kind.fit(keys, labels, 40, section, Stage(seed)).model.noise for seed in (0, 0, 1)]
     assert torch.equal(noises[0], noises[1]) and noises[0].shape == (40, 50)
@@ -55,7 +51,8 @@ def test_the_noise_is_that_of_the_stage_with_the_given_sd():
 
 
 def test_it_answers_by_its_noisy_weights_and_comes_back_from_a_file(tmp_path):
-    system, asked = fitted("newton", KEYS, LABELS), Retrieval(None, keys=unit_rows(7, 4, seed=9))
+    system = fitted("newton", KEYS, LABELS)
+    asked = Retrieval(None, keys=unit_rows(7, 4, seed=9))
     systems.save(tmp_path / "system", system)
     answers = FAMILIES["newton"].predict_logits(
         systems.load(tmp_path / "system"), image_set(7), DATA, "cpu", asked
@@ -66,7 +63,8 @@ def test_it_answers_by_its_noisy_weights_and_comes_back_from_a_file(tmp_path):
 
 
 def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_removal():
-    kind, first = FAMILIES["newton"], Keys(KEYS.ids[:30], KEYS.keys[:30])
+    kind = FAMILIES["newton"]
+    first = Keys(KEYS.ids[:30], KEYS.keys[:30])
     added = kind.add_samples(
         fitted("newton", first, LABELS[:30]), Keys(KEYS.ids[30:], KEYS.keys[30:]), LABELS[30:], None
     )
@@ -81,10 +79,8 @@ def test_added_rows_are_fitted_with_the_same_noise_and_none_are_dropped_without_
 
 def test_far_from_the_optimum_steps_are_shortened_until_they_help(monkeypatch):
     """Full Newton steps from there diverge."""
-    far, objective = (
-        torch.full((3, 4), 40.0).double(),
-        Objective.from_memory(fitted("newton", KEYS, LABELS).memory, 1e-4),
-    )
+    far = torch.full((3, 4), 40.0).double()
+    objective = Objective.from_memory(fitted("newton", KEYS, LABELS).memory, 1e-4)
     assert objective.gradient(objective.newton_step(far)).norm() < objective.gradient(far).norm()
     torch.testing.assert_close(
         objective.solve(far), objective.solve(torch.zeros(3, 4).double()), rtol=0, atol=1e-6

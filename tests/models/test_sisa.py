@@ -124,7 +124,8 @@ def test_new_samples_are_learned_by_no_slice_but_those_that_a_request_retrains()
 
 def test_deleting_twice_is_deleting_once():
     members = world().dataset.get_ids("train")
-    first, second = members[:3], members[3:6]
+    first = members[:3]
+    second = members[3:6]
     once, _ = delete(members[:6])
     after_first, _ = delete(first)
     asked = request("sisa", forget_ids=second, data={"retain": without(members[:6])})
@@ -206,7 +207,9 @@ def trained_slowly(chosen, samples, shard):
     augment = Augmentation(8, chosen.train.crop_scale, chosen.train.crop_ratio, 0.4, 0.2)
     cell = np.array([(STAGE / "cell" / i).seed() % 6 for i in samples.ids])
     model = FAMILIES["vit"].build(VIT, (STAGE / "weights" / shard).torch_generator())
-    states, curve, batch_size = [], [], chosen.train.batch_size
+    states = []
+    curve = []
+    batch_size = chosen.train.batch_size
     for part in range(3):
         members = torch.tensor(np.flatnonzero((cell // 3 == shard) & (cell % 3 <= part)))
         order, crops = (
@@ -216,11 +219,9 @@ def trained_slowly(chosen, samples, shard):
             model.parameters(), betas=(0.7, 0.8), weight_decay=0.1, fused=True
         )
         for epoch in range(2):
-            batches, losses, rates = (
-                torch.randperm(len(members), generator=order).split(batch_size),
-                [],
-                [],
-            )
+            batches = torch.randperm(len(members), generator=order).split(batch_size)
+            losses = []
+            rates = []
             for position, index in enumerate(batches):
                 done = 2 * part + epoch + position / len(batches)
                 falling = 0.005 * (1 + math.cos(math.pi * (done - 1.5) / 4.5))
@@ -241,7 +242,8 @@ def trained_slowly(chosen, samples, shard):
 
 def test_each_slice_of_each_shard_is_trained_as_written_out(params):
     """Fresh weights a shard; each slice from the one before, with generators and an optimizer of its own; one rate."""
-    chosen, samples = three_slices(params), random_images(24)
+    chosen = three_slices(params)
+    samples = random_images(24)
     result = trained(chosen, "sisa", samples)
     curves = []
     for shard in range(2):
@@ -284,9 +286,11 @@ def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(
     cut_after, tmp_path, monkeypatch
 ):
     """Cut in the first slice, at its end, and in a later shard; finished slices are not trained again."""
-    samples, file = world().parts["retain"], CheckpointFile(tmp_path / "progress.pt", 0.0)
+    samples = world().parts["retain"]
+    file = CheckpointFile(tmp_path / "progress.pt", 0.0)
     whole, history = FAMILIES["sisa"].train(training(samples))
-    saves, save = [], Checkpoint.save
+    saves = []
+    save = Checkpoint.save
 
     class Killed(Exception):
         pass
@@ -313,7 +317,8 @@ def test_a_training_that_was_killed_resumes_and_ends_with_the_same_bytes(
 
 
 def test_a_slice_whose_checkpoint_is_damaged_is_trained_again_and_no_other(tmp_path):
-    samples, file = world().parts["retain"], CheckpointFile(tmp_path / "p.pt", 0.0)
+    samples = world().parts["retain"]
+    file = CheckpointFile(tmp_path / "p.pt", 0.0)
     whole, history = FAMILIES["sisa"].train(training(samples, checkpoint=file))
     path = file.for_part(1, 0).path
     path.write_bytes(path.read_bytes()[:-1])

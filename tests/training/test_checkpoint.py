@@ -164,11 +164,10 @@ def test_code_in_a_checkpoint_is_never_run(tmp_path, monkeypatch):
 
 def stepped(value):
     """An optimizer after a step from `value`, with its parameter, its scaler and a generator that has drawn."""
-    weight, source = torch.nn.Parameter(torch.full((2,), value)), generator(int(value))
-    optimizer, scaler = (
-        adamw([weight], [0.9, 0.99], 0.0),
-        torch.amp.GradScaler("cpu", init_scale=128 * value),
-    )
+    weight = torch.nn.Parameter(torch.full((2,), value))
+    source = generator(int(value))
+    optimizer = adamw([weight], [0.9, 0.99], 0.0)
+    scaler = torch.amp.GradScaler("cpu", init_scale=128 * value)
     scaler.scale(weight.sum()).backward()
     scaler.step(optimizer)
     scaler.update()
@@ -231,10 +230,8 @@ def test_the_file_depends_on_the_identity_and_on_when_the_inputs_changed(tmp_pat
 
 
 def test_the_checkpoints_of_a_training_and_of_its_parts_are_removed_and_no_others(tmp_path):
-    file, other = (
-        CheckpointFile(tmp_path / "abc.pt", 60.0),
-        CheckpointFile(tmp_path / "abcd.pt", 60.0),
-    )
+    file = CheckpointFile(tmp_path / "abc.pt", 60.0)
+    other = CheckpointFile(tmp_path / "abcd.pt", 60.0)
     parts = [file, file.for_part(0, 1), file.for_part(2, 0), other, other.for_part(0, 1)]
     assert [part.path.name for part in parts] == [
         "abc.pt",

@@ -51,7 +51,8 @@ def fitted(losses, epochs=1, rate=lambda _: 0.0, **more):
 
     Returns the history, and the learning rate at each step.
     """
-    weight, rates = torch.nn.Parameter(torch.ones(1)), []
+    weight = torch.nn.Parameter(torch.ones(1))
+    rates = []
     optimizer = adamw([weight], [0.9, 0.99], 0.0)
 
     def step(batch):

@@ -116,7 +116,8 @@ def test_a_training_that_is_killed_while_it_links_spoils_no_later_one(tmp_path):
 def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_none(
     family, monkeypatch
 ):
-    calls, folders = [], set()
+    calls = []
+    folders = set()
 
     def compile_in_name(model):
         def forward(*inputs):

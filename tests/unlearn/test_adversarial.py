@@ -6,7 +6,8 @@ import torch
 from munkey.unlearn.adversarial import list_doubling_radii, untargeted_l2
 from tests.unlearn.world import answer, forget, settings
 
-STEPS, STRIDE = 50, 0.1
+STEPS = 50
+STRIDE = 0.1
 
 
 def distance(images: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
@@ -87,7 +88,8 @@ def test_the_cap_is_kept_and_failures_are_counted() -> None:
 def test_a_linear_model_is_left_along_its_normal() -> None:
     """f(x) = (0, w.x - b) errs from (b - w.x) / |w| = 0.05 along w on; steps of 0.004, then of 0.008, get there."""
     w = torch.zeros(3, 4, 4)
-    w[1, 2, 3], w[0, 0, 0] = 3.0, 4.0
+    w[1, 2, 3] = 3.0
+    w[0, 0, 0] = 4.0
 
     def linear(pixels: torch.Tensor) -> torch.Tensor:
         score = (pixels * w).flatten(1).sum(dim=1) - (3.5 + 5 * 0.05)
@@ -108,9 +110,11 @@ def test_the_first_step_follows_the_normalized_gradient_of_the_cross_entropy() -
     clean, labels = forget()
     right = answer(clean).argmax(dim=1) == labels
     # away from 0 and 1, so that nothing is clamped
-    clean, labels = (clean[right] + 0.2) / 1.4, labels[right]
+    clean = (clean[right] + 0.2) / 1.4
+    labels = labels[right]
     right = answer(clean).argmax(dim=1) == labels
-    clean, labels = clean[right].requires_grad_(), labels[right]
+    clean = clean[right].requires_grad_()
+    labels = labels[right]
     assert len(clean) >= 5
     loss = torch.nn.functional.cross_entropy(answer(clean), labels, reduction="sum")
     (gradient,) = torch.autograd.grad(loss, clean)

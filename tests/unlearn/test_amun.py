@@ -98,7 +98,8 @@ def test_the_attack_gets_its_settings_and_what_it_took_is_reported(
     # by rising radius
     assert list(asked.facts["epsilon"].items()) == [("0.05", 9), ("0.1", 1), ("0.4", 2)]
     assert asked.facts["failed"] == 1
-    (_, adversarial), labels = trained_on[0].parts, forget()[1]
+    _, adversarial = trained_on[0].parts
+    labels = forget()[1]
     assert torch.equal(adversarial.labels, (labels + 1)[took.isfinite()])
 
 

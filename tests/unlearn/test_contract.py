@@ -370,7 +370,8 @@ def test_what_is_reported_fits_into_a_record(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["munkey", "knn"])
 def test_deletion_drops_rows_and_changes_nothing_else(name: str) -> None:
-    before, after = tensors(original(name)), tensors(unlearn(name)[0])
+    before = tensors(original(name))
+    after = tensors(unlearn(name)[0])
     kept = ~np.isin(before["memory.ids"].numpy(), world().forget_ids)
     assert kept.sum() == 60
     for tensor in before:
@@ -380,7 +381,8 @@ def test_deletion_drops_rows_and_changes_nothing_else(name: str) -> None:
 
 @pytest.mark.parametrize("name", METHODS)
 def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
-    section, fields = PARAMS["unlearn"][name], METHODS[name].settings.model_fields
+    section = PARAMS["unlearn"][name]
+    fields = METHODS[name].settings.model_fields
     assert section.keys() == fields.keys()
     assert all(field.is_required() for field in fields.values())
     with pytest.raises(ValidationError, match="Extra inputs"):

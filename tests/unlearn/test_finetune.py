@@ -83,7 +83,8 @@ def test_cf_takes_the_gradient_of_the_retain_loss(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("name", ["cf-k", "eu-k"])
 def test_only_the_head_moves(name: str) -> None:
-    before, after = weights(original(name)), weights(unlearn(name)[0])
+    before = weights(original(name))
+    after = weights(unlearn(name)[0])
     assert {tensor for tensor in before if not torch.equal(before[tensor], after[tensor])} == HEAD
 
 
@@ -125,7 +126,9 @@ def test_l1_sparse_adds_lambda_times_the_sign(
 ) -> None:
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     images, labels = whole("retain")
-    model, before, total = fresh_copy(), weights(original("cf")), {}
+    model = fresh_copy()
+    before = weights(original("cf"))
+    total = {}
     for lam in lambdas:
         step = gradients(model, F.cross_entropy(model(images), labels))
         for name, parameter in model.named_parameters():
@@ -247,7 +250,8 @@ def test_forget_labels_are_wrong_and_drawn_once(name: str, monkeypatch: pytest.M
 
 
 def test_salun_moves_only_the_most_salient_half() -> None:
-    before, after = weights(original("salun")), weights(unlearn("salun", changed={"share": 0.5})[0])
+    before = weights(original("salun"))
+    after = weights(unlearn("salun", changed={"share": 0.5})[0])
     model = fresh_copy()
     forget = world().parts["forget"]
     # 13 samples, batch 16: one batch
@@ -268,7 +272,8 @@ def test_salun_moves_only_the_most_salient_half() -> None:
 
 def test_salun_holds_the_other_weights_at_every_pass() -> None:
     """Not only at the end: a pass with weights that must not move would give the others another gradient."""
-    before, passes = weights(original("salun")), []
+    before = weights(original("salun"))
+    passes = []
 
     def note(module: torch.nn.Module, _: object) -> None:
         if module.training and isinstance(module, ViT):
@@ -298,7 +303,9 @@ def test_bad_teacher_follows_a_random_model_on_the_forget_set(
 ) -> None:
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
     bad = FAMILIES["vit"].build(ARCHITECTURE, request("bad-teacher").generator)
-    model, good, temperature = fresh_copy(), fresh_copy(), 2.0
+    model = fresh_copy()
+    good = fresh_copy()
+    temperature = 2.0
     pairs = [(whole("retain")[0], good), (whole("forget")[0], bad)]
     loss = torch.zeros(())
     for images, teacher in pairs:
@@ -319,10 +326,9 @@ def test_bad_teacher_uses_a_share_of_the_retain_set_drawn_once() -> None:
 
 
 def test_distillation_is_the_textbook_formula() -> None:
-    student, teacher = (
-        torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]]),
-        torch.tensor([[0.0, 3.0, 1.0], [0.0, 1.0, 0.5]]),
-    )
-    p, q = (teacher / 4).softmax(1), (student / 4).softmax(1)
+    student = torch.tensor([[2.0, 0.0, -1.0], [0.0, 1.0, 0.5]])
+    teacher = torch.tensor([[0.0, 3.0, 1.0], [0.0, 1.0, 0.5]])
+    p = (teacher / 4).softmax(1)
+    q = (student / 4).softmax(1)
     expected = 16 * (p * (p / q).log()).sum() / 2
     torch.testing.assert_close(distillation_loss(student, teacher, 4.0), expected)

@@ -48,7 +48,8 @@ def test_it_changes_a_copy_of_a_resnet_18_the_same_way_each_time(name: str) -> N
     )
     assert same(start, weights(original())) and same(tensors(first), tensors(again))
     assert first.family == "resnet18" and first.model is not None and not first.model.training
-    found, statistics = tensors(first), "body.layer4.1.bn2.running_mean"
+    found = tensors(first)
+    statistics = "body.layer4.1.bn2.running_mean"
     assert all(bool(value.isfinite().all()) for value in found.values())
     # The original that such a CPU trains is one that LoTUS need not change.
     assert not same(found, start) or (HAS_OLDER_CPU and name == "lotus")

@@ -78,9 +78,11 @@ def test_delete_follows_the_originals_answers_without_the_true_class(
 def test_jit_adds_up_the_slopes_of_its_batches() -> None:
     """As src/lipschitz.py of its authors: gradients are cleared once, before the loop over batches."""
     (images, _), start, model = whole("forget"), *(original("cf").copy_model() for _ in range(2))
-    generator, optimizer = request("jit").generator, torch.optim.SGD(model.parameters(), lr=0.01)
+    generator = request("jit").generator
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for batch in images.split(5):
-        answers, loss = model(batch), torch.zeros(())
+        answers = model(batch)
+        loss = torch.zeros(())
         for _ in range(3):
             noisy = (batch + 0.4 * torch.randn(batch.shape, generator=generator)).clamp(
                 batch.min(), batch.max()
@@ -110,10 +112,8 @@ def test_lotus_blurs_by_the_excess_of_forget_over_validation_accuracy(
     retain, gone = (pixels(part) for part in ("retain", "forget"))
     kept = retain[torch.randperm(60, generator=generator)]
     order = torch.randperm(73, generator=generator)
-    images, is_gone = (
-        WHOLE(torch.cat([kept, gone])[order], generator),
-        (torch.arange(73) >= 60)[order],
-    )
+    images = WHOLE(torch.cat([kept, gone])[order], generator)
+    is_gone = (torch.arange(73) >= 60)[order]
     drawn = teacher(images).detach() - torch.rand((73, 10), generator=generator).log().neg().log()
     blur = math.exp(2.0 * 0.4)
     target = torch.where(
@@ -142,7 +142,8 @@ def test_sfron_ascends_with_a_mask_before_a_retain_step(
 ) -> None:
     """As sfron.py of its authors: forget steps, masked and clipped, among retain steps; a cosine of both."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (kept, labels), (dropped, gone) = whole("retain"), whole("forget")
+    kept, labels = whole("retain")
+    dropped, gone = whole("forget")
     start, model = (original("cf").copy_model() for _ in range(2))
 
     def squared(images: torch.Tensor, targets: torch.Tensor) -> list[torch.Tensor]:

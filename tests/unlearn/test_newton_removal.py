@@ -67,7 +67,8 @@ def test_a_small_budget_is_a_refit_with_new_noise() -> None:
 def test_one_step_by_hand() -> None:
     before = original(sigma=100.0)
     left, asked = removed(before)
-    keys, signs = KEYS.keys[LEFT].astype(float), 2 * np.eye(3)[LABELS[LEFT]] - 1
+    keys = KEYS.keys[LEFT].astype(float)
+    signs = 2 * np.eye(3)[LABELS[LEFT]] - 1
     weight = head_of(before).weight.numpy()
     for head in range(3):
         p = 1 / (1 + np.exp(-keys @ weight[head]))
@@ -84,10 +85,8 @@ def test_one_step_by_hand() -> None:
 def test_what_it_reports_follows_from_the_gradient_of_all_heads_together() -> None:
     left, asked = removed(original(sigma=2.0))
     weight = head_of(left).weight.clone().requires_grad_()
-    keys, signs = (
-        torch.from_numpy(KEYS.keys[LEFT]).double(),
-        torch.from_numpy(2 * np.eye(3)[LABELS[LEFT]] - 1),
-    )
+    keys = torch.from_numpy(KEYS.keys[LEFT]).double()
+    signs = torch.from_numpy(2 * np.eye(3)[LABELS[LEFT]] - 1)
     loss = -logsigmoid(signs * (keys @ weight.T)).sum() + 0.01 * 32 / 2 * weight.square().sum()
     (gradient,) = torch.autograd.grad(loss, weight)
     residual = math.sqrt(sum(float(number) ** 2 for number in gradient.flatten()))

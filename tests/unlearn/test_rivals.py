@@ -74,7 +74,8 @@ def test_ssd_and_its_relatives_dampen_as_direct_loops(
     name: str, loss: Loss, power: int, per_sample: bool
 ) -> None:
     """ASSD's alpha as error_unlearning.ipynb of its authors; per sample as ssd_det.py and lfssd_det.py of SUPREME."""
-    batch, alpha = 1 if per_sample else BATCH, 1.5
+    batch = 1 if per_sample else BATCH
+    alpha = 1.5
     gone, all_of_it = (
         mean_size(samples, batch, loss, power) for samples in (whole("forget"), everything())
     )
@@ -82,7 +83,8 @@ def test_ssd_and_its_relatives_dampen_as_direct_loops(
         ratios = torch.cat([(gone[key] / all_of_it[key]).flatten() for key in gone])
         ratios = ratios[ratios.isfinite()].sort().values
         place = (100 - math.log(1 + 100 * 13 / 73)) / 100 * (len(ratios) - 1)
-        below, above = ratios[math.floor(place)], ratios[math.ceil(place)]
+        below = ratios[math.floor(place)]
+        above = ratios[math.ceil(place)]
         alpha = (below + (place - math.floor(place)) * (above - below)).item()
     changed = {"lam": 0.5, "per_sample": per_sample} | ({} if name == "assd" else {"alpha": 1.5})
     system, asked = unlearn(name, changed=changed)
@@ -137,7 +139,8 @@ def test_boundary_shrink_takes_labels_from_across_the_boundary(
 def test_fcs_spreads_then_contrasts_and_repairs_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """As kgltop1.py of deepunlearn: a pass to uniform answers, then rounds of contrast and of fine-tuning."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (kept, labels), (gone, _) = whole("retain"), whole("forget")
+    kept, labels = whole("retain")
+    gone, _ = whole("forget")
     start, model = (original("cf").copy_model() for _ in range(2))
     uniform = torch.full((len(gone), 10), 0.1)
     descend(
@@ -178,17 +181,13 @@ def test_msg_renews_small_gradients_and_holds_the_rest(
 ) -> None:
     """As kgltop2.py of deepunlearn: gradients of kept weights times 0.1, rates of two epochs 1 and 1/2."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (kept, labels), (gone, targets), generator = (
-        whole("retain"),
-        whole("forget"),
-        request(name).generator,
-    )
+    kept, labels = whole("retain")
+    gone, targets = whole("forget")
+    generator = request(name).generator
     start, model = (original("cf").copy_model() for _ in range(2))
     drawn = torch.randperm(60, generator=generator)[:13]
-    one, other = (
-        drawn[torch.randperm(13, generator=generator)],
-        torch.randperm(13, generator=generator),
-    )
+    one = drawn[torch.randperm(13, generator=generator)]
+    other = torch.randperm(13, generator=generator)
     F.cross_entropy(model(kept[one]), labels[one]).backward()
     (-F.cross_entropy(model(gone[other]), targets[other])).backward()
     scale = {}
@@ -233,7 +232,8 @@ def test_ct_transposes_each_kernel_and_fine_tunes_by_a_cosine(
 ) -> None:
     """As kgltop5.py of deepunlearn. Two batches an epoch: the rate falls between epochs alone."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    generator, samples = request("ct").generator, world().parts["retain"]
+    generator = request("ct").generator
+    samples = world().parts["retain"]
     start, model = (original("cf").copy_model() for _ in range(2))
     kernels = model.patch_embed.proj.weight
     kernels.data = kernels.data.swapaxes(2, 3).contiguous()
@@ -253,16 +253,19 @@ def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(
 ) -> None:
     """As the notebook of its authors, but each class's noise has its own label."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    generator, retain = request("unsir").generator, world().parts["retain"]
+    generator = request("unsir").generator
+    retain = world().parts["retain"]
     start, model = (original("cf").copy_model() for _ in range(2))
     rows = [
         row for row, label in enumerate(retain.labels) if (retain.labels[:row] == label).sum() < 3
     ]
     images, labels = retain.batch(torch.tensor(rows), "cpu")
-    noises, named = [], []
+    noises = []
+    named = []
     for label in sorted(set(world().parts["forget"].labels.tolist())):
         noise = torch.randn((16, 3, 8, 8), generator=generator).requires_grad_()
-        optimizer, target = torch.optim.Adam([noise], lr=0.1), torch.full((16,), label)
+        optimizer = torch.optim.Adam([noise], lr=0.1)
+        target = torch.full((16,), label)
         for _ in range(4):
             optimizer.zero_grad()
             loss = -F.cross_entropy(model(noise), target) + 0.1 * torch.mean(
@@ -292,7 +295,8 @@ def test_unsir_learns_noise_as_the_forgotten_classes_then_repairs(
 def test_rum_takes_its_thirds_by_the_originals_confidence(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 13 samples 5, 4 and 4. The first step needs no forget set, the second is none, the last ascends on its own."""
     plain_descent(monkeypatch, "munkey.unlearn.finetune")
-    (kept, labels), (gone, targets) = whole("retain"), whole("forget")
+    kept, labels = whole("retain")
+    gone, targets = whole("forget")
     start, model = (original("cf").copy_model() for _ in range(2))
     sure = start(gone).softmax(dim=1)[torch.arange(13), targets]
     least = sure.argsort()[:4]

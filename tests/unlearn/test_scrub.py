@@ -18,7 +18,10 @@ from tests.unlearn.world import (
     whole,
 )
 
-RATE, GAMMA, ALPHA, T = 0.2, 0.7, 0.5, 4.0
+RATE = 0.2
+GAMMA = 0.7
+ALPHA = 0.5
+T = 4.0
 CHANGED = {
     "lr_factor": 1.0,
     "gamma": GAMMA,
@@ -29,7 +32,8 @@ CHANGED = {
 
 
 def divergence(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    p, q = (teacher / T).softmax(dim=1), (student / T).softmax(dim=1)
+    p = (teacher / T).softmax(dim=1)
+    q = (student / T).softmax(dim=1)
     return T**2 * (p * (p.log() - q.log())).sum(dim=1).mean()
 
 
@@ -56,9 +60,11 @@ def test_max_and_min_steps_equal_a_direct_loop(
     plain_descent(monkeypatch, "munkey.training.loop")
     measured = iter([abs(epoch - chosen) * part for epoch in (1, 2, 3) for part in (1.0, 0.0)])
     monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
-    (kept, labels), (dropped, _) = whole("retain"), whole("forget")
+    kept, labels = whole("retain")
+    dropped, _ = whole("forget")
     teacher = original("scrub").copy_model()
-    student, away = copy.deepcopy(teacher), torch.zeros(())
+    student = copy.deepcopy(teacher)
+    away = torch.zeros(())
     for epoch in range(1, chosen + 1):
         if epoch == 2:
             away = -divergence(student(dropped), teacher(dropped).detach())

@@ -49,7 +49,8 @@ def test_new_weights_equal_a_direct_loop() -> None:
     for name, after in weights(system).items():
         expected = before[name].clone()
         for at in range(expected.numel()):
-            of_forget, of_all = forgotten[name].flatten()[at], everywhere[name].flatten()[at]
+            of_forget = forgotten[name].flatten()[at]
+            of_all = everywhere[name].flatten()[at]
             if of_forget > 1.5 * of_all:
                 expected.view(-1)[at] *= min(0.5 * of_all / of_forget, 1)
                 dampened += 1
@@ -61,10 +62,8 @@ def test_new_weights_equal_a_direct_loop() -> None:
 
 def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
     """Its gradient is zero in exact arithmetic: what is computed is noise that would pick weights at random."""
-    before, after = (
-        weights(original("ssd")),
-        weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0]),
-    )
+    before = weights(original("ssd"))
+    after = weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0])
     computed = compute_importances(original("ssd").copy_model(), everything(), request("ssd"))
     for name in KEYS:
         assert not computed[name][16:32].any()

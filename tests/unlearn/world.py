@@ -37,7 +37,8 @@ STAGE = Stage("tiny", "original")
 SISA_STAGE = Stage("tiny", "sisa")
 CROPS = Augmentation(size=8, scale=[0.5, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
 WHOLE = Augmentation(size=8, scale=[1.0, 1.0], ratio=[1.0, 1.0], mean=0.5, std=0.5)  # crops nothing
-BATCH, EPOCHS = 16, 2  # neither |D_r| = 60, |D_f| = 13 nor |val| = 20 is a multiple of the batch
+BATCH = 16  # neither |D_r| = 60, |D_f| = 13 nor |val| = 20 is a multiple of it
+EPOCHS = 2
 
 Tensors = dict[str, torch.Tensor]
 
@@ -82,7 +83,8 @@ def world() -> World:
         images, ids, digits.target[:93].astype(np.int64), splits, [str(c) for c in range(10)]
     )
     members = dataset.get_ids("train")
-    samples, forget = image_set(dataset, members), members[::6]
+    samples = image_set(dataset, members)
+    forget = members[::6]
     vectors = images[:73, :, :, 0].reshape(73, 64).astype(np.float32)
     keys = Keys(members, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
     near = MemberKeys(keys.keys, drop_self(find_nearest(keys, keys, 6), members, 5))

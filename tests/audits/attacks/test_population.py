@@ -31,14 +31,16 @@ def test_loss_by_hand():
     made = Predictions(
         np.log(np.stack([p, 1 - p], axis=1)), np.zeros(4, int), *np.eye(3, 4, dtype=bool)
     )
-    forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
+    forget = np.array([1, 1, 0, 0], bool)
+    test = np.array([0, 0, 1, 1], bool)
     made = Predictions(made.logits, made.labels, np.zeros(4, bool), forget, test)
     assert loss(made, np.random.default_rng(0)).auroc.value == pytest.approx(75)
 
 
 def test_margin_is_the_gap_between_the_two_likeliest_classes_and_asks_for_no_label():
     p = np.array([[0.6, 0.3, 0.1], [0.1, 0.5, 0.4], [0.2, 0.2, 0.6], [0.45, 0.45, 0.1]])
-    forget, test = np.array([1, 1, 0, 0], bool), np.array([0, 0, 1, 1], bool)
+    forget = np.array([1, 1, 0, 0], bool)
+    test = np.array([0, 0, 1, 1], bool)
     for labels in (np.zeros(4, int), np.full(4, 2)):
         made = Predictions(np.log(p), labels, np.zeros(4, bool), forget, test)
         # 0.3, 0.1 against 0.4, 0
@@ -76,7 +78,8 @@ def test_the_logistic_attack_is_the_metric_with_an_interval():
 
 
 def test_the_logistic_attack_scores_no_sample_that_it_was_fitted_to(monkeypatch):
-    made, fed = answers(), []
+    made = answers()
+    fed = []
     monkeypatch.setattr(
         "munkey.evaluation.metrics.compute_attack_features",
         lambda logits, _: np.arange(len(logits), dtype=float)[:, None],
@@ -112,8 +115,10 @@ def test_a_rate_at_1_percent_is_refused_where_test_is_too_small(attack, test, re
 
 def test_parts_of_a_cross_fit_are_averaged():
     made = answers(test=2)
-    forget, test = np.flatnonzero(made.forget), np.flatnonzero(made.test)
+    forget = np.flatnonzero(made.forget)
+    test = np.flatnonzero(made.test)
     high, low = np.zeros((2, len(made.labels)))
-    high[forget], low[test] = 1, 1
+    high[forget] = 1
+    low[test] = 1
     found = attack_population([high, low], [test[:1], test[1:]], made, np.random.default_rng(0))
     assert found.auroc.value == 50

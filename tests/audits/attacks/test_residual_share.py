@@ -95,11 +95,15 @@ def test_where_partners_answer_alike_to_the_bit_nothing_is_left():
 
 def test_fiellers_interval_by_hand():
     """Independent means 1 and 4 with variances 1/4 each; t(1) at 97.5% is 12.706: the quadratic's roots."""
-    own, nothing = np.array([0.5, 1.5]), np.array([3.5, 4.5])
+    own = np.array([0.5, 1.5])
+    nothing = np.array([3.5, 4.5])
     t = 12.706204736
     assert estimate_ratio(own, nothing, paired=False).low == -np.inf  # 16 < t² / 4
-    own, nothing = own / 10 + 0.9, nothing / 10 + 3.6  # variances 1/400: means 1 and 4 again
-    a, b, c = 16 - t**2 / 400, 4.0, 1 - t**2 / 400
+    own = own / 10 + 0.9
+    nothing = nothing / 10 + 3.6  # variances 1/400: means 1 and 4 again
+    a = 16 - t**2 / 400
+    b = 4.0
+    c = 1 - t**2 / 400
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     estimate = estimate_ratio(own, nothing, paired=False)
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
@@ -110,8 +114,12 @@ def test_fiellers_interval_by_hand():
 
 
 def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
-    own, nothing, t = np.array([0.95, 1.05]), np.array([3.95, 4.0, 4.05]), student.ppf(0.975, 1)
-    a, b, c = 16 - t**2 * 0.0025 / 3, 4.0, 1 - t**2 * 0.0025
+    own = np.array([0.95, 1.05])
+    nothing = np.array([3.95, 4.0, 4.05])
+    t = student.ppf(0.975, 1)
+    a = 16 - t**2 * 0.0025 / 3
+    b = 4.0
+    c = 1 - t**2 * 0.0025
     estimate = estimate_ratio(own, nothing, paired=False)
     roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
     assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
@@ -119,17 +127,13 @@ def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
 
 def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
     """Fieller with t² / n of the pairs, and z² of the samples."""
-    own, nothing, t, z = (
-        np.array([0.95, 1.05]),
-        np.array([3.95, 4.05]),
-        student.ppf(0.975, 1),
-        norm.ppf(0.975),
-    )
-    a, b, c = (
-        16 - t**2 * 0.0025 - z**2 * 0.04,
-        4 - t**2 * 0.0025 - z**2 * 0.02,
-        1 - t**2 * 0.0025 - z**2 * 0.03,
-    )
+    own = np.array([0.95, 1.05])
+    nothing = np.array([3.95, 4.05])
+    t = student.ppf(0.975, 1)
+    z = norm.ppf(0.975)
+    a = 16 - t**2 * 0.0025 - z**2 * 0.04
+    b = 4 - t**2 * 0.0025 - z**2 * 0.02
+    c = 1 - t**2 * 0.0025 - z**2 * 0.03
     estimate = estimate_ratio(
         own, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]])
     )
@@ -139,7 +143,8 @@ def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
 
 def test_the_interval_ends_where_a_t_test_of_the_difference_rejects():
     random = np.random.default_rng(0)
-    own, nothing = random.normal(0.1, 0.1, 6), random.normal(1, 0.1, 6)
+    own = random.normal(0.1, 0.1, 6)
+    nothing = random.normal(1, 0.1, 6)
     estimate = estimate_ratio(own, nothing, paired=True)
     for end in (estimate.low, estimate.high):
         assert ttest_1samp(own - end / 100 * nothing, 0).pvalue == pytest.approx(0.05)
@@ -162,7 +167,8 @@ def test_other_pairs_than_those_of_doing_nothing_count_as_independent():
 
 def test_p_of_pairs_and_chance_by_hand():
     pairs = population(3, 0.5, np.random.default_rng(0))
-    share, first = residual_share(pairs), pairs.halves.first
+    share = residual_share(pairs)
+    first = pairs.halves.first
     halves = [
         (each[half], each[~half]) for each, half in zip(pairs.differences, first, strict=True)
     ]

@@ -13,11 +13,9 @@ from tests.audits.inputs import population
 
 def by_loops(pairs, gamma, slope):
     """The scores of samples that their model deleted, and that it never saw."""
-    pool, test, found = (
-        np.flatnonzero(pairs.halves.pool),
-        np.flatnonzero(pairs.halves.test),
-        ([], []),
-    )
+    pool = np.flatnonzero(pairs.halves.pool)
+    test = np.flatnonzero(pairs.halves.test)
+    found = ([], [])
     own = pairs.margins[:, None, test]
     smaller, equal = (
         (np.sign(own - pairs.margins[:, :, None]) == sign).sum(axis=2) for sign in (-1, 0)

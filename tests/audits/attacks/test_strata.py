@@ -45,7 +45,8 @@ def test_what_only_the_memorized_keep_is_in_their_stratum():
     """A third gains 2 from training and keeps it; the others gain 0.3 and keep nothing."""
     generator = np.random.default_rng(0)
     made = halves(8, generator)
-    size, few = made.deleted.shape, np.arange(made.deleted.shape[1]) % 3 == 0
+    size = made.deleted.shape
+    few = np.arange(made.deleted.shape[1]) % 3 == 0
     base = 2 * generator.normal(size=size[1]) + generator.normal(size=size)
     gain = np.where(few, 2.0, 0.3) * made.deleted
     found = strata(Pairs(base + gain * few, made, Pairs(base + gain, made)))
@@ -66,7 +67,8 @@ def test_a_control_with_fewer_pairs_is_sorted_by_all_pairs_of_doing_nothing():
             pairs.halves, deleted=pairs.halves.deleted[:8], absent=pairs.halves.absent[:8]
         ),
     )
-    whole, few = strata(pairs), strata(part)
+    whole = strata(pairs)
+    few = strata(part)
     assert few.put["high"] == pytest.approx(whole.put["high"], abs=0.3)
 
 

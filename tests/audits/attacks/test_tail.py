@@ -48,7 +48,9 @@ def test_of_a_tenth_that_is_kept_whole_the_tail_says_so():
 def test_a_tenth_is_chosen_by_the_other_fold():
     """Sample 3 is largest in the second fold, the last pair; sample 0 in the first, which is the first two pairs."""
     signed = np.zeros((3, 10))
-    signed[0, 0], signed[1, 3], signed[2, 3] = 9, 5, 1
+    signed[0, 0] = 9
+    signed[1, 3] = 5
+    signed[2, 3] = 1
     assert find_largest_tenth(signed).ravel().tolist() == [3, 3, 0]
     assert find_largest_tenth(np.zeros((2, 25))).shape == (2, 2)
 

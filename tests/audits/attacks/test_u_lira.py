@@ -17,7 +17,8 @@ def by_loops(phi, first):
     scores = np.empty_like(phi)
     for target in range(len(phi)):
         others = [model for model in range(len(phi)) if model // 2 != target // 2]
-        means, squares = np.empty((2, phi.shape[1])), []
+        means = np.empty((2, phi.shape[1]))
+        squares = []
         for sample in range(phi.shape[1]):
             for kind in (0, 1):
                 margins = [
@@ -35,10 +36,8 @@ def by_loops(phi, first):
 
 def test_one_ratio_by_hand():
     """Others deleted it at 1 and 3, never saw it at -1 and 1: means 2 and 0, variance 2. Asked of 2 and of 0.5."""
-    phi, first = (
-        np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]]),
-        np.array([[True], [True], [False]]),
-    )
+    phi = np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]])
+    first = np.array([[True], [True], [False]])
     ratios = compute_log_ratios(phi, first)
     np.testing.assert_allclose(
         [ratios.deleted[0, 0], ratios.absent[0, 0]], [(4 - 0) / 4, (0.25 - 2.25) / 4]
@@ -47,8 +46,10 @@ def test_one_ratio_by_hand():
 
 def test_ratios_are_those_of_gaussians_fitted_without_the_target_and_its_partner():
     random = np.random.default_rng(0)
-    phi, first = random.normal(size=(8, 6)), random.random((4, 6)) < 0.5
-    ratios, expected = compute_log_ratios(phi, first), by_loops(phi, first)
+    phi = random.normal(size=(8, 6))
+    first = random.random((4, 6)) < 0.5
+    ratios = compute_log_ratios(phi, first)
+    expected = by_loops(phi, first)
     np.testing.assert_allclose(
         ratios.deleted, np.where(first, expected[::2], expected[1::2]), rtol=1e-6
     )

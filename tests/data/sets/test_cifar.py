@@ -65,7 +65,8 @@ def small(monkeypatch, tmp_path):
                 if not test:
                     raise RuntimeError("no network")
                 self.data = np.full((6 if train else test, 4, 4, 3), 0 if train else 255, np.uint8)
-                self.targets, self.classes = [1] * 6 if train else [0] * test, ["cat", "dog"]
+                self.targets = [1] * 6 if train else [0] * test
+                self.classes = ["cat", "dog"]
 
         monkeypatch.setattr(cifar, "_get_reader", lambda asked: {name: Small}[asked])
         monkeypatch.setitem(SIZES, name, Size(6, 4, 6, 4, 2))

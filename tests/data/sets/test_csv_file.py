@@ -268,7 +268,8 @@ def test_its_state_is_that_of_the_pictures_too(pets, tmp_path):
         return compute_stamp(*DATASETS["csv"].files(settings(pets)))
 
     states = [state()]
-    cat, dog = tmp_path / "pets/cat/0.png", tmp_path / "pets/dog/0.png"
+    cat = tmp_path / "pets/cat/0.png"
+    dog = tmp_path / "pets/dog/0.png"
     os.utime(cat, ns=(0, 0))
     states.append(state())
     cat.rename(tmp_path / "cat.png")

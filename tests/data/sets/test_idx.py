@@ -14,7 +14,8 @@ from tests.data.inputs import RNG, counts, loaded, settings
 
 def write_idx(folder, ending):
     """Write the four files of an MNIST of 12 and 20 images; returns all images."""
-    opener, pixels = gzip.open if ending else open, []
+    opener = gzip.open if ending else open
+    pixels = []
     for part, count in {"train": 12, "t10k": 20}.items():
         pixels.append(RNG.integers(0, 256, (count, 5, 4), dtype=np.uint8))
         labels = (np.arange(count) % 2).astype(np.uint8)
@@ -105,7 +106,8 @@ def header(*shape, magic=(0, 0, 8)):
 @pytest.mark.parametrize("ending", [".gz", ""])
 def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, ending):
     write_idx(tmp_path, ending)
-    path, opener = tmp_path / f"{file}-ubyte{ending}", gzip.open if ending else open
+    path = tmp_path / f"{file}-ubyte{ending}"
+    opener = gzip.open if ending else open
     with opener(path, "rb") as whole:
         content = change(whole.read())
     with opener(path, "wb") as changed:

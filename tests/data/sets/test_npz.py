@@ -88,7 +88,8 @@ def test_labels_out_of_range_and_nan_in_any_part_are_reported_together(tmp_path)
 
 
 def test_a_damaged_array_and_nan_in_another_are_reported_together(tmp_path):
-    path, labels = tmp_path / "x.npz", np.arange(4) % 2
+    path = tmp_path / "x.npz"
+    labels = np.arange(4) % 2
     images = {
         "train_images": np.full((4, 64, 64), 7, np.uint8),
         "test_images": np.full((4, 64, 64), np.nan),
@@ -242,7 +243,8 @@ def test_images_of_other_sizes_are_taken_where_a_storage_size_is_set(tmp_path):
 @pytest.mark.parametrize("kind", [{}, {"limit": 2}, {"classes": ["a", "b"]}])
 def test_labels_that_are_no_classes_are_refused_without_counting_up_to_them(tmp_path, kind):
     count = MAX_CLASSES + 1
-    images, labels = np.zeros((count, 1, 1), np.uint8), np.arange(count)
+    images = np.zeros((count, 1, 1), np.uint8)
+    labels = np.arange(count)
     np.savez(
         tmp_path / "x.npz",
         train_images=images,

@@ -89,7 +89,8 @@ def order_of(name: str) -> list[int]:
 def test_a_file_in_the_published_format_becomes_the_pictures_labels_and_splits_that_are_in_it(
     name: str, published: Path, config: dict[str, Any], tmp_path: Path
 ):
-    dataset, size = prepared(config, name, tmp_path / "prepared"), SIZES[name]
+    dataset = prepared(config, name, tmp_path / "prepared")
+    size = SIZES[name]
     assert dataset.images.shape == (size.images, size.side, size.side, 3)
     for split in ("train", "val", "test"):
         count = getattr(size, split)

@@ -62,7 +62,8 @@ def test_rows_are_listed_by_class_unit_and_file_in_pages(office):
         "samples"
     ]
     assert file["id"] == min(one for one in range(14, 20, 2) if one % 3 != 1)
-    found, page = [], {"next": -1}
+    found = []
+    page = {"next": -1}
     while page["next"] is not None:
         page = office.read(f"/rows?limit=10&after={page['next']}").json
         found.append(len(page["samples"]))
@@ -132,7 +133,9 @@ def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
 
 @pytest.mark.parametrize("dry_run", [True, False])
 def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch):
-    resolve, begun, go = deletions.resolve_selectors, threading.Event(), threading.Event()
+    resolve = deletions.resolve_selectors
+    begun = threading.Event()
+    go = threading.Event()
 
     def slow(*given, **how):
         begun.set()
@@ -254,7 +257,8 @@ def test_an_order_that_names_nothing_is_refused(order, office):
 
 def test_a_certificate_is_made_and_checked(office):
     done = office.forget(ids=[12, 14], request="DSR-1", certificate=True).json
-    made, salt = done["certificate"], done["salt"]
+    made = done["certificate"]
+    salt = done["salt"]
     assert done["purged"] and made["purged_at"] == done["purged_at"]
     assert (made["rows"], made["request"], made["ids"]) == (2, "DSR-1", None)
     assert made["live"] == 24

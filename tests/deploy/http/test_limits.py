@@ -103,7 +103,10 @@ def wait_for(true: Callable[[], bool]) -> None:
 def running(
     predictor: Predictor, picture: bytes, tokens: Mapping[str, str], limits: RequestLimits
 ) -> Iterator[Running]:
-    go, begun, computed, predict = threading.Event(), [], [], predictor.predict
+    go = threading.Event()
+    begun = []
+    computed = []
+    predict = predictor.predict
 
     def slow(images, **options):
         begun.append(len(images))
@@ -520,10 +523,8 @@ def test_names_of_files_are_gone_after_a_purge_which_is_said_and_after_the_end(t
 
 
 def test_a_model_of_embeddings_is_asked_with_rows(tmp_path):
-    rows, json_ = (
-        np.random.default_rng(0).normal(size=(20, 4)),
-        {"Content-Type": "application/json"},
-    )
+    rows = np.random.default_rng(0).normal(size=(20, 4))
+    json_ = {"Content-Type": "application/json"}
     ForgettingLDA().fit(rows, np.arange(20) % 2).save(tmp_path / "model")
     picture = base64.b64encode(large_picture()).decode()
     with (

@@ -25,9 +25,12 @@ class Slow:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.go, self.readers, self.foreign_files = threading.Semaphore(0), 0, ()
+        self.go = threading.Semaphore(0)
+        self.readers = 0
+        self.foreign_files = ()
         self.manifest = SimpleNamespace(stored=STORED)
-        self.is_purge_due, self.purged_at = False, None
+        self.is_purge_due = False
+        self.purged_at = None
 
     def predict(self, images, *, only_held_classes):
         self.go.acquire()
@@ -47,7 +50,8 @@ class Slow:
             self.readers -= 1
             raise [LockedMemoryError("a reader is in the way"), OSError("full")][self.readers % 2]
         self.done.append("purge")
-        self.is_purge_due, self.purged_at = False, "2026-11-29T08:00:00.000000+00:00"
+        self.is_purge_due = False
+        self.purged_at = "2026-11-29T08:00:00.000000+00:00"
         return self.foreign_files
 
 
@@ -91,7 +95,8 @@ def test_predictions_go_on_during_a_deletion_and_a_purge(change, monkeypatch: py
         go.set()
         await changing
 
-    slow, go = Slow(), threading.Event()
+    slow = Slow()
+    go = threading.Event()
     slow.go.release()
     wanted = getattr(slow, change)
     monkeypatch.setattr(slow, change, lambda *given: go.wait(60) and wanted(*given), raising=False)
@@ -110,7 +115,8 @@ def test_neither_predictions_nor_deletions_wait_for_a_check():
         checked.set()
         await checking
 
-    slow, checked = Slow(), threading.Event()
+    slow = Slow()
+    checked = threading.Event()
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(work())
     assert slow.done == ["predict 0", "forget [7]"]
@@ -119,7 +125,8 @@ def test_neither_predictions_nor_deletions_wait_for_a_check():
 def test_a_check_does_all_of_its_work_beside_the_event_loop(
     predictor, monkeypatch: pytest.MonkeyPatch
 ):
-    threads, verify = [], Predictor.verify
+    threads = []
+    verify = Predictor.verify
     monkeypatch.setattr(
         Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1]
     )

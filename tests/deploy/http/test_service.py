@@ -83,7 +83,8 @@ def command(model: Path, *words: str) -> list[str]:
 @contextmanager
 def serving(model: Path, token: str | None = TOKEN) -> Iterator[Service]:
     """`munkey serve` on any free port. Killed at the end, unless it has ended. token: None: it makes one up."""
-    environment, words = os.environ | VERIFY | {"OMP_NUM_THREADS": "1"}, []
+    environment = os.environ | VERIFY | {"OMP_NUM_THREADS": "1"}
+    words = []
     if token:
         (file := model.parent / "the service's token").write_text(f"{token}\n")
         words = ["--token-file", str(file)]
@@ -199,7 +200,8 @@ def test_it_answers_as_the_predictor(service, folder, picture):
 
 
 def test_it_tells_its_health_and_verifies_itself(service):
-    health, report = service.read("/health"), service.read("/verify")
+    health = service.read("/health")
+    report = service.read("/verify")
     assert health.status == report.status == 200
     purged = {"purged": True, "purged_at": None}
     assert health.json == {"status": "ok", "samples": 24, "head": report.json["head"]} | purged
