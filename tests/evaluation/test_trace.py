@@ -19,16 +19,11 @@ def test_each_epoch_has_its_accuracies_and_p_s_and_three_epochs_have_their_vecto
         trace.watch(epoch, system)
     arrays = trace.to_arrays()
     cut = FAMILIES["munkey"].predict_cut_logits(system, samples, DATA, "cpu")
-    right = {
-        name: 100 * float((logits.argmax(axis=1) == samples.labels).mean())
-        for name, logits in cut.items()
-    }
-    for name, accuracy in right.items():
-        assert arrays[f"A_{name}"] == pytest.approx([accuracy] * 5)
-    assert arrays["P_s"] == pytest.approx([metrics.compute_pathway_sensitivity(**right)] * 5)
+    accuracies = {}
+    for name, logits in cut.items():
+        accuracies[name] = 100 * float((logits.argmax(axis=1) == samples.labels).mean())
+        assert arrays[f"A_{name}"] == pytest.approx([accuracies[name]] * 5)
+    assert arrays["P_s"] == pytest.approx([metrics.compute_pathway_sensitivity(**accuracies)] * 5)
     assert arrays["epoch"].tolist() == [0, 1, 2, 3, 4]
-    assert {name for name in arrays if name.startswith("tokens_")} == {
-        "tokens_0",
-        "tokens_2",
-        "tokens_4",
-    }
+    assert arrays.keys() >= {"tokens_0", "tokens_2", "tokens_4"}
+    assert arrays.keys().isdisjoint({"tokens_1", "tokens_3"})
