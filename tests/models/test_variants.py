@@ -66,7 +66,7 @@ def exemplars(name, p_retrieve):
     """Eight samples; the first four others of each are its neighbors."""
     ids = np.arange(8) * 3
     keys = unit_rows(8, M)
-    near = np.array([[i for i in ids if i != member][:4] for member in ids])
+    near = np.stack([np.setdiff1d(ids, [member])[:4] for member in ids])
     settings = MunkeySettings(
         architecture=name, token_dim=M, token_std=0.5, p_drop="fixed", p_image=0.0, p_token=0.0, p_retrieve=p_retrieve,
         neighbors=[2, 4], aggregation="softmax", temperature=0.07, head="none",
@@ -82,18 +82,20 @@ def test_gradient_reaches_the_own_token_and_none_that_stands_in_for_another(
 ):
     model = built(name)
     images, _ = inputs()
-    held = exemplars(name, p_retrieve)
-    held.forward(model, images[:3], torch.tensor([1, 4, 6])).square().sum().backward()
-    assert held.tokens.grad.abs().sum(dim=1).nonzero()[:, 0].tolist() == learning
+    samples = exemplars(name, p_retrieve)
+    samples.forward(model, images[:3], torch.tensor([1, 4, 6])).square().sum().backward()
+    assert samples.tokens.grad.abs().sum(dim=1).nonzero()[:, 0].tolist() == learning
 
 
 def test_direct_keys_tokens_are_its_keys_and_never_learn():
-    held = exemplars("direct-key", p_retrieve=0.0)
-    assert torch.equal(held.tokens, held.memory.keys) and not held.tokens.requires_grad
+    samples = exemplars("direct-key", p_retrieve=0.0)
+    assert torch.equal(samples.tokens, samples.memory.keys)
+    assert not samples.tokens.requires_grad
     model = built("direct-key")
     images, _ = inputs()
-    held.forward(model, images[:3], torch.tensor([1, 4, 6])).sum().backward()
-    assert held.tokens.grad is None and model.adapter.weight.grad.abs().sum() > 0
+    samples.forward(model, images[:3], torch.tensor([1, 4, 6])).sum().backward()
+    assert samples.tokens.grad is None
+    assert model.adapter.weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -103,7 +105,8 @@ def test_deletion_leaves_the_weights_bit_identical(name, tmp_path):
     after = METHODS["munkey"].run(before, request, Section())
     save(tmp_path / "s", after)
     loaded = load(tmp_path / "s", before.architecture)
-    assert type(loaded.model) is NETWORKS[name] and loaded.memory.ids.tolist() == [0, 1, 3, 4, 6, 7]
+    assert type(loaded.model) is NETWORKS[name]
+    assert loaded.memory.ids.tolist() == [0, 1, 3, 4, 6, 7]
     for original, stored in zip(
         before.model.state_dict().values(), loaded.model.state_dict().values(), strict=True
     ):
@@ -112,7 +115,7 @@ def test_deletion_leaves_the_weights_bit_identical(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fusion", ["ensemble", "softmax", "rank"])
-def test_every_query_that_finds_nobody_is_answered_with_the_null_token(name, fusion, inference):
+def test_a_query_without_neighbors_is_answered_with_the_null_token(name, fusion, inference):
     """The second query of three; and all of them in an empty memory."""
     model = built(name)
     images, _ = inputs(batch=3)
@@ -130,15 +133,15 @@ def test_every_query_that_finds_nobody_is_answered_with_the_null_token(name, fus
         torch.testing.assert_close(emptied, alone, rtol=1e-5, atol=1e-5)
 
 
-def test_the_deep_prompt_stands_afresh_before_every_block():
+def test_every_block_reads_the_same_deep_prompt():
     model = built("deep-prompt")
     images, tokens = inputs()
-    seen = []
+    prompts = []
     for block in model.blocks:
-        block.register_forward_pre_hook(lambda _, given: seen.append(given[0][:, -1]))
+        block.register_forward_pre_hook(lambda _, inputs: prompts.append(inputs[0][:, -1]))
     model(images, tokens)
-    assert len(seen) == len(model.blocks)
-    for prompt in seen:
+    assert len(prompts) == len(model.blocks)
+    for prompt in prompts:
         torch.testing.assert_close(prompt, model.adapter(tokens), rtol=0, atol=0)
 
 
@@ -146,9 +149,8 @@ def test_the_deep_prompt_stands_afresh_before_every_block():
     ("depth", "places"), [(12, ["0", "6", "11"]), (3, ["0", "1", "2"]), (2, ["0", "1"]), (1, ["0"])]
 )
 def test_cross_attention_stands_in_the_first_middle_and_last_block(depth, places):
-    assert (
-        list(FAMILIES["munkey"].build(shaped("cross-attention", depth=depth), None).cross) == places
-    )
+    network = FAMILIES["munkey"].build(shaped("cross-attention", depth=depth), None)
+    assert list(network.cross) == places
 
 
 def test_cross_attention_equals_attention_written_out():
@@ -166,10 +168,10 @@ def test_cross_attention_equals_attention_written_out():
     )
 
 
-def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(params):
+def test_the_length_of_a_token_is_that_of_a_key_or_is_read_from_the_parameters(params):
     def length(name, key_dim=None):
-        chosen = recipe(params, "munkey", architecture=name, token_dim=128)
-        return FAMILIES["munkey"].make_architecture(chosen, 3, key_dim).token_dim
+        recipe_of_munkey = recipe(params, "munkey", architecture=name, token_dim=128)
+        return FAMILIES["munkey"].make_architecture(recipe_of_munkey, 3, key_dim).token_dim
 
     assert length("direct-key", 1280) == 1280
     assert length("direct-key") is None  # unknown before keys are read
@@ -177,7 +179,7 @@ def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(para
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_only_the_class_token_leaving_the_last_block_changes_nothing(name):
+def test_computing_only_the_class_token_in_the_last_block_changes_nothing(name):
     """Against the slow way, in which every token goes through every block to its end."""
     model = built(name)
     images, tokens = inputs(batch=3)
