@@ -1,5 +1,7 @@
 """What the weights keep, setting by setting: shares from files of logits, and what stands beside them."""
 
+from itertools import chain
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -49,49 +51,49 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
     before = []
     after = []
     for number, ids in enumerate(half):
-        own = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
+        margins = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
         trained = np.isin(np.arange(len(base)), ids)
-        before.append(write(tmp_path / f"before{number}.npz", own + 0.4 * trained, image_right=8))
-        turned = np.where(np.arange(len(base)) < POOL + TEST, own + 0.1 * trained, -own)
+        before.append(
+            write(tmp_path / f"before{number}.npz", margins + 0.4 * trained, image_right=8)
+        )
+        turned = np.where(np.arange(len(base)) < POOL + TEST, margins + 0.1 * trained, -margins)
         after.append(write(tmp_path / f"after{number}.npz", turned, image_right=5))
     return Setting(
         name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after, alone=[]
     ), half
 
 
-def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
+def test_a_row_has_the_share_that_is_left_and_the_effect_of_training(setting):
     point, forgotten = setting
     ((deployed, image),) = make_grid_rows([point], PATHS, forgotten, {})
-    assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == (
-        "p_token-0.1",
-        0.1,
-        "deployed",
-    )
-    assert deployed["share"] == pytest.approx(25, abs=4) and deployed["pairs"] == 2
-    # halved, and ranked among halves
-    assert image["path"] == "image" and image["share"] == pytest.approx(25, abs=4)
+    assert deployed["setting"] == "p_token-0.1"
+    assert deployed["munkey.p_token"] == 0.1
+    assert deployed["path"] == "deployed"
+    assert deployed["pairs"] == 2
+    assert deployed["share"] == pytest.approx(25, abs=4)
+    assert image["path"] == "image"
+    assert image["share"] == pytest.approx(25, abs=4)  # halved, and ranked among halves
     assert deployed["nothing"] == pytest.approx(0.4, abs=0.05)
 
 
-def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validation(setting):
+def test_a_row_has_p_s_of_members_before_deletion_and_validation_accuracies(setting):
     point, forgotten = setting
     ((deployed, _),) = make_grid_rows([point], PATHS, forgotten, {})
     assert deployed["P_s"] == pytest.approx(0.2)  # |80% - 100%| of 100%
     assert (deployed["val_before"], deployed["val_after"]) == pytest.approx((70, 30))
 
 
-def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
+def test_a_row_has_the_test_accuracy_of_the_head_alone(setting, tmp_path):
     point, forgotten = setting
-    right = [
-        np.where(np.arange(POOL + TEST + 10) < POOL + part * TEST, 1.0, -1.0)
-        for part in (0.5, 0.75)
-    ]
-    alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
+    alone = []
+    for part in (0.5, 0.75):
+        is_right = np.arange(POOL + TEST + 10) < POOL + part * TEST
+        alone.append(write(tmp_path / f"alone{part}.npz", np.where(is_right, 1.0, -1.0), 5))
     ((deployed, _),) = make_grid_rows([{**point, "alone": alone}], PATHS, forgotten, {})
     assert deployed["alone_after"] == pytest.approx(62.5)
 
 
-def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(setting, tmp_path):
+def test_a_setting_that_diverged_has_a_row_without_numbers_and_is_not_drawn(setting, tmp_path):
     point, forgotten = setting
     write_npz(
         tmp_path / "gone.npz",
@@ -105,12 +107,8 @@ def test_a_setting_that_diverged_has_a_line_without_numbers_and_is_not_drawn(set
             "after": [str(tmp_path / "gone.npz")],
         }
     )
-    rows = pd.DataFrame(
-        [line for lines in make_grid_rows([point, gone], PATHS, forgotten, {}) for line in lines]
-    )
+    rows = pd.DataFrame(chain(*make_grid_rows([point, gone], PATHS, forgotten, {})))
     table = make_grid_table(rows, "digits")
-    assert (
-        list(table.frame.iloc[1])[:3] == ["0.9", "diverged", "–"]
-        and table.remark == "Diverged: p_token-0.9, why; log: x."
-    )
+    assert list(table.frame.iloc[1])[:3] == ["0.9", "diverged", "–"]
+    assert "p_token-0.9, why; log: x" in table.remark
     assert grid_plot(rows).axes
