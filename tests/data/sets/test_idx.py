@@ -30,7 +30,7 @@ def write_idx(folder, ending):
 
 
 @pytest.mark.parametrize("ending", [".gz", ""])
-def test_idx_as_mnist_ships_it(tmp_path, ending, monkeypatch):
+def test_idx_files_of_mnist_are_read_exactly(tmp_path, ending, monkeypatch):
     monkeypatch.setattr(arrays, "BLOCK", 7 * 5 * 4)  # several blocks
     pixels = write_idx(tmp_path, ending)
     dataset = loaded(DATASETS["idx"].load(settings(tmp_path)), tmp_path / "out")
@@ -112,9 +112,9 @@ def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, en
         content = change(whole.read())
     with opener(path, "wb") as changed:
         changed.write(content)
-    said = refusal(tmp_path, size=3)
-    assert re.search(message, said)
-    assert file in said or "labels range" in said
+    message_of_refusal = refusal(tmp_path, size=3)
+    assert re.search(message, message_of_refusal)
+    assert file in message_of_refusal or "labels range" in message_of_refusal
 
 
 def test_damaged_gzip_is_named(tmp_path):
