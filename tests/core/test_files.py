@@ -158,7 +158,7 @@ def test_arrays_read_back_as_written_and_absent_ones_are_named(tmp_path):
     assert list(arrays) == ["keys"]
     np.testing.assert_array_equal(arrays["keys"], ARRAYS["keys"])
     assert set(read_npz(tmp_path / "a.npz")) == {"ids", "keys"}
-    with pytest.raises(DamagedFileError, match=r"a\.npz: the arrays \['logits'\] are missing"):
+    with pytest.raises(DamagedFileError, match=r"a\.npz: .*'logits'"):
         read_npz(tmp_path / "a.npz", "ids", "logits")
 
 

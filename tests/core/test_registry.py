@@ -30,13 +30,13 @@ def test_an_entry_is_found_by_its_name(colors):
 
 
 def test_a_name_can_be_registered_only_once(colors):
-    with pytest.raises(ValueError, match="color 'red' is registered twice"):
+    with pytest.raises(ValueError, match="'red' is registered twice"):
         colors.add("red", 3)
     assert colors["red"] == 1
 
 
 def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
-    with pytest.raises(KeyError, match=r"unknown color 'green'\. Valid names: blue, red"):
+    with pytest.raises(KeyError, match=r"'green'.* blue, red"):
         colors["green"]
 
 

@@ -117,9 +117,7 @@ def test_units_that_unpack_to_gigabytes_are_refused_by_their_header(tmp_path):
             kind = {"descr": "<U100000000", "fortran_order": False, "shape": (6,)}
             np.lib.format.write_array_header_1_0(header, kind)
             archive.writestr(f"{split}_units.npy", header.getvalue() + bytes(2**20))
-    with pytest.raises(
-        SourceError, match=r"train_units: \(6,\) <U100000000 unpacks to 2,400,000,000 bytes"
-    ):
+    with pytest.raises(SourceError, match=r"train_units: .* 2,400,000,000 bytes"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 
 
@@ -141,5 +139,5 @@ def test_stored_zeros_are_refused_only_if_they_unpack_to_200_times_as_many(monke
     monkeypatch.setattr("munkey.data.arrays.MAX_UNPACKED", 100)
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 1000).require_plausible_size()
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 5).require_plausible_size()
-    with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times as many"):
+    with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times"):
         ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 4).require_plausible_size()

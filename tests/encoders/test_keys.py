@@ -71,7 +71,7 @@ def test_an_image_without_a_usable_key_is_named(bad):
         features[features.sum(dim=1) == 0] = bad
         return features
 
-    with pytest.raises(ValueError, match=r"no usable key .* for 1 image, .* rows \[7\]"):
+    with pytest.raises(ValueError, match=r"no usable key .* rows \[7\]"):
         extracted(encode, images=images)
 
 

@@ -39,9 +39,7 @@ def test_nan_images_are_named(tmp_path):
     written = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 3}, np.float32)
     written["train_images"][[1, 4], 0, 0, 0] = np.nan
     np.savez(tmp_path / "x.npz", **written)
-    with pytest.raises(
-        SourceError, match=r"(?s)image 1 has pixels that are not finite.*image 4 has"
-    ):
+    with pytest.raises(SourceError, match=r"(?s)image 1 .*not finite.*image 4"):
         loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
 
 
@@ -88,7 +86,7 @@ def test_a_damaged_array_and_nan_in_another_are_reported_together(tmp_path):
     content[content.index(bytes([7] * 10_000)) + 9_000] = 8  # far behind the header
     path.write_bytes(content)
     with pytest.raises(
-        SourceError, match=r"(?s)train_images: cannot be read.*test_images: image 0 has pixels that"
+        SourceError, match=r"(?s)train_images: cannot be read.*test_images: image 0"
     ):
         list(DATASETS["npz"].load(settings(path)).images)
 
@@ -284,7 +282,7 @@ def test_units_are_read_from_their_own_arrays(tmp_path):
     dataset = loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "again")
     assert dataset.units == units
     np.savez(tmp_path / "x.npz", **written, train_units=np.array([*"aabbcc"]))
-    with pytest.raises(SourceError, match="each split needs one unit per image"):
+    with pytest.raises(SourceError, match="one unit per image"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 
 
