@@ -444,7 +444,7 @@ def test_within_classes_by_hand_classes_count_as_in_the_forget_set(monkeypatch):
     )
 
 
-def test_test_samples_of_a_class_that_is_forgotten_whole_are_measured_apart_and_its_output_can_be_off():
+def test_a_class_that_is_forgotten_whole_has_its_own_test_accuracy_and_its_output_can_be_off():
     labels = np.array([0, 0, 1, 1, 2, 2] * 4)
     splits = np.array((["train"] * 12) + ["test"] * 6 + ["val"] * 6)
     ids = np.arange(24)
@@ -462,6 +462,8 @@ def test_test_samples_of_a_class_that_is_forgotten_whole_are_measured_apart_and_
         switch_off_classes(predictions, forgotten), forgotten, np.random.default_rng(0), "class"
     )
     assert (off["FTA"], off["RTA"], off["FA"], off["RA"]) == (0, 100, 0, 100)
+    with_memory = switch_off_classes(predictions | {"memory_ids": ids}, forgotten)
+    assert "memory_ids" not in with_memory  # pathways are measured only with the class on
     assert switch_off_classes(predictions, forgotten[:-1]) is None
     assert "FTA" not in compute_metrics(
         predictions, forgotten[:-1], np.random.default_rng(0), "class"
@@ -493,7 +495,16 @@ def test_a_probe_tells_a_class_that_the_logits_tell_and_guesses_one_that_they_do
     assert abs(fit_probe(noise, gone, generator) - 50) < 12
 
 
-def test_test_samples_of_forgotten_units_are_measured_apart_and_losses_say_if_forgotten_samples_look_like_members():
+def test_a_probe_has_the_balanced_accuracy():
+    """All of the forgotten class and half of the others, which are three times as many, look like it."""
+    gone = np.arange(400) % 4 == 0
+    looks_gone = gone | (np.arange(400) % 8 < 4)
+    logits = np.stack([looks_gone, ~looks_gone], axis=1).astype(float)
+    score = fit_probe(logits, gone, np.random.default_rng(0))
+    assert score == pytest.approx((100 + 50) / 2, abs=1)  # of all samples, 62.5% are right
+
+
+def test_forgotten_units_have_their_own_test_accuracy_and_a_probe_of_losses():
     labels = np.array([0, 1] * 8)
     splits = np.array((["train"] * 8) + ["test"] * 4 + ["val"] * 4)
     ids = np.arange(16)
@@ -504,5 +515,8 @@ def test_test_samples_of_forgotten_units_are_measured_apart_and_losses_say_if_fo
     predictions = {"ids": ids, "labels": labels, "splits": splits, "logits": logits, "units": units}
     measured = compute_metrics(predictions, ids[:1], np.random.default_rng(0), "unit")
     assert (measured["FTA"], measured["RTA"], measured["FM"]) == (50, 100, 100)
+    # Sample 1 has no unit: it adds none to those that are forgotten.
+    with_another = compute_metrics(predictions, ids[:2], np.random.default_rng(0), "unit")
+    assert (with_another["FTA"], with_another["RTA"]) == (50, 100)
     assert not {"FTA", "FM"} & set(compute_metrics(predictions, ids[:1], np.random.default_rng(0)))
     assert "FTA" not in compute_metrics(predictions, ids[:1], np.random.default_rng(0), "hard")

@@ -78,7 +78,7 @@ def test_the_history_has_the_mean_loss_and_the_accuracy():
     ]
 
 
-def test_what_is_measured_after_an_epoch_joins_the_history():
+def test_the_history_has_the_measurements_after_each_epoch():
     history, _ = fitted([1.0], epochs=3, after_epoch=lambda epoch: {"squared": epoch**2})
     assert [(entry["epoch"], entry["squared"]) for entry in history] == [(1, 1), (2, 4), (3, 9)]
 
