@@ -203,6 +203,15 @@ def test_the_largest_numbers_at_the_bound_are_still_exact():
         most.add(np.full((1, 1), 2.0**-15, np.float32), np.zeros(1, int))
 
 
+def test_rows_that_were_never_added_cannot_be_subtracted():
+    row = Sums.empty(CLASSES, WIDTH, with_outer_products=True)
+    row.add(MEMBERS.keys[:1], np.array([2]))
+    with pytest.raises(ValueError, match="more rows of a class"):
+        row.add(MEMBERS.keys[:1], np.array([1]), sign=-1)
+    assert row.counts.tolist() == [0, 0, 1, 0]
+    assert row.class_sums.any()
+
+
 def test_a_head_does_not_depend_on_the_size_of_blocks(monkeypatch):
     whole = bits(system("lda"))
     monkeypatch.setattr(sums, "BLOCK", 7)

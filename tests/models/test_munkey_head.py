@@ -107,7 +107,7 @@ def test_leaving_one_out_does_not_depend_on_the_size_of_blocks(monkeypatch):
 
 
 def test_a_class_with_one_row_is_refused():
-    with pytest.raises(ValueError, match=r"two rows in each class.* have one: \[2\]"):
+    with pytest.raises(ValueError, match=r"two rows .*\[2\]"):
         predict_leave_one_out(KEYS, np.array([0, 1] * 5 + [0, 2]), 3, 0.2)
 
 

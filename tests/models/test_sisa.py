@@ -64,7 +64,7 @@ def delete(ids):
 
 
 def test_the_models_of_sisa_are_not_initialized_before_their_training():
-    with pytest.raises(ValueError, match="initialized when their training begins"):
+    with pytest.raises(ValueError, match="initialized when"):
         FAMILIES["sisa"].build(SisaArchitecture(**vars(VIT), shards=2, slices=3), torch.Generator())
 
 

@@ -38,7 +38,7 @@ def test_a_family_without_a_memory_reads_no_files(params):
 
 
 def test_a_family_with_a_memory_needs_files(params):
-    with pytest.raises(ValueError, match="needs files of keys and neighbors"):
+    with pytest.raises(ValueError, match="files of keys and neighbors"):
         training_inputs.read_member_keys(
             FAMILIES["munkey"], recipe(params, "munkey"), np.arange(3), None, None
         )
