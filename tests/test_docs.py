@@ -1,6 +1,5 @@
 """The code in README.md, in the pages beside it and in docs/ runs as it is printed."""
 
-import ast
 import os
 import re
 import shutil
@@ -23,28 +22,27 @@ STUDY_FILE = "# src/munkey/studies/"  # a block that is a file of a study: tests
 
 def blocks(language: str) -> list[object]:
     """The blocks of a language on all pages, without those that are marked as not run."""
-    found = [
-        pytest.param(
-            match[2],
-            id=f"{page.relative_to(ROOT)}:{page.read_text()[: match.start(2)].count(chr(10))}",
-        )
-        for page in PAGES
-        for match in re.finditer(
-            rf"^([^\n]*)\n *```{language}\n(.*?)```", page.read_text(), re.MULTILINE | re.DOTALL
-        )
-        if not match[1].startswith(NOT_RUN) and not match[2].startswith(STUDY_FILE)
-    ]
-    assert found
-    return found
+    block = re.compile(rf"^([^\n]*)\n *```{language}\n(.*?)```", re.MULTILINE | re.DOTALL)
+    params = []
+    for page in PAGES:
+        text = page.read_text()
+        for match in block.finditer(text):
+            if match[1].startswith(NOT_RUN) or match[2].startswith(STUDY_FILE):
+                continue
+            line = text[: match.start(2)].count("\n")
+            params.append(pytest.param(match[2], id=f"{page.relative_to(ROOT)}:{line}"))
+    assert params
+    return params
 
 
 def commands() -> list[object]:
     """What stands between the quotes of `python -c "..."` in the blocks of the shell."""
-    return [
-        pytest.param(code, id=param.id)
-        for param in blocks("sh")
-        for code in re.findall(r'^python -c "\n(.*?)"$', param.values[0], re.MULTILINE | re.DOTALL)
-    ]
+    command = re.compile(r'^python -c "\n(.*?)"$', re.MULTILINE | re.DOTALL)
+    params = []
+    for param in blocks("sh"):
+        for code in command.findall(param.values[0]):
+            params.append(pytest.param(code, id=param.id))
+    return params
 
 
 def run(code: str, folder: Path) -> str:
@@ -58,18 +56,18 @@ def run(code: str, folder: Path) -> str:
     return done.stdout
 
 
-def using_a_model(wanted: bool) -> list[object]:
+def python_blocks(with_model: bool) -> list[object]:
     """The blocks of Python that use a model or its memory, or the others, which register something.
 
     Each takes seconds to start: `make test` runs those of the README, CI all.
     """
-    uses = re.compile(r"Predictor|Forgetting|MunkeyClassifier|munkey\.deploy")
-    chosen = []
+    uses_model = re.compile(r"Predictor|Forgetting|MunkeyClassifier|munkey\.deploy")
+    params = []
     for param in blocks("python"):
-        if bool(uses.search(param.values[0])) is wanted:
-            marks = () if param.id.startswith("README.md") else pytest.mark.ci
-            chosen.append(pytest.param(*param.values, id=param.id, marks=marks))
-    return chosen
+        if bool(uses_model.search(param.values[0])) is with_model:
+            marks = [] if param.id.startswith("README.md") else [pytest.mark.ci]
+            params.append(pytest.param(*param.values, id=param.id, marks=marks))
+    return params
 
 
 @pytest.fixture(scope="module")
@@ -84,20 +82,20 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("code", using_a_model(True))
+@pytest.mark.parametrize("code", python_blocks(with_model=True))
 def test_python_that_uses_a_model_runs_as_printed(code: str, model: Path, tmp_path: Path) -> None:
     assert run(code, Path(shutil.copytree(model, tmp_path / "copy")))
 
 
-def test_the_class_in_the_readme_is_the_first_folder_not_that_of_a_visit() -> None:
+def test_the_label_in_the_readme_is_the_first_folder_of_a_path() -> None:
     [line] = re.findall(r"^labels = .+$", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
     names = {"files": [Path("pictures/benign/Klinik Süd/0007/2021-03-04/b.jpg")]}
     exec(line, names)
     assert names["labels"] == ["benign"]
 
 
-@pytest.mark.parametrize("code", using_a_model(False))
-def test_python_as_printed_runs_and_registers_what_it_shows(code: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("code", python_blocks(with_model=False))
+def test_python_that_registers_a_plug_in_runs_as_printed(code: str, tmp_path: Path) -> None:
     registries = [
         "from munkey.unlearn.contract import METHODS as methods",
         "from munkey.data.registry import DATASETS as sets",
@@ -122,64 +120,5 @@ def test_yaml_as_printed_names_sections_of_the_parameters(text: str) -> None:
 
 def test_every_page_is_in_the_navigation_of_the_website() -> None:
     contents = (ROOT / "docs/site/contents.py").read_text()
-    assert [
-        page.name for page in (ROOT / "docs").glob("*.md") if f'"docs/{page.stem}"' not in contents
-    ] == []
-
-
-def imported(file: Path) -> set[str]:
-    """The modules that a file of Python or of the workflow imports, anywhere in it."""
-    text = file.read_text() if file.suffix == ".py" else ""
-    if file.suffix == ".smk":
-        text = "\n".join(re.findall(r"^from .+ import .+$", file.read_text(), flags=re.MULTILINE))
-    lines = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
-    return {
-        name
-        for line in lines
-        for name in (line.module, *(f"{line.module}.{each.name}" for each in line.names))
-    }
-
-
-@pytest.mark.parametrize(
-    "walk", (ROOT / "docs/layout.md").read_text().split("\n## ")[1:], ids=lambda walk: walk[:12]
-)
-def test_each_step_of_a_walk_is_imported_by_an_earlier_one(walk: str) -> None:
-    """Apart from jobs, which rules name, and from families and methods, which registries find."""
-    files = [ROOT / "docs" / link for link in re.findall(r"\]\((\.\./[^)]+)\)", walk)]
-    assert len(files) > 5 and all(file.exists() for file in files)
-    for number, file in enumerate(files[1:], start=1):
-        if file.is_relative_to(ROOT / "docs/../src") and file.parent.name not in {
-            "jobs",
-            "families",
-            "methods",
-            "params",
-            "plan",
-        }:
-            module = ".".join(file.resolve().relative_to(ROOT / "src").with_suffix("").parts)
-            assert any(module in imported(earlier) for earlier in files[:number]), module
-
-
-OF_RESULTS = [ROOT / "README.md", ROOT / "docs/results.md", ROOT / "docs/faq.md"]
-COMPARES = re.compile(
-    r"(more|less) accurate|\bahead of\b|\btold apart\b|\bwins\b"
-    r"|\bdiffer significantly\b|\bsignificantly different\b"
-)
-POINTS = re.compile(r"\d points?\b|\bby \d")
-
-
-def comparisons(page: Path) -> list[str]:
-    """The sentences of a page, its tables left out, that say by how much one system is better than another."""
-    prose = "\n".join(line for line in page.read_text().splitlines() if not line.startswith("|"))
-    sentences = re.split(r"(?<=\.)\s+|\n\n", prose)
-    return [
-        " ".join(each.split())
-        for each in sentences
-        if COMPARES.search(each) and POINTS.search(each)
-    ]
-
-
-def test_a_difference_in_accuracy_stands_with_its_interval() -> None:
-    """As `munkey.report.tables.comparisons` writes it: value [low, high]."""
-    every = [each for page in OF_RESULTS for each in comparisons(page)]
-    assert every
-    assert not [each for each in every if not re.search(r"\[-?\d+\.\d, -?\d+\.\d\]", each)]
+    for page in (ROOT / "docs").glob("*.md"):
+        assert f'"docs/{page.stem}"' in contents

@@ -4,7 +4,8 @@ import numpy as np
 
 from munkey.audits.evidence import Halves, Pairs, draw_halves
 
-POOL, TEST = 120, 160
+POOL = 120
+TEST = 160
 
 
 def halves(
@@ -17,19 +18,19 @@ def halves(
 
 def population(
     pairs: int,
-    left: float,
+    remaining: float,
     generator: np.random.Generator,
     effect: float = 1.0,
     spread: float = 0.1,
 ) -> Pairs:
-    """Margins of a method that leaves the share `left` of what training put there, and of doing nothing.
+    """Margins of a method that leaves the share `remaining` of what training added, and of doing nothing.
 
     Difficulty N(0, 2) of a sample, noise N(0, 1) of a model's training and N(0, 0.3) of its unlearning; a model's gain
     from training on a sample is N(effect, spread), one draw for each model.
     """
-    made = halves(pairs, generator)
-    size = made.deleted.shape
+    swapped_halves = halves(pairs, generator)
+    size = swapped_halves.deleted.shape
     trained = 2 * generator.normal(size=size[1]) + generator.normal(size=size)
-    gain = generator.normal(effect, spread, (size[0], 1)) * made.deleted
-    unlearned = trained + left * gain + 0.3 * generator.normal(size=size)
-    return Pairs(unlearned, made, Pairs(trained + gain, made))
+    gain = generator.normal(effect, spread, (size[0], 1)) * swapped_halves.deleted
+    unlearned = trained + remaining * gain + 0.3 * generator.normal(size=size)
+    return Pairs(unlearned, swapped_halves, Pairs(trained + gain, swapped_halves))

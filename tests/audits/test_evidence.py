@@ -12,10 +12,10 @@ ABSENT = DELETED[[1, 0, 3, 2]]
 REST = np.array([0, 0, 0, 1, 0], dtype=bool)
 
 
-def test_the_pool_is_what_any_model_deleted_and_the_first_partners_half_says_the_rest():
-    made = Halves(DELETED, ABSENT, REST)
-    np.testing.assert_array_equal(made.pool, [True, True, True, False, False])
-    np.testing.assert_array_equal(made.first, [[True, True, False], [True, False, False]])
+def test_the_pool_is_all_samples_that_any_model_deleted_and_first_is_the_half_of_the_first_partner():
+    halves = Halves(DELETED, ABSENT, REST)
+    np.testing.assert_array_equal(halves.pool, [True, True, True, False, False])
+    np.testing.assert_array_equal(halves.first, [[True, True, False], [True, False, False]])
 
 
 @pytest.mark.parametrize(
@@ -41,53 +41,53 @@ def test_models_that_do_not_swap_halves_of_one_pool_are_refused(deleted, absent,
         Halves(deleted, absent, test)
 
 
-def test_margins_must_be_of_these_models_and_samples():
+def test_margins_of_another_shape_than_the_halves_are_refused():
     with pytest.raises(ValueError, match="shape"):
         Pairs(np.zeros((4, 4)), Halves(DELETED, ABSENT, REST))
 
 
-def test_roles_sort_values_by_what_each_model_was_to_the_sample():
+def test_roles_split_values_by_whether_the_model_deleted_the_sample():
     first = np.array([[True, False], [False, True]])
     deleted, absent = split_by_role(np.array([[1, 2], [3, 4], [5, 6], [7, 8]]), first)
     np.testing.assert_array_equal(deleted, [[1, 4], [7, 6]])
     np.testing.assert_array_equal(absent, [[3, 2], [5, 8]])
 
 
-def test_random_halves_part_the_members_anew_for_every_pair():
+def test_random_halves_are_drawn_for_every_pair_and_repeatable():
     members = np.arange(20) < 11
-    made = draw_halves(members, ~members, 3, np.random.default_rng(0))
-    np.testing.assert_array_equal(made.pool, members)
-    assert made.first.sum(axis=1).tolist() == [5, 5, 5]
-    assert len(np.unique(made.first, axis=0)) == 3
+    halves = draw_halves(members, ~members, 3, np.random.default_rng(0))
+    np.testing.assert_array_equal(halves.pool, members)
+    assert halves.first.sum(axis=1).tolist() == [5, 5, 5]
+    assert len(np.unique(halves.first, axis=0)) == 3
     again = draw_halves(members, ~members, 3, np.random.default_rng(0))
-    np.testing.assert_array_equal(made.deleted, again.deleted)
+    np.testing.assert_array_equal(halves.deleted, again.deleted)
 
 
 def test_a_sham_pool_is_test_samples_and_the_rest_of_them_stay_test_samples():
     pairs = population(3, 0.5, np.random.default_rng(0))
-    made = draw_sham_pairs(pairs, np.random.default_rng(1))
-    assert made.margins is pairs.margins and made.nothing is pairs.nothing
-    assert made.halves.pool.sum() == TEST // 2 < POOL  # as many as there are
-    assert not (made.halves.pool & ~pairs.halves.test).any()
-    np.testing.assert_array_equal(made.halves.pool | made.halves.test, pairs.halves.test)
+    sham = draw_sham_pairs(pairs, np.random.default_rng(1))
+    assert sham.margins is pairs.margins
+    assert sham.nothing is pairs.nothing
+    assert sham.halves.pool.sum() == TEST // 2 < POOL  # as many as there are
+    assert not (sham.halves.pool & ~pairs.halves.test).any()
+    np.testing.assert_array_equal(sham.halves.pool | sham.halves.test, pairs.halves.test)
     assert draw_sham_pairs(pairs.nothing, np.random.default_rng(1)).nothing is pairs.nothing
 
 
-def test_a_copied_pair_is_refused_also_with_its_partners_exchanged():
-    made = draw_halves(np.arange(60) < 40, np.arange(60) >= 40, 3, np.random.default_rng(0))
+def test_a_copied_pair_is_refused_even_with_its_partners_exchanged():
+    halves = draw_halves(np.arange(60) < 40, np.arange(60) >= 40, 3, np.random.default_rng(0))
     for order in ([0, 1, 2, 3, 2, 3], [0, 1, 2, 3, 1, 0]):
         with pytest.raises(ValueError, match="have the same halves"):
-            Halves(made.deleted[order], made.absent[order], made.test)
+            Halves(halves.deleted[order], halves.absent[order], halves.test)
     small = Halves(DELETED[[0, 1, 0, 1]], ABSENT[[0, 1, 0, 1]], REST)  # of 3 samples chance does it
     assert small.pool.sum() == 3
 
 
-def test_scores_are_ranked_among_the_models_own_test_samples_and_partners_levels_are_taken_out():
+def test_scores_are_ranks_among_the_models_own_test_samples_and_differences_have_no_level():
     pairs = population(2, 0.5, np.random.default_rng(0))
     halves = pairs.halves
-    ranks = np.array(
-        [[(row[halves.test] < phi).sum() for phi in row[halves.pool]] for row in pairs.margins]
-    )
+    test_margins = pairs.margins[:, None, halves.test]
+    ranks = (test_margins < pairs.margins[:, halves.pool, None]).sum(axis=2)
     np.testing.assert_array_equal(pairs.pool_counts, ranks)
     np.testing.assert_allclose(pairs.scores, norm.ppf((ranks + 0.5) / (TEST + 1)))
     level = (pairs.scores[2] - pairs.scores[3]).mean()

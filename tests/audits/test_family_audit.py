@@ -37,38 +37,43 @@ def logits(models: int = 1, samples: int = 40, seed: int = 0) -> np.ndarray:
 
 @cache
 def family(
-    left: float = 0.0,
+    remaining: float = 0.0,
     *,
-    kept: float | None = 0.9,
+    kept_by_control: float | None = 0.9,
     oracle_left: float = 0.0,
     nothing: float = 1.0,
     oracles: int = 4,
 ) -> FamilyAudit:
-    """A method that leaves `left` of what training put there; the control leaves `kept`."""
+    """A method that leaves `remaining` of what training added; the control leaves `kept_by_control`."""
     generator = np.random.default_rng(5)
-    made = population(PAIRS, left, generator)
-    assert made.nothing is not None
-    before = population(PAIRS, nothing, generator).margins if nothing != 1 else made.nothing.margins
-    halves = made.halves
+    pairs = population(PAIRS, remaining, generator)
+    assert pairs.nothing is not None
+    before = (
+        population(PAIRS, nothing, generator).margins if nothing != 1 else pairs.nothing.margins
+    )
+    halves = pairs.halves
 
-    def asked(role, rows, logits, **paths):
+    def audited(role, rows, logits, **paths):
         return AuditedSystem(f"its {role}", role, role, {"deployed": rows, **paths}, logits)
 
-    size = made.margins.shape
-    trained = made.margins - left * made.halves.deleted
+    size = pairs.margins.shape
+    trained = pairs.margins - remaining * pairs.halves.deleted
     never_saw = trained[:4] + oracle_left * halves.deleted[:4]
     systems = [
-        asked("nothing", before, logits()),
-        asked(
-            "method", made.margins, logits(seed=1), image=np.random.default_rng(1).normal(size=size)
+        audited("nothing", before, logits()),
+        audited(
+            "method",
+            pairs.margins,
+            logits(seed=1),
+            image=np.random.default_rng(1).normal(size=size),
         ),
-        asked("oracle", never_saw, logits(oracles, seed=2)),
+        audited("oracle", never_saw, logits(oracles, seed=2)),
     ]
-    if kept is not None:
+    if kept_by_control is not None:
         full = trained[:8] + halves.deleted[:8]
         systems += [
-            asked("control nothing", full, logits(seed=3)),
-            asked("control", trained[:8] + kept * halves.deleted[:8], logits(seed=4)),
+            audited("control nothing", full, logits(seed=3)),
+            audited("control", trained[:8] + kept_by_control * halves.deleted[:8], logits(seed=4)),
         ]
     return FamilyAudit("munkey", systems, halves, np.random.default_rng(0))
 
@@ -79,21 +84,20 @@ def lines_of(audit: FamilyAudit) -> list[dict[str, object]]:
 
 
 def line(audit: FamilyAudit, role: str, path: str = "deployed") -> dict[str, object]:
-    return next(each for each in lines_of(audit) if (each["role"], each["path"]) == (role, path))
+    [row] = [row for row in lines_of(audit) if (row["role"], row["path"]) == (role, path)]
+    return row
 
 
 def test_every_system_and_path_has_a_row_and_the_deployed_path_a_verdict():
     lines = lines_of(family())
-    assert [(each["role"], each["path"]) for each in lines] == [
-        ("nothing", "deployed"),
-        ("method", "deployed"),
-        ("method", "image"),
-        ("oracle", "deployed"),
-        ("control nothing", "deployed"),
-        ("control", "deployed"),
+    assert [(row["role"], row["path"], row["pairs"], "verdict" in row) for row in lines] == [
+        ("nothing", "deployed", 6, True),
+        ("method", "deployed", 6, True),
+        ("method", "image", 6, False),
+        ("oracle", "deployed", 2, True),
+        ("control nothing", "deployed", 4, True),
+        ("control", "deployed", 4, True),
     ]
-    assert [("verdict" in each) for each in lines] == [True, True, False, True, True, True]
-    assert [each["pairs"] for each in lines] == [6, 6, 6, 2, 4, 4]
 
 
 def test_shares_are_of_doing_nothing_on_the_deployed_path():
@@ -109,8 +113,10 @@ def test_shares_are_of_doing_nothing_on_the_deployed_path():
 
 def test_a_rows_numbers_are_those_of_the_statistics():
     audit = family(0.5)
-    row, found = line(audit, "method"), audit._collect_findings(audit.systems[1], "deployed")
-    share, attacks = found.share, found.attacks
+    row = line(audit, "method")
+    findings = audit._collect_findings(audit.systems[1], "deployed")
+    share = findings.share
+    attacks = findings.attacks
     expected = {
         **{
             "share_low": share.share.low,
@@ -124,37 +130,36 @@ def test_a_rows_numbers_are_those_of_the_statistics():
             "unit": share.unit,
         },
         **{
-            "rmia_auroc_p": found.tests["rmia_auroc"].p,
+            "rmia_auroc_p": findings.tests["rmia_auroc"].p,
             "rmia_auroc_high": attacks["rmia"].auroc.high,
         },
         **{
             "tenth": attacks["tail"].tenth_share.value,
             "square": attacks["tail"].square,
-            "few_p": found.tests["few"].p,
+            "few_p": findings.tests["few"].p,
         },
-        **{"p": found.p, "limit": found.limit, "flagged": " ".join(found.flagged_tests)},
+        **{"p": findings.p, "limit": findings.limit, "flagged": " ".join(findings.flagged_tests)},
     }
-    assert {name: row[name] for name in expected} == expected
-    assert row["flagged"].split()[0] == "share" and "rmia_auroc" in row["flagged"]
-    apart = distance(
-        OracleComparison(audit.systems[1].logits, audit.systems[2].logits), np.random.default_rng(0)
-    )
+    assert row.items() >= expected.items()
+    assert row["flagged"].startswith("share ")
+    assert "rmia_auroc" in row["flagged"]
+    comparison = OracleComparison(audit.systems[1].logits, audit.systems[2].logits)
+    apart = distance(comparison, np.random.default_rng(0))
     assert (row["js"], row["js_ratio"]) == (1000 * apart.value.value, apart.ratio.value)
 
 
 @pytest.mark.parametrize(
-    ("left", "kind"), [(0.0, "none found"), (0.5, "residue"), (-0.6, "over-forgets")]
+    ("remaining", "kind"), [(0.0, "none found"), (0.5, "residue"), (-0.6, "over-forgets")]
 )
-def test_the_verdict_is_that_of_what_was_left(left: float, kind: str):
-    assert line(family(left), "method")["verdict"] == kind
+def test_the_verdict_follows_the_share_that_was_left(remaining: float, kind: str):
+    assert line(family(remaining), "method")["verdict"] == kind
 
 
-def test_where_partners_answer_alike_nothing_is_tested_and_no_p_or_limit_is_said():
+def test_a_row_has_no_p_and_no_limit_where_partners_answer_alike():
     audit = family()
     method = audit.systems[1]
-    alike = replace(
-        method, margins={path: rows[::2].repeat(2, axis=0) for path, rows in method.margins.items()}
-    )
+    margins = {path: rows[::2].repeat(2, axis=0) for path, rows in method.margins.items()}
+    alike = replace(method, margins=margins)
     untested = FamilyAudit(
         audit.family,
         [audit.systems[0], alike, *audit.systems[2:]],
@@ -162,44 +167,40 @@ def test_where_partners_answer_alike_nothing_is_tested_and_no_p_or_limit_is_said
         np.random.default_rng(0),
     )
     row = line(untested, "method")
-    assert not [name for name in row if name.endswith("_p")] and not {"p", "limit"} & row.keys()
-    assert {"p", "limit"} <= line(audit, "method").keys()
+    assert row.keys().isdisjoint({"p", "limit", "rmia_auroc_p", "few_p"})
+    assert line(audit, "method").keys() >= {"p", "limit", "rmia_auroc_p", "few_p"}
 
 
-def test_each_control_is_that_of_its_system():
-    right = {each.name: each.flagged for each in family().controls}
-    assert right == MUST_BE_FLAGGED
-    without = {each.name for each in family(kept=None).controls}
-    assert without == {"original", "oracle", "sham"}
+def test_controls_of_a_complete_audit_are_right():
+    assert {control.name: control.flagged for control in family().controls} == MUST_BE_FLAGGED
+    without = family(kept_by_control=None).controls
+    assert {control.name for control in without} == {"original", "oracle", "sham"}
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"kept": 0.0}, "trained to remember passed, but must not"),
-        ({"oracle_left": 1.0}, "oracle was flagged, but must not"),
-        ({"nothing": 0.0}, "original passed, but must not"),
+        ({"kept_by_control": 0.0}, "trained to remember passed"),
+        ({"oracle_left": 1.0}, "oracle was flagged"),
+        ({"nothing": 0.0}, "original passed"),
     ],
 )
-def test_where_a_control_comes_out_wrong_no_row_says_anything_but_that(
-    changes: dict[str, float], words: str
-):
-    lines = [each for each in lines_of(family(0.5, **changes)) if "verdict" in each]
-    assert [each["verdict"] for each in lines if each["role"] == "method"] == ["no power"]
-    assert all(words in str(each["words"]) for each in lines if each["role"] == "method")
-    assert f"control: {words}" in [each["words"] for each in lines]
+def test_a_wrong_control_takes_the_power_of_every_row(changes: dict[str, float], words: str):
+    audit = family(0.5, **changes)
+    row = line(audit, "method")
+    assert row["verdict"] == "no power"
+    assert words in str(row["words"])
+    words_of_controls = [str(each.get("words")) for each in lines_of(audit)]
+    assert f"control: {words}" in "\n".join(words_of_controls)
 
 
-def test_controls_are_not_judged_but_say_how_they_did():
-    said = {
-        each["role"]: (each["verdict"], each["words"])
-        for each in lines_of(family())
-        if "verdict" in each
-    }
-    assert said["nothing"] == ("control", "control: original was flagged, as it must")
-    assert said["oracle"] == ("control", "control: oracle passed, as it must")
-    assert said["control"] == ("control", "control: trained to remember was flagged, as it must")
-    assert said["control nothing"] == ("control", "what the control is a share of")
+def test_rows_of_controls_say_whether_they_were_flagged_as_they_must():
+    audit = family()
+    for role in ("nothing", "oracle", "control", "control nothing"):
+        assert line(audit, role)["verdict"] == "control"
+    assert "original was flagged, as it must" in line(audit, "nothing")["words"]
+    assert "oracle passed, as it must" in line(audit, "oracle")["words"]
+    assert "trained to remember was flagged, as it must" in line(audit, "control")["words"]
 
 
 def test_the_p_of_a_path_is_corrected_for_the_number_of_paths():
@@ -208,27 +209,28 @@ def test_the_p_of_a_path_is_corrected_for_the_number_of_paths():
     assert line(audit, "nothing")["p_paths"] == line(audit, "nothing")["p"]
 
 
-def test_distances_are_to_the_oracles_and_of_whoever_is_no_oracle():
+def test_every_system_but_the_oracles_has_a_distance_to_the_oracles():
     audit = family()
     assert line(audit, "method")["js_floor"] == line(audit, "nothing")["js_floor"] > 0
     assert line(audit, "method")["js"] != line(audit, "nothing")["js"]
     assert "js" not in line(audit, "oracle")
 
 
-def test_without_a_second_oracle_there_is_no_distance_and_all_else_is_as_it_was():
+def test_a_row_without_a_second_oracle_lacks_only_the_distance():
     alone = line(family(oracles=1), "method")
     assert line(family(), "method").keys() - alone.keys() == {"js", "js_floor", "js_ratio"}
     assert alone["verdict"] == line(family(), "method")["verdict"]
 
 
-def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_model_forgot(tmp_path):
-    ids, labels = np.arange(10, 22), np.arange(12) % 3
+def test_read_audits_gives_margins_of_each_path_and_logits_of_the_first_models_forget_set(tmp_path):
+    ids = np.arange(10, 22)
+    labels = np.arange(12) % 3
     splits = np.array(["train"] * 8 + ["test"] * 4)
     rng = np.random.default_rng(0)
     written = rng.normal(size=(2, 2, 2, 12, 3)).astype(np.float32)  # role, seed, path
     halves = [tmp_path / f"half{seed}.csv" for seed in (0, 1)]
-    for path, chosen in zip(halves, ([11, 13], [10, 16]), strict=True):
-        forget_sets.write(path, np.array(chosen))
+    forget_sets.write(halves[0], np.array([11, 13]))
+    forget_sets.write(halves[1], np.array([10, 16]))
     systems = []
     for role, name in enumerate(("nothing", "oracle")):
         files = [tmp_path / f"{name}{seed}.npz" for seed in (0, 1)]
@@ -244,7 +246,7 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
         }
         systems.append(listed | {"logits": [str(file) for file in files]})
     systems += [system | {"family": "other"} for system in systems]
-    audit, other = read_audits(systems, [str(path) for path in halves], Stage("test"))
+    audit, other = read_audits(systems, list(map(str, halves)), Stage("test"))
     assert (audit.family, other.family) == ("vit", "other")
     # or their intervals would hang together
     assert audit.generator.random() != other.generator.random()
@@ -266,23 +268,20 @@ def test_files_become_margins_of_each_path_and_the_logits_of_what_the_first_mode
 def gone(audit: FamilyAudit, role: str) -> FamilyAudit:
     """The same, where a system of this role diverged."""
     reason = "seed 3: the loss is nan; log: logs/x.log"
-    systems = [
-        AuditedSystem(each.name, each.title, each.role, {}, np.empty(0), reason)
-        if each.role == role
-        else each
-        for each in audit.systems
-    ]
+    systems = list(audit.systems)
+    for place, system in enumerate(audit.systems):
+        if system.role == role:
+            systems[place] = AuditedSystem(system.name, system.title, role, {}, np.empty(0), reason)
     return FamilyAudit(audit.family, systems, audit.halves, np.random.default_rng(0))
 
 
-def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_theirs():
+def test_a_method_that_diverged_has_a_row_with_the_reason_beside_the_rows_of_the_others():
     audit = gone(family(), "method")
     row = line(audit, "method")
-    assert (row["verdict"], row["words"]) == (
-        "diverged",
-        "diverged, seed 3: the loss is nan; log: logs/x.log",
-    )
-    assert "share" not in row and line(audit, "oracle")["verdict"] == "control"
+    assert row["verdict"] == "diverged"
+    assert "seed 3: the loss is nan; log: logs/x.log" in row["words"]
+    assert "share" not in row
+    assert line(audit, "oracle")["verdict"] == "control"
     frame = pd.DataFrame(lines_of(audit))
     assert collect_residue({Path("digits"): frame})["digits"]["its method"] == "diverged"
 
@@ -290,15 +289,14 @@ def test_a_method_that_diverged_has_a_row_that_says_so_and_the_others_have_their
 @pytest.mark.parametrize(
     ("role", "words"), [("nothing", "its original diverged"), ("oracle", "its oracle diverged")]
 )
-def test_without_what_it_is_compared_with_nothing_of_a_family_is_audited(role, words):
+def test_no_system_is_audited_if_the_original_or_the_oracle_diverged(role, words):
     audit = gone(family(), role)
-    assert {row["verdict"] for row in lines_of(audit)} == {"diverged"} and audit.controls == []
-    assert line(audit, "method")["words"].startswith(f"not audited: {words}, seed 3")
+    assert {row["verdict"] for row in lines_of(audit)} == {"diverged"}
+    assert audit.controls == []
+    assert f"{words}, seed 3" in line(audit, "method")["words"]
 
 
-def test_without_the_controls_original_the_control_is_left_out_and_the_method_is_judged():
+def test_the_method_is_judged_without_the_control_if_the_controls_original_diverged():
     audit = gone(family(), "control nothing")
-    assert (
-        line(audit, "control")["verdict"] == "diverged"
-        and line(audit, "method")["verdict"] == "none found"
-    )
+    assert line(audit, "control")["verdict"] == "diverged"
+    assert line(audit, "method")["verdict"] == "none found"

@@ -50,38 +50,46 @@ HARD = {  # found less often than in nine of ten audits: the kept table says how
 FOUND = sorted((CHEATERS | FAKES).keys() - HARD)
 
 
+def audit_worlds(words, audits, pairs, pool=POOL, effect=gauntlet.EFFECT):
+    """The tests that flag an entry, in each of some simulated audits."""
+    flags = []
+    for seed in range(audits):
+        world = simulated(pairs, pool, np.random.default_rng(seed), effect)
+        flags.append(flagged(world, ENTRIES[words], REDRAWS))
+    return flags
+
+
 @pytest.mark.parametrize("pairs", [3, 4, EIGHT])
 @pytest.mark.parametrize("words", FOUND)
 def test_cheaters_are_flagged(words, pairs):
-    worlds = [simulated(pairs, POOL, np.random.default_rng(seed)) for seed in range(AUDITS)]
-    assert sum(bool(flagged(world, ENTRIES[words], REDRAWS)) for world in worlds) >= AUDITS - 1
+    flags = audit_worlds(words, AUDITS, pairs)
+    assert sum(map(bool, flags)) >= AUDITS - 1
 
 
-def test_of_eight_pairs_a_twentieth_that_is_kept_is_flagged():
-    worlds = [simulated(8, POOL, np.random.default_rng(seed)) for seed in range(8)]
-    assert sum(bool(flagged(world, CHEATERS["5% kept whole"], REDRAWS)) for world in worlds) >= 7
+def test_a_twentieth_that_is_kept_by_eight_pairs_is_flagged():
+    flags = audit_worlds("5% kept whole", 8, pairs=8)
+    assert sum(map(bool, flags)) >= 7
 
 
 @pytest.mark.parametrize("pairs", [3, EIGHT])
 @pytest.mark.parametrize("words", HONEST)
 def test_retraining_passes(pairs, words):
-    worlds = [simulated(pairs, POOL, np.random.default_rng(seed)) for seed in range(12)]
-    flags = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
+    flags = audit_worlds(words, 12, pairs)
     assert sum(map(bool, flags)) <= 5  # by chance 1 of 2,000 more
 
 
 @pytest.mark.parametrize("pairs", [3, 4, EIGHT])
-def test_where_less_was_memorized_a_residue_without_its_mean_is_found_by_memory(pairs):
+def test_a_residue_without_its_mean_is_found_by_memory_where_less_was_memorized(pairs):
     """With LiRA's AUROC at 65 before deletion; the ten tests of before found it in 24, 8 and 5 of 30 audits."""
     words = "20% left of each, its mean subtracted"
-    worlds = [simulated(pairs, 216, np.random.default_rng(seed), EFFECTS[1]) for seed in range(12)]
-    tests = [flagged(world, ENTRIES[words], REDRAWS) for world in worlds]
-    assert sum(map(bool, tests)) >= {8: 10, 4: 6, 3: 4}[pairs]
-    assert sum("memory" in each for each in tests) >= sum("square" in each for each in tests)
+    flags = audit_worlds(words, 12, pairs, pool=216, effect=EFFECTS[1])
+    assert sum(map(bool, flags)) >= {8: 10, 4: 6, 3: 4}[pairs]
+    names = [name for tests in flags for name in tests]
+    assert names.count("memory") >= names.count("square")
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_worlds_differ_in_what_their_names_say(name):
+def test_every_kind_of_world_has_the_properties_of_its_name(name):
     kind = KINDS[name]
     world = simulated(50, 200, np.random.default_rng(0), effect=0.3, kind=kind)
     luck = (world.never - world.usual) / gauntlet.LUCK
@@ -96,7 +104,7 @@ def test_worlds_differ_in_what_their_names_say(name):
     assert (np.abs(luck) > 3).mean() == pytest.approx(0.014 if kind.tails else 0.0027, abs=0.001)
 
 
-def test_what_moves_to_a_similar_sample_is_half_of_what_was_deleted():
+def test_half_of_each_deleted_memory_moves_to_a_similar_sample():
     world = simulated(3, 40, np.random.default_rng(0))
     moved = ENTRIES["half of each memory moved to a similar sample"](world) - world.never
     deleted = world.halves.deleted
@@ -105,7 +113,7 @@ def test_what_moves_to_a_similar_sample_is_half_of_what_was_deleted():
     assert not moved[:, 40:].any()
 
 
-def test_a_class_sum_that_is_kept_shifts_all_answers_of_the_class_alike():
+def test_a_kept_class_sum_shifts_all_answers_of_the_class_equally():
     world = simulated(3, 40, np.random.default_rng(0))
     shift = ENTRIES["each class's sum kept, which shifts all its answers"](world) - world.never
     for label in range(10):
@@ -116,13 +124,11 @@ def test_a_class_sum_that_is_kept_shifts_all_answers_of_the_class_alike():
 
 
 @pytest.mark.parametrize("transform", TRANSFORMS)
-def test_what_is_done_to_every_answer_does_not_change_a_share(transform):
+def test_a_transform_of_all_answers_does_not_change_a_share(transform):
     world = simulated(8, 1000, np.random.default_rng(0))
     for words, near in {"retrained": 4, "20% left of each": 4, "nothing done": 10}.items():
-        plain, changed = (
-            residual_share(pairs_of(world, ENTRIES[words], each)).share
-            for each in ("as it is", transform)
-        )
+        plain = residual_share(pairs_of(world, ENTRIES[words], "as it is")).share
+        changed = residual_share(pairs_of(world, ENTRIES[words], transform)).share
         if transform != "labels alone":
             assert changed.value == pytest.approx(plain.value, abs=near)
         # labels show little of a small residue, and more of that than of a large one
@@ -136,32 +142,31 @@ def networks(pairs: int = 8, hidden: int = 32, steps: int = 150) -> World:
 
     Every sixth label is wrong: a network has to remember such a sample.
     """
-    generator, torch_generator = np.random.default_rng(0), torch.Generator().manual_seed(0)
+    generator = np.random.default_rng(0)
+    torch_generator = torch.Generator().manual_seed(0)
     digits = load_digits()
     order = generator.permutation(len(digits.target))[:1200]
-    images, labels = (torch.tensor(each[order]) for each in (digits.data / 16, digits.target))
+    images = torch.tensor(digits.data[order] / 16)
+    labels = torch.tensor(digits.target[order])
     labels = torch.where(torch.tensor(generator.random(1200) < 1 / 6), (labels + 1) % 10, labels)
     number = np.arange(1200)
     halves = draw_halves(number < POOL, number >= 800, pairs, generator)
     common = torch.tensor((number >= POOL) & (number < 800))
     # doing nothing, retrained
-    seen = torch.cat([common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)])
-    weights = [
-        torch.randn(len(seen), *shape, generator=torch_generator) / shape[0] ** 0.5
-        for shape in ((64, hidden), (hidden, 10))
-    ]
-    parameters = [each.requires_grad_() for each in weights]
-    optimizer, inputs = (
-        torch.optim.Adam(parameters, lr=0.01),
-        images.float().expand(len(seen), -1, -1),
-    )
+    is_trained_on = torch.cat([common | torch.tensor(halves.deleted), common.expand(2 * pairs, -1)])
+    parameters = []
+    for inputs, outputs in ((64, hidden), (hidden, 10)):
+        weight = torch.randn(len(is_trained_on), inputs, outputs, generator=torch_generator)
+        parameters.append((weight / inputs**0.5).requires_grad_())
+    optimizer = torch.optim.Adam(parameters, lr=0.01)
+    inputs = images.float().expand(len(is_trained_on), -1, -1)
     for _ in range(steps):
         logits = torch.relu(inputs @ parameters[0]) @ parameters[1]
         loss = torch.nn.functional.cross_entropy(
-            logits.transpose(1, 2), labels.expand(len(seen), -1), reduction="none"
+            logits.transpose(1, 2), labels.expand(len(is_trained_on), -1), reduction="none"
         )
         optimizer.zero_grad()
-        (loss * seen).sum().div(seen[0].sum()).backward()
+        (loss * is_trained_on).sum().div(is_trained_on[0].sum()).backward()
         optimizer.step()
     with torch.no_grad():
         logits = (torch.relu(inputs @ parameters[0]) @ parameters[1]).double()
@@ -187,23 +192,28 @@ def test_cheaters_are_flagged_among_small_networks(words, pairs):
     assert flagged(some(networks(), pairs, pairs), ENTRIES[words], REDRAWS)
 
 
-def test_networks_that_were_retrained_pass():
-    found = [
-        flagged(some(networks(), pairs, pairs), ENTRIES["retrained"], 299)
-        for pairs in (3, 4, 5, 6, 7, 8)
-    ]
-    assert sum(map(bool, found)) <= 1
+def test_retrained_networks_pass():
+    flags = 0
+    for pairs in (3, 4, 5, 6, 7, 8):
+        flags += bool(flagged(some(networks(), pairs, pairs), ENTRIES["retrained"], 299))
+    assert flags <= 1
 
 
-def test_a_cell_counts_its_flags_and_stops_where_all_of_the_first_are_flagged(monkeypatch):
+def test_a_cell_stops_when_all_of_its_first_audits_are_flagged(monkeypatch):
     monkeypatch.setattr(gauntlet, "SETTLED", 2)
     monkeypatch.setattr(gauntlet, "REDRAWS", 239)
     settled = gauntlet.flags(Cell("nothing done", 40, 3, 5))
-    assert len(settled.tests) == 2 == settled.times and 60 < settled.auroc < 90
+    assert len(settled.tests) == settled.times == 2
+    assert 60 < settled.auroc < 90
     assert len(gauntlet.flags(Cell("retrained", 40, 3, 3)).tests) == 3
 
 
-def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
+def cells_of(table, words):
+    """The cells of a row, without its name."""
+    return table.frame.set_index("What is audited").loc[words].tolist()
+
+
+def test_the_tables_say_how_often_each_entry_is_flagged_by_how_much_was_memorized():
     sizes = [(40, 3), (40, 8)]
     results = {}
     for words in ENTRIES:
@@ -219,30 +229,27 @@ def test_the_tables_say_how_often_each_is_flagged_by_how_much_was_memorized():
                 results[cell] = Flagged([["few"], [], [], []], 80 - level)
     much, some, little, faked, missed, other = flags_tables(results)
     assert set(missed.frame["What is audited"]) == MISSED.keys()
-    assert (
-        other.frame.set_index("What is audited").loc[f"5% kept whole: {NARROW}, AUROC 65"].tolist()
-        == ["1 of 4 (few 25)"] * 2
-    )
+    assert cells_of(other, f"5% kept whole: {NARROW}, AUROC 65") == ["1 of 4 (few 25)"] * 2
     assert much.title == "Training adds 0.4: LiRA's AUROC before deletion is 74 / 74"
     assert little.title.endswith("is 53 / 53")
     assert set(faked.frame["What is audited"]) == FAKES.keys()
-    assert some.frame["What is audited"].tolist() == [
-        words for words in ENTRIES if words not in FAKES | MISSED
-    ]
+    assert set(some.frame["What is audited"]) == ENTRIES.keys() - (FAKES | MISSED).keys()
     assert list(some.frame.columns[1:]) == ["40 samples, 3 pairs", "40 samples, 8 pairs"]
-    assert (
-        some.frame.set_index("What is audited").loc["5% kept whole"].tolist()
-        == ["2 of 4 (few 50, share 25)"] * 2
-    )
-    assert some.frame.set_index("What is audited").loc["retrained"].tolist() == ["2 of 4"] * 2
+    assert cells_of(some, "5% kept whole") == ["2 of 4 (few 50, share 25)"] * 2
+    assert cells_of(some, "retrained") == ["2 of 4"] * 2
     frame = power_frame(results)
     assert frame[["pool", "pairs", "auroc"]].to_numpy().tolist() == [
-        [40, pairs, auroc] for _, pairs in sizes for auroc in (79.0, 80.0)
+        [40, 3, 79.0],
+        [40, 3, 80.0],
+        [40, 8, 79.0],
+        [40, 8, 80.0],
     ]
-    assert set(frame["kept_whole"]) == {1} and set(frame["mean_subtracted_of"]) == {4}
+    assert set(frame["kept_whole"]) == {1}
+    assert set(frame["mean_subtracted_of"]) == {4}
 
 
 def test_the_tables_of_shares_say_how_often_intervals_hold_what_is_left(monkeypatch):
     monkeypatch.setattr(gauntlet, "BESIDE", 4)
-    held, moved = (each.frame for each in gauntlet.shares_tables([40], [3], audits=2, jobs=1))
-    assert held.shape == (2, 2) and moved.iloc[:, 0].tolist() == list(TRANSFORMS)
+    coverage, moved = gauntlet.shares_tables([40], [3], audits=2, jobs=1)
+    assert coverage.frame.shape == (2, 2)
+    assert moved.frame.iloc[:, 0].tolist() == list(TRANSFORMS)

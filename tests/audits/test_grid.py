@@ -6,7 +6,9 @@ import pytest
 from munkey.audits.grid import Setting, make_grid_rows
 from munkey.core.files import write_npz
 
-POOL, TEST, MODELS = 24, 400, 4
+POOL = 24
+TEST = 400
+MODELS = 4
 PATHS = ("deployed", "image")
 
 
@@ -40,45 +42,46 @@ def setting(tmp_path) -> tuple[Setting, list[np.ndarray]]:
     base = np.concatenate([rng.normal(size=POOL + TEST), [1.0] * 7 + [-1.0] * 3])
     cut = np.arange(POOL // 2)
     half = [2 * cut, 2 * cut + 1, cut, cut + POOL // 2]
-    before, after = [], []
+    before = []
+    after = []
     for number, ids in enumerate(half):
-        own = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
+        margins = base + 0.01 * rng.normal(size=len(base)) * (np.arange(len(base)) < POOL + TEST)
         trained = np.isin(np.arange(len(base)), ids)
-        before.append(write(tmp_path / f"before{number}.npz", own + 0.4 * trained, image_right=8))
-        turned = np.where(np.arange(len(base)) < POOL + TEST, own + 0.1 * trained, -own)
+        before.append(
+            write(tmp_path / f"before{number}.npz", margins + 0.4 * trained, image_right=8)
+        )
+        turned = np.where(np.arange(len(base)) < POOL + TEST, margins + 0.1 * trained, -margins)
         after.append(write(tmp_path / f"after{number}.npz", turned, image_right=5))
     return Setting(
         name="p_token-0.1", knobs={"munkey.p_token": 0.1}, before=before, after=after, alone=[]
     ), half
 
 
-def test_a_quarter_that_is_left_is_found_beside_what_was_put_there(setting):
+def test_a_row_has_the_share_that_is_left_and_the_effect_of_training(setting):
     point, forgotten = setting
     ((deployed, image),) = make_grid_rows([point], PATHS, forgotten, {})
-    assert (deployed["setting"], deployed["munkey.p_token"], deployed["path"]) == (
-        "p_token-0.1",
-        0.1,
-        "deployed",
-    )
-    assert deployed["share"] == pytest.approx(25, abs=4) and deployed["pairs"] == 2
-    # halved, and ranked among halves
-    assert image["path"] == "image" and image["share"] == pytest.approx(25, abs=4)
+    assert deployed["setting"] == "p_token-0.1"
+    assert deployed["munkey.p_token"] == 0.1
+    assert deployed["path"] == "deployed"
+    assert deployed["pairs"] == 2
+    assert deployed["share"] == pytest.approx(25, abs=4)
+    assert image["path"] == "image"
+    assert image["share"] == pytest.approx(25, abs=4)  # halved, and ranked among halves
     assert deployed["nothing"] == pytest.approx(0.4, abs=0.05)
 
 
-def test_the_health_check_is_of_members_before_deletion_and_accuracy_of_validation(setting):
+def test_a_row_has_p_s_of_members_before_deletion_and_validation_accuracies(setting):
     point, forgotten = setting
     ((deployed, _),) = make_grid_rows([point], PATHS, forgotten, {})
     assert deployed["P_s"] == pytest.approx(0.2)  # |80% - 100%| of 100%
     assert (deployed["val_before"], deployed["val_after"]) == pytest.approx((70, 30))
 
 
-def test_beside_a_head_stands_its_own_accuracy_on_test(setting, tmp_path):
+def test_a_row_has_the_test_accuracy_of_the_head_alone(setting, tmp_path):
     point, forgotten = setting
-    right = [
-        np.where(np.arange(POOL + TEST + 10) < POOL + part * TEST, 1.0, -1.0)
-        for part in (0.5, 0.75)
-    ]
-    alone = [write(tmp_path / f"alone{number}.npz", each, 5) for number, each in enumerate(right)]
+    alone = []
+    for part in (0.5, 0.75):
+        is_right = np.arange(POOL + TEST + 10) < POOL + part * TEST
+        alone.append(write(tmp_path / f"alone{part}.npz", np.where(is_right, 1.0, -1.0), 5))
     ((deployed, _),) = make_grid_rows([{**point, "alone": alone}], PATHS, forgotten, {})
     assert deployed["alone_after"] == pytest.approx(62.5)

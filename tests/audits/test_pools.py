@@ -35,11 +35,12 @@ def test_the_hardest_are_those_with_the_fewest_votes_in_each_class():
     assert draw_hardest(members, votes, 0.2, STAGE).tolist() == [28, 29, 30, 31]
 
 
-def test_equal_votes_are_drawn_apart_and_the_same_each_time():
-    members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
-    first, again, other = (
-        draw_hardest(members, votes, 0.5, stage) for stage in (STAGE, STAGE, STAGE / "other")
-    )
+def test_samples_with_equal_votes_are_drawn_at_random_and_repeatably():
+    members = Members(np.arange(40), np.repeat([0, 1], 20))
+    votes = np.zeros(40)
+    first = draw_hardest(members, votes, 0.5, STAGE)
+    again = draw_hardest(members, votes, 0.5, STAGE)
+    other = draw_hardest(members, votes, 0.5, STAGE / "other")
     assert first.tolist() == again.tolist() != other.tolist()
     assert first.tolist() != [*range(10), *range(20, 30)]
 
@@ -50,17 +51,21 @@ def test_a_pool_that_would_be_a_whole_class_is_refused():
 
 
 @given(st.integers(1, 20), st.integers(0, 99))
-def test_the_halves_part_the_pool(pairs, seed):
+def test_the_two_halves_split_the_pool(pairs, seed):
     pool = np.arange(2 * pairs) * 3
-    one, other = (draw_half(pool, number, Stage(seed)) for number in (0, 1))
+    one = draw_half(pool, 0, Stage(seed))
+    other = draw_half(pool, 1, Stage(seed))
     assert len(one) == len(other) == pairs
     assert set(one) | set(other) == set(pool)
-    assert (np.diff(one) > 0).all() and (np.diff(other) > 0).all()
+    for half in (one, other):
+        assert (np.diff(half) > 0).all()
 
 
-def test_of_an_odd_number_of_the_hardest_one_is_left_out():
-    members, votes = Members(np.arange(40), np.repeat([0, 1], 20)), np.zeros(40)
-    assert [len(draw_hardest(members, votes, share, STAGE)) for share in (0.35, 0.375)] == [14, 14]
+def test_one_of_an_odd_number_of_hardest_samples_is_left_out():
+    members = Members(np.arange(40), np.repeat([0, 1], 20))
+    votes = np.zeros(40)
+    assert len(draw_hardest(members, votes, 0.35, STAGE)) == 14
+    assert len(draw_hardest(members, votes, 0.375, STAGE)) == 14
 
 
 @pytest.mark.parametrize("size", [1, 3])
@@ -72,13 +77,9 @@ def test_a_pool_without_equal_halves_is_refused(size):
 @pytest.mark.parametrize(
     ("pool", "tests", "words"),
     [
-        (2, 8, "audit.pool: 2 of 40 training samples; an audit needs 4: raise it"),
-        (
-            8,
-            8,
-            "without the pool of 8, 32 of 40 training samples are left, but keys.depth is 33",
-        ),
-        (4, 7, "7 test samples; an audit needs 8"),
+        (2, 8, r"audit\.pool: 2 of 40 .*needs 4"),
+        (8, 8, r"pool of 8, 32 of 40 .*keys\.depth is 33"),
+        (4, 7, r"7 test samples; .*needs 8"),
         (4, 8, None),
         (7, 8, None),
     ],
@@ -98,17 +99,19 @@ def test_a_pool_that_cannot_be_audited_is_refused_before_any_training(pool, test
 
 
 @given(st.integers(2, 6), st.integers(0, 99))
-def test_all_labels_of_the_pool_are_wrong_and_no_others(classes, seed):
+def test_only_labels_of_the_pool_are_wrong(classes, seed):
     rng = np.random.default_rng(seed)
-    labels, pool = rng.integers(0, classes, 50), np.flatnonzero(rng.random(50) < 0.3)
+    labels = rng.integers(0, classes, 50)
+    pool = np.flatnonzero(rng.random(50) < 0.3)
     wrong = draw_wrong_labels(labels, pool, classes, rng)
     assert np.flatnonzero(wrong != labels).tolist() == pool.tolist()
     assert 0 <= wrong.min() <= wrong.max() < classes
 
 
-def test_every_other_class_is_as_likely():
+def test_every_wrong_class_is_equally_likely():
     wrong = draw_wrong_labels(
         np.zeros(3000, dtype=int), np.arange(3000), 4, np.random.default_rng(0)
     )
     counts = np.bincount(wrong, minlength=4)
-    assert counts[0] == 0 and (abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()
+    assert counts[0] == 0
+    assert (abs(counts[1:] - 1000) < 5 * np.sqrt(3000 * 2 / 9)).all()

@@ -18,50 +18,50 @@ from munkey.evaluation.metrics import compute_auroc
 from tests.audits.inputs import population
 
 
-def test_scores_that_rounding_parts_tie():
+def test_scores_that_differ_by_rounding_tie():
     rates = Ranking(np.array([1.0, 1 + 4e-6]), np.array([1.0, 1 - 4e-6])).compute_rates()
     assert rates == Rates(50, 0, 0)
     assert Ranking(np.array([1 + 2e-5]), np.array([1.0])).compute_rates().auroc == 100
 
 
 @pytest.mark.parametrize("decimals", [1, 9])
-def test_auroc_is_that_of_others(decimals):
+def test_auroc_is_that_of_the_metric_and_of_scikit_learn(decimals):
     random = np.random.default_rng(0)
-    positives, negatives = (
-        random.normal(0.3, 1, 200).round(decimals),
-        random.normal(0, 1, 300).round(decimals),
-    )
-    found = Ranking(positives, negatives).compute_rates().auroc
-    assert found == pytest.approx(100 * compute_auroc(positives, negatives), abs=1e-2)
+    positives = random.normal(0.3, 1, 200).round(decimals)
+    negatives = random.normal(0, 1, 300).round(decimals)
+    auroc = Ranking(positives, negatives).compute_rates().auroc
+    assert auroc == pytest.approx(100 * compute_auroc(positives, negatives), abs=1e-2)
     truth = np.repeat([1, 0], [200, 300])
-    assert found == pytest.approx(
+    assert auroc == pytest.approx(
         100 * roc_auc_score(truth, np.concatenate([positives, negatives])), abs=1e-2
     )
 
 
-def test_true_positives_are_counted_where_false_ones_are_at_most_so_many():
+def test_true_positive_rates_are_those_at_1_and_5_percent_false_positives():
     """With one false alarm, positives above 0.73 are found: 3 of 10; with five, those above 0.55: 5 of 10."""
     negatives = np.concatenate([[0.905, 0.7, 0.71, 0.72, 0.73, 0.55], np.full(94, -1.0)])
     rates = Ranking(np.arange(1, 11) / 10, negatives).compute_rates()
     assert (rates.tpr_1, rates.tpr_5) == pytest.approx((30, 50))
 
 
-def test_a_tie_over_the_limit_counts_for_neither():
+def test_scores_that_tie_over_the_limit_count_for_neither():
     negatives = np.concatenate([[1.0, 1.0], np.zeros(98)])
     assert Ranking(
         np.array([2.0, 1.0, 1.0, 0.5]), negatives
     ).compute_rates().tpr_1 == pytest.approx(25)
 
 
-def test_weights_count_like_copies():
+def test_weights_count_as_copies():
     random = np.random.default_rng(0)
-    positives, negatives = random.normal(size=(2, 3)), random.normal(size=(4, 2))
-    often, seldom = random.integers(1, 4, (2, 3)), random.integers(0, 3, (4, 2))
+    positives = random.normal(size=(2, 3))
+    negatives = random.normal(size=(4, 2))
+    often = random.integers(1, 4, (2, 3))
+    seldom = random.integers(0, 3, (4, 2))
     copies = Ranking(np.repeat(positives, often.ravel()), np.repeat(negatives, seldom.ravel()))
     assert Ranking(positives, negatives).compute_rates(often, seldom) == copies.compute_rates()
 
 
-def test_scores_that_are_no_numbers_are_refused():
+def test_scores_that_are_not_finite_are_refused():
     with pytest.raises(ValueError, match="not finite"):
         Ranking(np.array([np.nan]), np.array([1.0]))
 
@@ -69,59 +69,55 @@ def test_scores_that_are_no_numbers_are_refused():
 @pytest.mark.parametrize(
     ("negatives", "one", "five"), [(99, False, True), (100, True, True), (19, False, False)]
 )
-def test_a_rate_at_a_false_positive_rate_that_so_few_negatives_cannot_show_is_refused(
-    negatives, one, five
-):
-    found = bootstrap_intervals(Rates(50, 1, 5), lambda: Rates(50, 1, 5), negatives)
-    for rate, given, percent in ((found.tpr_1, one, 1), (found.tpr_5, five, 5)):
-        assert isinstance(rate, Estimate if given else NoFinding)
-        if not given:
-            assert (
-                rate.why
-                == f"{percent}% of {negatives} negatives is less than one: {100 // percent} are needed"
-            )
+def test_a_true_positive_rate_is_refused_if_there_are_too_few_negatives(negatives, one, five):
+    attack = bootstrap_intervals(Rates(50, 1, 5), lambda: Rates(50, 1, 5), negatives)
+    for rate, is_estimated, percent in ((attack.tpr_1, one, 1), (attack.tpr_5, five, 5)):
+        assert isinstance(rate, Estimate if is_estimated else NoFinding)
+        if not is_estimated:
+            assert f"{percent}% of {negatives}" in rate.why
+            assert f"{100 // percent} are needed" in rate.why
 
 
-def test_the_interval_is_of_percentiles():
+def test_the_interval_has_the_percentiles_of_the_bootstrap():
     drawn = iter(range(101))
-    found = bootstrap_intervals(Rates(7, 1, 5), lambda: Rates(next(drawn), 0, 0), 100, draws=101)
-    assert found.auroc == Estimate(7, 2.5, 97.5)
+    attack = bootstrap_intervals(Rates(7, 1, 5), lambda: Rates(next(drawn), 0, 0), 100, draws=101)
+    assert attack.auroc == Estimate(7, 2.5, 97.5)
 
 
-def test_a_bootstrap_sample_is_as_large_as_what_it_is_drawn_from():
+def test_a_bootstrap_sample_is_as_large_as_the_original_sample():
     counts = redraw(1000, np.random.default_rng(0))
-    assert counts.sum() == 1000 and np.mean(counts == 0) == pytest.approx(np.exp(-1), abs=0.04)
+    assert counts.sum() == 1000
+    assert np.mean(counts == 0) == pytest.approx(np.exp(-1), abs=0.04)
 
 
 def test_an_attack_pools_the_scores_of_all_models():
     pairs = population(5, 1.0, np.random.default_rng(0))
     deleted, absent = split_by_role(pairs.scores, pairs.halves.first)
-    found = attack_pairs(
+    attack = attack_pairs(
         lambda first: split_by_role(pairs.scores, first), pairs, np.random.default_rng(0)
     )
     every = deleted.reshape(-1, 1), absent.reshape(1, -1)
     wins = (np.greater(*every).mean() + np.greater_equal(*every).mean()) / 2
-    assert found.auroc.value == pytest.approx(100 * wins, abs=0.01)
-    assert found.auroc.low < found.auroc.value < found.auroc.high and isinstance(
-        found.tpr_1, Estimate
-    )
+    assert attack.auroc.value == pytest.approx(100 * wins, abs=0.01)
+    assert attack.auroc.low < attack.auroc.value < attack.auroc.high
+    assert isinstance(attack.tpr_1, Estimate)
 
 
 @pytest.mark.parametrize("decimals", [1, 9])
-def test_what_is_tested_are_the_rates_of_the_attack(decimals):
+def test_the_statistics_are_the_rates_of_the_attack(decimals):
     pairs = population(5, 0.0, np.random.default_rng(0))
     drawn = Roles(
         *np.random.default_rng(1).normal([[[0.0]], [[0.4]]], size=(2, 5, 120)).round(decimals)
     )
     rates = Ranking(*drawn).compute_rates()
-    found = make_rate_statistics("mine", lambda _: drawn, pairs)(pairs.halves.first)
-    assert found["mine_auroc"] == pytest.approx(abs(rates.auroc - 50) / 100) and rates.auroc < 45
-    assert found["mine_tpr_1"] == pytest.approx(rates.tpr_1 / 100) and rates.tpr_1 > 0
-    few = Roles(*(part[:, :19] for part in drawn))
-    # of 95 negatives
-    assert make_rate_statistics("mine", lambda _: few, pairs)(pairs.halves.first).keys() == {
-        "mine_auroc"
-    }
+    statistics = make_rate_statistics("mine", lambda _: drawn, pairs)(pairs.halves.first)
+    assert rates.auroc < 45
+    assert rates.tpr_1 > 0
+    assert statistics["mine_auroc"] == pytest.approx(abs(rates.auroc - 50) / 100)
+    assert statistics["mine_tpr_1"] == pytest.approx(rates.tpr_1 / 100)
+    few = Roles(drawn.deleted[:, :19], drawn.absent[:, :19])
+    of_95_negatives = make_rate_statistics("mine", lambda _: few, pairs)(pairs.halves.first)
+    assert of_95_negatives.keys() == {"mine_auroc"}
 
 
 def test_the_bootstrap_draws_pairs_and_examples():

@@ -15,7 +15,8 @@ from munkey.unlearn.contract import METHODS
 from tests.conftest import unit_rows
 from tests.models.inputs import EXACT, fitted
 
-COUNT, CLASSES = 60, 3
+COUNT = 60
+CLASSES = 3
 IDS = 5 + 2 * np.arange(COUNT + 15)
 LABELS = IDS // 2 % CLASSES
 SPLITS = np.where(np.arange(COUNT + 15) < COUNT, "train", "val")
@@ -33,7 +34,8 @@ def of(split: str) -> Keys:
 
 
 def lines(name: str, depth: int = 8, **changes) -> list[dict]:
-    near, stage = find_nearest(of("train"), of("train"), depth), Stage("test")
+    near = find_nearest(of("train"), of("train"), depth)
+    stage = Stage("test")
     original = fitted(name, of("train"), LABELS[:COUNT], CLASSES)
     method = replace(METHODS[name], **changes)
     return list(
@@ -44,37 +46,39 @@ def lines(name: str, depth: int = 8, **changes) -> list[dict]:
 
 
 @pytest.mark.parametrize("family", ["lda", "ncm", "ranpac"])
-def test_the_weights_of_a_linear_head_name_who_was_deleted_alone(family):
-    found = {(line["attacker"], line["batch"]): line for line in lines(family)}
-    assert found["weights", 1]["precision"] > 90
-    assert found["weights", 1]["precision"] > found["weights", 10]["precision"] > 100 * 10 / COUNT
-    assert {batch for _, batch in found} == {1, 10}  # 100 are more than half of all
+def test_the_weights_of_a_linear_head_identify_a_sample_that_was_deleted_alone(family):
+    rows = {(line["attacker"], line["batch"]): line for line in lines(family)}
+    assert rows["weights", 1]["precision"] > 90
+    assert rows["weights", 1]["precision"] > rows["weights", 10]["precision"] > 100 * 10 / COUNT
+    assert ("weights", 100) not in rows  # 100 are more than half of all
 
 
 @pytest.mark.parametrize("family", EXACT)
-def test_two_versions_that_differ_in_nothing_name_by_chance(family):
+def test_two_equal_versions_identify_deleted_samples_only_by_chance(family):
     for line in lines(family, run=lambda system, request, settings: system):
         assert line["precision"] == pytest.approx(line["chance"])
 
 
-def test_who_has_none_of_the_deleted_among_the_neighbors_need_not_be_asked(monkeypatch):
+def test_precision_is_the_same_if_only_samples_near_the_deleted_ones_are_queried(monkeypatch):
     monkeypatch.setattr(two_versions, "DELETIONS", {1: 20, 10: 3})
-    found = lines("knn", depth=8)
-    assert found == lines("knn", depth=COUNT)  # everyone is asked
-    assert {line["attacker"] for line in found} == {"answers", "margins"}
-    assert all(line["precision"] > 2 * line["chance"] for line in found)
+    rows = lines("knn", depth=8)
+    assert rows == lines("knn", depth=COUNT)  # everyone is asked
+    assert {line["attacker"] for line in rows} == {"answers", "margins"}
+    for line in rows:
+        assert line["precision"] > 2 * line["chance"]
 
 
-def test_all_methods_face_the_same_deletions():
-    asked = []
-    for name in ("ncm", "knn"):
-        lines(
-            name,
-            run=lambda system, request, settings: (
-                asked.append(request.forget_ids.tolist()) or system
-            ),
-        )
-    assert asked[:51] == asked[51:] and len(asked) == 2 * (1 + 40 + 10)
+def test_all_methods_are_attacked_with_the_same_deletions():
+    deletions = []
+
+    def note(system, request, settings):
+        deletions.append(request.forget_ids.tolist())
+        return system
+
+    lines("ncm", run=note)
+    lines("knn", run=note)
+    assert len(deletions) == 2 * (1 + 40 + 10)
+    assert deletions[:51] == deletions[51:]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Audits of units: halves hold whole persons, and shares, tests and intervals are of persons, not of pictures."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from munkey.audits.attacks.residual_share import residual_share
@@ -10,13 +11,15 @@ from munkey.core.randomness import Stage
 from munkey.data import forget_sets
 from munkey.data.forget_draws import Groups, draw_group_halves
 
-PERSONS, PICTURES, TEST = 40, 4, 120
+PERSONS = 40
+PICTURES = 4
+TEST = 120
 
 
 def halves(pairs: int, generator: np.random.Generator) -> Halves:
     """Persons with four pictures each, then test samples."""
     units = np.repeat(np.arange(PERSONS), PICTURES)
-    first = np.stack([generator.permutation(PERSONS) < PERSONS // 2 for _ in range(pairs)])
+    first = generator.permuted(np.tile(np.arange(PERSONS) < PERSONS // 2, (pairs, 1)), axis=1)
     cut = np.stack([first, ~first], 1).reshape(2 * pairs, PERSONS)[:, units]
     deleted = np.pad(cut, ((0, 0), (0, TEST)))
     absent = np.pad(~cut, ((0, 0), (0, TEST)))
@@ -28,16 +31,16 @@ def halves(pairs: int, generator: np.random.Generator) -> Halves:
     )
 
 
-def world(left: float, generator: np.random.Generator, pairs: int = 4) -> Pairs:
+def world(remaining: float, generator: np.random.Generator, pairs: int = 4) -> Pairs:
     """What a model makes of a person is the same for all of the person's pictures: no four samples of luck."""
-    made = halves(pairs, generator)
-    size = made.deleted.shape
+    halves_of_persons = halves(pairs, generator)
+    size = halves_of_persons.deleted.shape
     of_person = np.pad(
         np.repeat(generator.normal(size=(size[0], PERSONS)), PICTURES, axis=1), ((0, 0), (0, TEST))
     )
     base = 2 * generator.normal(size=size[1]) + of_person + 0.3 * generator.normal(size=size)
-    gain = generator.normal(1.5, 0.2, (size[0], 1)) * made.deleted
-    return Pairs(base + left * gain, made, Pairs(base + gain, made))
+    gain = generator.normal(1.5, 0.2, (size[0], 1)) * halves_of_persons.deleted
+    return Pairs(base + remaining * gain, halves_of_persons, Pairs(base + gain, halves_of_persons))
 
 
 def without_units(pairs: Pairs) -> Pairs:
@@ -55,40 +58,48 @@ def test_scores_are_those_of_a_persons_mean_rank():
 
 def flagged(pairs: Pairs, seed: int, redraws: int = 99) -> bool:
     tests = run_joint_tests(pairs, np.random.default_rng(seed), redraws)
-    return min(each.p for each in tests.values()) <= 0.05
+    return min(test.p for test in tests.values()) <= 0.05
 
 
-def test_where_nothing_is_left_pictures_raise_false_alarms_and_persons_do_not():
+def test_only_redraws_of_pictures_raise_false_alarms_where_nothing_is_left():
     """Halves are redrawn as they were drawn, by person; to redraw pictures would take one person's luck for four."""
     worlds = [world(0.0, np.random.default_rng(seed)) for seed in range(60)]
     persons = np.mean([flagged(pairs, seed) for seed, pairs in enumerate(worlds)])
     pictures = np.mean([flagged(without_units(pairs), seed) for seed, pairs in enumerate(worlds)])
-    assert persons <= 0.05 and pictures >= 0.1  # of 60: none, and 7
+    assert persons <= 0.05
+    assert pictures >= 0.1
 
 
-def test_intervals_hold_what_is_left_of_persons():
-    for left in (0.0, 0.1):
-        shares = [
-            residual_share(world(left, np.random.default_rng(seed))).share for seed in range(80)
-        ]
-        assert np.mean([share.low <= 100 * left <= share.high for share in shares]) >= 0.88
-        assert np.mean([share.value for share in shares]) == pytest.approx(100 * left, abs=3)
+def shares_of(worlds: list[Pairs]) -> pd.DataFrame:
+    """The residual share of each audit: value, low, high, in percent."""
+    return pd.DataFrame([vars(residual_share(pairs).share) for pairs in worlds])
+
+
+def compute_coverage(shares: pd.DataFrame, remaining: float) -> float:
+    """How many of the intervals contain the share that is left."""
+    return ((shares["low"] <= 100 * remaining) & (100 * remaining <= shares["high"])).mean()
+
+
+def test_intervals_cover_the_share_that_is_left_of_persons():
+    for remaining in (0.0, 0.1):
+        worlds = [world(remaining, np.random.default_rng(seed)) for seed in range(80)]
+        shares = shares_of(worlds)
+        assert compute_coverage(shares, remaining) >= 0.88
+        assert shares["value"].mean() == pytest.approx(100 * remaining, abs=3)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("left", [0.0, 0.1])
-def test_five_hundred_audits_of_persons_keep_their_level_and_hold_what_is_left(left: float):
+@pytest.mark.parametrize("remaining", [0.0, 0.1])
+def test_500_audits_of_persons_keep_their_level_and_cover_the_share_that_is_left(remaining: float):
     """docs/audits.md quotes what this prints. 40 persons in 4 pairs are few: 10% is hardly found, but held."""
-    worlds = [world(left, np.random.default_rng(1000 + seed)) for seed in range(500)]
-    held = [
-        share.low <= 100 * left <= share.high
-        for share in (residual_share(pairs).share for pairs in worlds)
-    ]
-    found = np.mean([flagged(pairs, seed, 999) for seed, pairs in enumerate(worlds)])
+    worlds = [world(remaining, np.random.default_rng(1000 + seed)) for seed in range(500)]
+    coverage = compute_coverage(shares_of(worlds), remaining)
+    share_flagged = np.mean([flagged(pairs, seed, 999) for seed, pairs in enumerate(worlds)])
     print(
-        f"left {left:.0%}: flagged {found:.1%}, intervals that hold it {np.mean(held):.1%}, n = 500"
+        f"left {remaining:.0%}: flagged {share_flagged:.1%}, intervals that hold it {coverage:.1%}, n = 500"
     )
-    assert np.mean(held) >= 0.93 and (left > 0 or found <= 0.07)
+    assert coverage >= 0.93
+    assert remaining > 0 or share_flagged <= 0.07
 
 
 def test_a_unit_in_both_halves_is_refused():
@@ -102,26 +113,31 @@ def test_a_unit_in_both_halves_is_refused():
         )
 
 
-def test_halves_of_a_pool_of_groups_hold_whole_ones_and_their_file_names_them(tmp_path):
+def test_halves_of_a_pool_of_groups_contain_whole_groups_and_their_file_names_them(tmp_path):
     ids = np.arange(100) * 2
-    groups = Groups(ids, np.array([f"p{i // 5}" for i in range(100)], dtype=object))
+    names = np.array([f"p{number}" for number in range(20)], dtype=object)
+    groups = Groups(ids, names.repeat(5))
     labels = np.arange(100) % 3
     stage = Stage("pool")
-    pairs = [
-        draw_group_halves(groups, labels, 0.4, stage, Stage("pair", number)) for number in range(3)
-    ]
-    for first, second in pairs:
-        assert len(first) == len(second) == 20 and not set(first) & set(second)
-        assert len({i // 10 for i in first}) == 4 and sorted([*first, *second]) == sorted(
-            [*pairs[0][0], *pairs[0][1]]
-        )
-    assert len({tuple(first) for first, _ in pairs}) == 3
+    first_halves = []
+    pools = []
+    for number in range(3):
+        pair = Stage("pair", number)
+        first, second = draw_group_halves(groups, labels, 0.4, stage, pair)
+        assert len(first) == len(second) == 20
+        assert len(np.unique(first // 10)) == 4  # whole groups
+        first_halves.append(tuple(first))
+        pools.append(sorted([*first, *second]))
+        assert len(set(pools[-1])) == 40
+    assert pools[0] == pools[1] == pools[2]
+    assert len(set(first_halves)) == 3
+    half = np.array(first_halves[0])
     units = dict(zip(ids.tolist(), groups.names.tolist(), strict=True))
-    forget_sets.write(tmp_path / "half.csv", pairs[0][0], units)
+    forget_sets.write(tmp_path / "half.csv", half, units)
     assert forget_sets.read_units([tmp_path / "half.csv"]) == {
-        i: f"p{i // 10}" for i in pairs[0][0].tolist()
+        i: f"p{i // 10}" for i in half.tolist()
     }
-    forget_sets.write(tmp_path / "plain.csv", pairs[0][0])
+    forget_sets.write(tmp_path / "plain.csv", half)
     assert forget_sets.read_units([tmp_path / "plain.csv"]) == {}
-    with pytest.raises(ValueError, match="2 of 20 groups in training; an audit needs 4"):
+    with pytest.raises(ValueError, match=r"2 of 20 groups.*needs 4"):
         draw_group_halves(groups, labels, 0.1, stage, Stage("pair", 0))

@@ -43,30 +43,26 @@ def pets(tmp_path: Path) -> Path:
         "linked",
     ],
 )
-def test_the_state_changes_with_the_files(pets: Path, change: Callable[[Path], object]):
+def test_the_stamp_changes_with_the_files(pets: Path, change: Callable[[Path], object]):
     before = compute_stamp(pets)
     change(pets)
     assert compute_stamp(pets) != before
 
 
-def test_the_state_is_that_of_the_files_alone(pets: Path, tmp_path: Path):
+def test_the_stamp_depends_on_the_files_alone(pets: Path, tmp_path: Path):
     copy = Path(shutil.copytree(pets, tmp_path / "copy"))
-    assert (
-        compute_stamp(copy)
-        == compute_stamp(pets)
-        == compute_stamp(str(pets))
-        == compute_stamp(f"{pets}/")
-    )
+    for same in (copy, str(pets), f"{pets}/"):
+        assert compute_stamp(same) == compute_stamp(pets)
 
 
-def test_the_state_of_a_single_file_is_its_own(pets: Path):
+def test_the_stamp_of_a_single_file_does_not_depend_on_its_name(pets: Path):
     before = compute_stamp(pets / "cat/1.png")
     assert compute_stamp(pets / "cat/2.png") == before
     (pets / "cat/1.png").write_bytes(b"1234567")
     assert compute_stamp(pets / "cat/1.png") != before
 
 
-def test_links_that_lead_back_come_to_an_end(pets: Path):
+def test_links_that_lead_back_are_not_followed_forever(pets: Path):
     for folder in ("cat", "dog", "."):
         for number in range(20):  # followed blindly, more paths than can be counted
             (pets / folder / f"link{number}").symlink_to(pets)
@@ -76,7 +72,7 @@ def test_links_that_lead_back_come_to_an_end(pets: Path):
     assert compute_stamp(pets) != before
 
 
-def test_what_a_link_leads_to_counts(pets: Path, tmp_path: Path):
+def test_the_stamp_changes_with_the_target_of_a_link(pets: Path, tmp_path: Path):
     (tmp_path / "eel").mkdir()
     (tmp_path / "eel/1.png").write_bytes(b"1")
     (pets / "eel").symlink_to(tmp_path / "eel")
@@ -86,7 +82,7 @@ def test_what_a_link_leads_to_counts(pets: Path, tmp_path: Path):
     assert compute_stamp(pets) != before
 
 
-def test_names_that_are_not_text_count(pets: Path):
+def test_the_stamp_changes_with_a_name_that_is_not_text(pets: Path):
     before = compute_stamp(pets)
     (pets / os.fsdecode(b"caf\xe9.png")).write_bytes(b"1")
     assert compute_stamp(pets) != before

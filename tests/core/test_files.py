@@ -55,7 +55,7 @@ def test_a_failed_write_leaves_the_old_file_and_no_other(tmp_path):
     assert names_in(tmp_path) == [".out.json.sha256", "out.json"]
 
 
-def test_a_value_that_json_lacks_leaves_nothing(tmp_path):
+def test_a_value_that_json_lacks_leaves_no_file(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_json(tmp_path / "out.json", {"loss": float("nan")})
     assert names_in(tmp_path) == []
@@ -79,8 +79,9 @@ with atomic(sys.argv[1]) as temporary:
 """
 
 
-def test_what_a_killed_process_left_is_removed_when_the_file_is_written_again(tmp_path):
-    path, other = tmp_path / "out.json", tmp_path / "more.out.json"
+def test_temporary_files_of_a_killed_process_are_removed_when_the_file_is_written_again(tmp_path):
+    path = tmp_path / "out.json"
+    other = tmp_path / "more.out.json"
     for target in (path, path, other):
         subprocess.run([sys.executable, "-c", KILLED, target], check=False)
     assert len(names_in(tmp_path)) == 2  # the second attempt removed what the first had left
@@ -88,12 +89,13 @@ def test_what_a_killed_process_left_is_removed_when_the_file_is_written_again(tm
         write_json(path, {})
         assert being_written.exists()  # this process is alive
         being_written.write_text("{}")
-    left = [name for name in names_in(tmp_path) if name not in ("out.json", ".out.json.sha256")]
-    assert len(left) == 1 and left[0].startswith(".more.out.json.")
+    of_other, *names = names_in(tmp_path)
+    assert of_other.startswith(".more.out.json.")
+    assert names == [".out.json.sha256", "out.json"]
 
 
 @pytest.mark.parametrize(("error", "stays"), [(PermissionError, True), (ProcessLookupError, False)])
-def test_what_a_process_of_somebody_else_is_writing_stays(error, stays, tmp_path, monkeypatch):
+def test_a_temporary_file_of_another_users_process_stays(error, stays, tmp_path, monkeypatch):
     def refused(process, signal):
         raise error
 
@@ -137,9 +139,11 @@ def test_a_full_disk_is_reported_with_the_path_and_the_old_file_stays(tmp_path, 
     (tmp_path / name).write_text("old")
     with pytest.raises(OSError, match="no partial file was left") as refused, full_disk():
         write(tmp_path / name)
-    assert refused.value.filename == str(tmp_path / name) and why in str(refused.value)
+    assert refused.value.filename == str(tmp_path / name)
+    assert why in str(refused.value)
     assert refused.value.errno == (errno.EIO if name == "out.npy" else errno.EFBIG)
-    assert names_in(tmp_path) == [name] and (tmp_path / name).read_text() == "old"
+    assert names_in(tmp_path) == [name]
+    assert (tmp_path / name).read_text() == "old"
 
 
 def test_an_unwritable_folder_is_reported_with_the_path(tmp_path):
@@ -154,7 +158,7 @@ def test_arrays_read_back_as_written_and_absent_ones_are_named(tmp_path):
     assert list(arrays) == ["keys"]
     np.testing.assert_array_equal(arrays["keys"], ARRAYS["keys"])
     assert set(read_npz(tmp_path / "a.npz")) == {"ids", "keys"}
-    with pytest.raises(DamagedFileError, match=r"a\.npz: the arrays \['logits'\] are missing"):
+    with pytest.raises(DamagedFileError, match=r"a\.npz: .*'logits'"):
         read_npz(tmp_path / "a.npz", "ids", "logits")
 
 
@@ -185,17 +189,15 @@ def test_an_array_that_could_run_code_is_not_read(tmp_path):
     ],
     ids=["emptied", "begun", "half", "almost whole", "a byte flipped"],
 )
-def test_a_damaged_file_is_named_with_what_to_do(tmp_path, damage, read):
+def test_a_damaged_file_is_refused_with_the_command_that_remakes_it(tmp_path, damage, read):
     path = tmp_path / "a.npz"
     write_npz(path, {"a": np.arange(1000)})
     path.write_bytes(damage(path.read_bytes()))
-    with pytest.raises(
-        DamagedFileError, match=r"a\.npz: damaged.* --force -- \S*a\.npz`, then run again"
-    ):
+    with pytest.raises(DamagedFileError, match=r"a\.npz: damaged.* --force -- \S*a\.npz`"):
         read(path)
 
 
-def test_a_file_that_is_not_there_is_named_and_not_called_damaged(tmp_path):
+def test_a_missing_file_is_named_and_not_called_damaged(tmp_path):
     for read in (read_json, read_csv, read_npz):
         with pytest.raises(FileNotFoundError, match="absent"):
             read(tmp_path / "absent")
@@ -244,7 +246,7 @@ def test_a_file_without_its_own_sum_is_refused(tmp_path, fault):
         read_json(tmp_path / "a.json")
 
 
-def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays_valid(
+def test_the_old_file_stays_valid_if_the_sum_of_the_new_one_cannot_be_written(
     tmp_path, monkeypatch
 ):
     write_text(tmp_path / "a.txt", "old")
@@ -253,14 +255,13 @@ def test_where_the_sum_cannot_be_written_the_file_is_named_and_the_old_one_stays
         raise OSError(errno.ENOSPC, "No space left on device", str(self))
 
     monkeypatch.setattr(Path, "write_bytes", full)
-    said = r"cannot be written \(No space left on device\); no partial file was left: '.*\.a\.txt\.sha256'"
-    with pytest.raises(UnwritableFileError, match=said):
+    with pytest.raises(UnwritableFileError, match=r"No space left .*\.a\.txt\.sha256"):
         write_text(tmp_path / "a.txt", "new")
     assert read_bytes(tmp_path / "a.txt") == b"old"
     assert names_in(tmp_path) == [".a.txt.sha256", "a.txt"]
 
 
-def test_killed_between_sum_and_file_the_old_file_does_not_pass_for_the_new_one(
+def test_the_old_file_is_damaged_if_the_process_is_killed_between_sum_and_file(
     tmp_path, monkeypatch
 ):
     write_text(tmp_path / "a.txt", "old")
@@ -279,24 +280,24 @@ def test_killed_between_sum_and_file_the_old_file_does_not_pass_for_the_new_one(
 
 
 def test_the_command_names_the_configuration_of_the_run_and_quotes_the_path(monkeypatch):
-    said = "results/a.csv: damaged. Recreate it with `snakemake --cores all --resources gpu=1"
+    command = "`snakemake --cores all --resources gpu=1 --force -- results/a.csv`"
     monkeypatch.delenv(CONFIGFILES, raising=False)
     error = DamagedFileError("results/a.csv", "damaged")
-    assert str(error) == f"{said} --force -- results/a.csv`, then run again"
+    assert command in str(error)
     monkeypatch.setenv(CONFIGFILES, "my.yaml 'other one.yaml'")
     error = DamagedFileError("a b.csv", "damaged")
     assert "gpu=1 --configfile my.yaml 'other one.yaml' --force -- 'a b.csv'`" in str(error)
 
 
-def test_for_a_file_of_an_overlay_outside_a_run_the_overlay_is_asked_for(monkeypatch):
+def test_the_command_for_a_file_of_an_overlay_tells_to_add_the_configfile(monkeypatch):
     monkeypatch.delenv(CONFIGFILES, raising=False)
-    wanted = "`, adding each --configfile that the run used, then run again"
+    hint = "adding each --configfile"
     for place in ("results/mine/a.csv", "/home/me/results/mine/a.csv"):
-        assert wanted in str(DamagedFileError(place, "damaged"))
+        assert hint in str(DamagedFileError(place, "damaged"))
     for place in ("results/default/a.csv", "cache/a.csv", "results"):
-        assert "with each" not in str(DamagedFileError(place, "damaged"))
+        assert hint not in str(DamagedFileError(place, "damaged"))
     monkeypatch.setenv(CONFIGFILES, "my.yaml")
-    assert "with each" not in str(DamagedFileError("results/mine/a.csv", "damaged"))
+    assert hint not in str(DamagedFileError("results/mine/a.csv", "damaged"))
 
 
 def test_a_table_is_utf8_whatever_the_locale(tmp_path):

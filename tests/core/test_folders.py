@@ -22,7 +22,7 @@ def test_a_new_folder_takes_its_place_when_it_is_whole(empty, tmp_path):
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_a_failure_leaves_nothing(error, tmp_path):
+def test_a_failed_folder_leaves_nothing(error, tmp_path):
     def fail() -> None:
         with create_folder(tmp_path / "new") as folder:
             (folder / "file").touch()
@@ -33,7 +33,7 @@ def test_a_failure_leaves_nothing(error, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_what_is_there_stays(tmp_path):
+def test_a_folder_or_file_that_exists_is_not_overwritten(tmp_path):
     (tmp_path / "file").write_text("mine")
     for taken in (tmp_path, tmp_path / "file"):
         with pytest.raises(FileExistsError, match="already contains files"), create_folder(taken):

@@ -10,7 +10,7 @@ from munkey.core.free_memory import measure_free_memory
 MEMINFO = "MemTotal: 2000 kB\nMemAvailable:    1000 kB\n"
 
 
-def test_it_is_less_than_the_machine_has():
+def test_free_memory_is_less_than_the_machine_has():
     free_bytes = measure_free_memory()
     assert 0 < free_bytes < os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
@@ -25,7 +25,9 @@ def test_it_is_less_than_the_machine_has():
         ("0::/job", "job", "9000000000", 1_024_000),
     ],
 )
-def test_a_limit_of_its_group_counts(groups, folder, limit, expected, tmp_path, monkeypatch):
+def test_free_memory_is_limited_by_the_group_of_the_process(
+    groups, folder, limit, expected, tmp_path, monkeypatch
+):
     (tmp_path / "meminfo").write_text(MEMINFO)
     (tmp_path / "groups").write_text(groups + "\n")
     group = tmp_path / "fs" / folder
@@ -40,6 +42,6 @@ def test_a_limit_of_its_group_counts(groups, folder, limit, expected, tmp_path, 
     assert measure_free_memory() == expected
 
 
-def test_on_another_system_it_is_unknown(tmp_path, monkeypatch):
+def test_free_memory_is_unknown_on_another_system(tmp_path, monkeypatch):
     monkeypatch.setattr(free_memory, "MEMINFO", tmp_path / "missing")
     assert measure_free_memory() is None

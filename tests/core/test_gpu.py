@@ -11,7 +11,9 @@ from tests.conftest import generator, needs_gpu
 
 @needs_gpu
 def test_a_card_has_a_name_and_free_memory():
-    assert gpu.is_available() and gpu.get_name() and gpu.free_bytes() > 0
+    assert gpu.is_available()
+    assert gpu.get_name()
+    assert gpu.free_bytes() > 0
 
 
 @needs_gpu
@@ -19,21 +21,22 @@ def test_a_copy_arrives_whole():
     tensor = torch.rand(1000, generator=generator())
     copy = gpu.copy_to_gpu(tensor)
     gpu.wait()
-    assert copy.is_cuda and torch.equal(copy.cpu(), tensor)
+    assert copy.is_cuda
+    assert torch.equal(copy.cpu(), tensor)
 
 
 @needs_gpu
-def test_what_a_stream_hands_over_is_complete_when_it_is_computed_with():
+def test_a_copy_of_a_stream_is_complete_when_it_is_used():
     tensors = [torch.rand(1_000_000, generator=generator(seed)) for seed in range(20)]
-    stream, sums = gpu.CopyStream(), []
+    stream = gpu.CopyStream()
+    sums = []
     for tensor in tensors:
         copy, arrived = stream.start(lambda tensor=tensor: gpu.copy_to_gpu(tensor))
         stream.hand_over([copy], arrived)
         sums.append(copy.double().sum())
         del copy  # its memory must not be used again before it is summed
-    assert torch.stack(sums).tolist() == pytest.approx(
-        [tensor.double().sum().item() for tensor in tensors]
-    )
+    for on_gpu, tensor in zip(sums, tensors, strict=True):
+        assert on_gpu.item() == pytest.approx(tensor.double().sum().item())
 
 
 @needs_gpu
@@ -47,21 +50,20 @@ def test_attention_agrees_with_what_a_cpu_computes():
 @pytest.mark.parametrize("name", ["float32", "bfloat16", "float16"])
 def test_a_step_in_every_precision_descends(name):
     weight = torch.nn.Parameter(torch.ones(4, 4, device="cuda"))
-    precision, optimizer = Precision(name, "cuda"), torch.optim.AdamW([weight], lr=0.1, fused=True)
+    precision = Precision(name, "cuda")
+    optimizer = torch.optim.AdamW([weight], lr=0.1, fused=True)
     for _ in range(3):
         with precision.forward():
             product = weight @ weight
-        assert product.dtype == {"float32": torch.float32, "bfloat16": torch.bfloat16}.get(
-            name, torch.float16
-        )
+        assert product.dtype == getattr(torch, name)
         precision.descend(product.float().square().sum(), optimizer)
-    assert weight.dtype == torch.float32 and (weight < 1).all()
+    assert weight.dtype == torch.float32
+    assert (weight < 1).all()
 
 
-def test_a_device_without_a_choice_of_number_formats_keeps_the_one_it_has():
+def test_autocast_changes_nothing_on_a_device_without_it():
     with gpu.autocast(torch.bfloat16, "meta"):
-        assert (
-            torch.ones(2, 2, device="meta") @ torch.ones(2, 2, device="meta")
-        ).dtype == torch.float32
+        on_meta = torch.ones(2, 2, device="meta")
+        assert (on_meta @ on_meta).dtype == torch.float32
     with gpu.autocast(torch.bfloat16, "cpu"):
         assert (torch.ones(2, 2) @ torch.ones(2, 2)).dtype == torch.bfloat16

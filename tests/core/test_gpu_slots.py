@@ -41,11 +41,11 @@ def test_a_second_job_goes_to_a_gpu_only_when_every_other_has_one(take: Take) ->
     assert [take(8) for _ in range(8)] == FOUR * 2
 
 
-def test_two_runs_do_not_meet_on_one_gpu_while_another_is_idle(take: Take) -> None:
+def test_two_runs_do_not_share_a_gpu_while_another_is_idle(take: Take) -> None:
     assert [take(1), take(1)] == FOUR[:2]
 
 
-def test_on_a_cluster_a_job_keeps_the_gpus_that_the_scheduler_chose(take: Take) -> None:
+def test_a_job_on_a_cluster_keeps_the_gpus_of_the_scheduler(take: Take) -> None:
     assert [take(None, ["2", "3"]) for _ in range(2)] == ["2,3"] * 2
 
 
@@ -65,27 +65,28 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
         "TMPDIR": str(tmp_path),
         "MUNKEY_GPU_JOBS": "1",
     }
-    command, pipes = (
-        [sys.executable, "-u", "-c", JOB],
-        {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
-    )
+    command = [sys.executable, "-u", "-c", JOB]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with (
         subprocess.Popen(command, env=environment, text=True, **pipes) as first,
         subprocess.Popen(command, env=environment, text=True, **pipes) as second,
     ):
-        told, _, _ = select.select([first.stdout, second.stdout], [], [])
-        holds, waits = (first, second) if first.stdout in told else (second, first)
-        said = {job: job.stdout.readline().strip() for job in (holds, waits)}
-        if said[waits] == "GPU-c":
+        ready, _, _ = select.select([first.stdout, second.stdout], [], [])
+        holds, waits = (first, second) if first.stdout in ready else (second, first)
+        lines = {
+            holds: holds.stdout.readline().strip(),
+            waits: waits.stdout.readline().strip(),
+        }
+        if lines[waits] == "GPU-c":
             holds, waits = waits, holds
-        assert said == {holds: "GPU-c", waits: "waiting for a GPU: other jobs use GPU-c.0"}
+        assert lines == {holds: "GPU-c", waits: "waiting for a GPU: other jobs use GPU-c.0"}
         assert select.select([waits.stdout], [], [], 0.5) == ([], [], [])
         holds.kill()
         assert waits.stdout.readline() == "GPU-c\n"
         waits.kill()
 
 
-def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> None:
+def test_a_waiting_job_prints_one_line(take: Take, monkeypatch, capsys) -> None:
     free = iter([False, False, True])
     lock = gpu_slots._try_lock
     monkeypatch.setattr(gpu_slots, "_try_lock", lambda path: lock(path) if next(free) else None)
@@ -95,7 +96,7 @@ def test_who_waits_for_a_gpu_says_so_once(take: Take, monkeypatch, capsys) -> No
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o000, 0o077])
-def test_the_folder_of_the_seats_is_the_users_alone(take: Take, tmp_path, umask) -> None:
+def test_the_folder_of_slots_is_private_to_the_user(take: Take, tmp_path, umask) -> None:
     before = os.umask(umask)
     try:
         assert take(1) == "GPU-a"
@@ -106,32 +107,33 @@ def test_the_folder_of_the_seats_is_the_users_alone(take: Take, tmp_path, umask)
     assert {file.stat().st_mode & 0o077 for file in folder.iterdir()} == {0}
 
 
-def test_a_folder_that_was_open_to_others_is_closed(tmp_path) -> None:
+def test_a_folder_of_slots_that_others_can_read_becomes_private(tmp_path) -> None:
     (tmp_path / "slots").mkdir()
     (tmp_path / "slots").chmod(0o777)
     assert gpu_slots.make_private_folder(tmp_path / "slots").stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("whose", ["another's", "a link", "a file"])
-def test_no_seat_is_taken_in_what_is_no_folder_of_ones_own(
+def test_no_slot_is_taken_in_a_place_that_is_not_the_users_own_folder(
     take: Take, whose, tmp_path, monkeypatch
 ) -> None:
     user = os.getuid() + (whose == "another's")
     monkeypatch.setattr(os, "getuid", lambda: user)
     place = tmp_path / f"munkey-gpus-{user}"
     (tmp_path / "mine").mkdir()
-    {"another's": place.mkdir, "a link": lambda: place.symlink_to("mine"), "a file": place.touch}[
-        whose
-    ]()
-    with pytest.raises(
-        PermissionError, match=r"not a folder of yours.*set TMPDIR to a folder of your own"
-    ):
+    if whose == "another's":
+        place.mkdir()
+    elif whose == "a link":
+        place.symlink_to("mine")
+    else:
+        place.touch()
+    with pytest.raises(PermissionError, match="TMPDIR"):
         take(1)
     assert not list((tmp_path / "mine").iterdir())
 
 
 @pytest.mark.parametrize(("at_once", "expected"), [(4, "4"), (None, "1")])
-def test_without_a_limit_each_gpu_takes_one_job(monkeypatch, at_once, expected) -> None:
+def test_each_gpu_takes_one_job_without_a_limit(monkeypatch, at_once, expected) -> None:
     monkeypatch.setenv(gpu_slots.JOB_COUNT, "to be restored")
     gpu_slots.share(at_once)
     assert os.environ[gpu_slots.JOB_COUNT] == expected
@@ -145,19 +147,19 @@ def test_gpus_are_counted_where_none_are_named(monkeypatch, tmp_path) -> None:
     assert gpu_slots._list_gpu_names() == ["0", "1", "2"]  # as CUDA counts them
 
 
-def test_a_job_has_its_gpu_before_cuda_is_asked(monkeypatch, take: Take) -> None:
-    seen: list[str | None] = []
+def test_a_job_takes_its_gpu_before_cuda_is_queried(monkeypatch, take: Take) -> None:
+    visible: list[str | None] = []
     monkeypatch.setattr(
         "torch.cuda.is_available",
-        lambda: bool(seen.append(os.environ.get(gpu_slots.VISIBLE))) or True,
+        lambda: bool(visible.append(os.environ.get(gpu_slots.VISIBLE))) or True,
     )
     monkeypatch.setattr(gpu_slots, "take_slot", lambda: take(4))
     assert select_device(1) == "cuda"
-    assert seen == ["GPU-a"]
+    assert visible == ["GPU-a"]
 
 
 @pytest.mark.ci
-def test_nothing_that_a_job_imports_starts_cuda() -> None:
+def test_no_import_of_a_job_starts_cuda() -> None:
     """Else a fork could not use it, and a job would see every GPU."""
     code = """
 import importlib, pkgutil, torch, munkey

@@ -5,10 +5,12 @@ import pytest
 from munkey.core.knobs import format_knob_value, shorten_knobs
 
 
-def test_knobs_that_end_alike_keep_their_sections():
-    alike = ["munkey.temperature", "inference.temperature"]
-    assert shorten_knobs(["munkey.p_image", *alike]) == {"munkey.p_image": "p_image"} | {
-        knob: knob for knob in alike
+def test_knobs_with_the_same_last_part_keep_their_sections():
+    knobs = ["munkey.p_image", "munkey.temperature", "inference.temperature"]
+    assert shorten_knobs(knobs) == {
+        "munkey.p_image": "p_image",
+        "munkey.temperature": "munkey.temperature",
+        "inference.temperature": "inference.temperature",
     }
 
 
@@ -23,5 +25,5 @@ def test_knobs_that_end_alike_keep_their_sections():
         ("[1, 2]", "1–2"),
     ],
 )
-def test_a_knob_is_written_as_a_person_writes_it(value, text):
+def test_format_knob_value_writes_numbers_words_and_ranges(value, text):
     assert format_knob_value(value) == text

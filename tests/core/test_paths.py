@@ -8,7 +8,8 @@ from munkey.core.paths import Layout, choose_configuration_name, fill
 from tests.conftest import ROOT
 
 LAYOUT = Layout("default")
-PATTERNS = {name: value for name, value in vars(LAYOUT).items() if name != "name"}
+PATTERNS = dict(vars(LAYOUT))
+del PATTERNS["name"]
 WILDCARDS = {
     *(
         "dataset",
@@ -28,14 +29,12 @@ WILDCARDS = {
 
 def test_a_wildcard_is_filled_in_and_the_others_stay():
     assert fill(LAYOUT.keys, dataset="digits") == "results/default/keys/digits/{encoder}/keys.npz"
-    assert (
-        fill(LAYOUT.forget, case="digits", seed=0, rate="0.1")
-        == "results/default/forget/digits/seed0/rate0.1.csv"
-    )
+    forget = fill(LAYOUT.forget, case="digits", seed=0, rate="0.1")
+    assert forget == "results/default/forget/digits/seed0/rate0.1.csv"
     assert fill(LAYOUT.forget) == LAYOUT.forget
 
 
-def test_a_value_is_taken_as_it_is():
+def test_values_are_filled_in_literally():
     """A wildcard of Snakemake may stand for another; nothing in a value is read as a pattern."""
     assert fill(LAYOUT.system, subset="rate{rate}", system="{method}") == (
         "results/default/models/{case}/seed{seed}/rate{rate}/{method}/system.safetensors"
@@ -44,7 +43,7 @@ def test_a_value_is_taken_as_it_is():
     assert fill("{case}", case=r"\1\g<0>") == r"\1\g<0>"
 
 
-def test_what_a_pattern_lacks_is_not_needed():
+def test_a_value_that_a_pattern_lacks_is_ignored():
     assert fill(LAYOUT.report, case="digits") == LAYOUT.report
 
 
@@ -55,7 +54,7 @@ def test_a_pattern_lies_under_results_and_has_known_wildcards(name: str):
     assert not re.search(r"[{}]", fill(PATTERNS[name], **dict.fromkeys(WILDCARDS, "x")))
 
 
-def test_no_two_patterns_are_alike():
+def test_no_two_patterns_give_the_same_path():
     """Not even with their wildcards filled in: every file belongs to one pattern."""
     values = {name: name for name in WILDCARDS} | {
         "case": "digits/inference.k/4",
@@ -65,7 +64,7 @@ def test_no_two_patterns_are_alike():
     assert len(set(paths)) == len(paths)
 
 
-def test_paths_of_results_stand_in_the_layout_alone():
+def test_paths_of_results_are_written_only_in_the_layout():
     """In rules, scripts and the package: what others read or write must come from here."""
     files = [
         *ROOT.glob("workflow/**/*.smk"),
@@ -73,13 +72,13 @@ def test_paths_of_results_stand_in_the_layout_alone():
         *ROOT.glob("src/munkey/**/*.py"),
     ]
     literal = re.compile(r"""["']results/[^"']*/""")
-    elsewhere = [
-        str(path) for path in files if path.name != "paths.py" and literal.search(path.read_text())
-    ]
-    assert len(files) > 100 and not elsewhere
+    assert len(files) > 100
+    for path in files:
+        if path.name != "paths.py":
+            assert not literal.search(path.read_text()), path
 
 
-def test_logs_and_costs_are_kept_by_the_name_of_their_job():
+def test_the_log_of_a_job_is_named_after_the_job():
     assert LAYOUT.log("train/{case}/seed{seed}") == "logs/default/train/{case}/seed{seed}.log"
 
 
@@ -103,9 +102,5 @@ def test_configurations_share_no_path():
     ],
 )
 def test_a_configuration_is_named_by_itself_or_by_its_overlays(named, overlays, name):
-    assert (
-        choose_configuration_name(
-            named, [ROOT / overlay for overlay in overlays], ROOT / "params.yaml"
-        )
-        == name
-    )
+    paths = [ROOT / overlay for overlay in overlays]
+    assert choose_configuration_name(named, paths, ROOT / "params.yaml") == name

@@ -32,30 +32,32 @@ def palette(tmp_path, monkeypatch):
     forget("palette", "shop", "other")
 
 
-def test_a_plug_in_is_an_entry_like_any_other(palette):
+def test_a_plug_in_is_an_entry_of_the_registry(palette):
     colors = palette({"red": "shop"}, {"shop.py": ADD.format("red", 1)})
-    assert (
-        list(colors) == ["green", "red"]
-        and colors["red"] == 1
-        and len(colors) == 2
-        and "red" in colors
-    )
-    assert colors.origins == {"red": "paint-shop 1.2"} and colors.refusals == {}
+    assert list(colors) == ["green", "red"]
+    assert colors["red"] == 1
+    assert len(colors) == 2
+    assert "red" in colors
+    assert colors.origins == {"red": "paint-shop 1.2"}
+    assert colors.refusals == {}
 
 
-def test_plug_ins_are_imported_only_where_they_are_asked_for(palette):
+def test_a_plug_in_is_imported_only_when_it_is_used(palette):
     colors = palette({"red": "shop"}, {"shop.py": ADD.format("red", 1)})
-    assert colors["green"] == 3 and "green" in colors
+    assert colors["green"] == 3
+    assert "green" in colors
     assert "shop" not in sys.modules
-    assert "red" in colors and "shop" in sys.modules
+    assert "red" in colors
+    assert "shop" in sys.modules
 
 
-def test_one_module_may_register_several(palette):
+def test_one_module_may_register_several_entries(palette):
     text = ADD.format("red", 1) + ADD.format("blue", 2)
     colors = palette(
         {"red": "shop.all", "blue": "shop.all"}, {"shop/__init__.py": "", "shop/all.py": text}
     )
-    assert list(colors) == ["blue", "green", "red"] and colors.refusals == {}
+    assert list(colors) == ["blue", "green", "red"]
+    assert colors.refusals == {}
     assert set(colors.origins) == {"red", "blue"}
 
 
@@ -70,29 +72,24 @@ def test_one_module_may_register_several(palette):
     ],
     ids=["import", "syntax", "after it was registered", "another name", "in a library"],
 )
-def test_a_broken_plug_in_is_refused_by_name_and_the_others_go_on(palette, text, why):
+def test_a_broken_plug_in_is_refused_by_name_and_the_others_work(palette, text, why):
     palette({"amber": "other"}, {"other.py": ADD.format("amber", 4)}, name="other-shop")
     colors = palette({"red": "shop"}, {"shop.py": text})
     assert colors.values() == [4, 3]
     assert list(colors.refusals) == ["red"]
-    assert (
-        colors.refusals["red"].startswith("red of paint-shop 1.2") and why in colors.refusals["red"]
-    )
-    with pytest.raises(
-        KeyError,
-        match=r"unknown color 'red'\. Valid names: amber, green; refused: red of paint-shop",
-    ):
+    assert colors.refusals["red"].startswith("red of paint-shop 1.2")
+    assert why in colors.refusals["red"]
+    with pytest.raises(KeyError, match=r"'red'.* amber, green; refused: red of paint-shop"):
         colors["red"]
 
 
-def test_a_module_that_is_not_there_is_named(palette):
+def test_a_missing_module_is_named(palette):
     colors = palette({"red": "shop"}, {})
-    assert colors.refusals == {
-        "red": "red of paint-shop 1.2: ModuleNotFoundError: No module named 'shop'"
-    }
+    assert list(colors.refusals) == ["red"]
+    assert "paint-shop 1.2: ModuleNotFoundError" in colors.refusals["red"]
 
 
-def test_of_two_with_one_name_the_first_stays(palette):
+def test_the_first_of_two_plug_ins_with_one_name_stays(palette):
     palette({"red": "other"}, {"other.py": ADD.format("red", 4)}, name="other-shop")
     colors = palette(
         {"red": "shop", "green": "shop_green"},
@@ -100,11 +97,13 @@ def test_of_two_with_one_name_the_first_stays(palette):
     )
     assert colors.values() == [3, 4]
     assert set(colors.refusals) == {"green of paint-shop 1.2", "red of paint-shop 1.2"}
-    assert all("is registered twice" in why for why in colors.refusals.values())
+    for why in colors.refusals.values():
+        assert "registered twice" in why
 
 
-def test_nothing_that_a_broken_plug_in_registered_stays(palette):
+def test_entries_of_a_broken_plug_in_are_removed(palette):
     text = ADD.format("red", 1) + ADD.format("blue", 2) + "1 / 0"
     colors = palette({"red": "shop", "blue": "shop"}, {"shop.py": text})
     assert list(colors) == ["green"]
-    assert all("ZeroDivisionError" in colors.refusals[name] for name in ("red", "blue"))
+    for name in ("red", "blue"):
+        assert "ZeroDivisionError" in colors.refusals[name]

@@ -30,13 +30,13 @@ def test_an_entry_is_found_by_its_name(colors):
 
 
 def test_a_name_can_be_registered_only_once(colors):
-    with pytest.raises(ValueError, match="color 'red' is registered twice"):
+    with pytest.raises(ValueError, match="'red' is registered twice"):
         colors.add("red", 3)
     assert colors["red"] == 1
 
 
 def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
-    with pytest.raises(KeyError, match=r"unknown color 'green'\. Valid names: blue, red"):
+    with pytest.raises(KeyError, match=r"'green'.* blue, red"):
         colors["green"]
 
 
@@ -44,8 +44,8 @@ def test_an_unknown_name_raises_and_lists_the_known_ones(colors):
 def palette(tmp_path, monkeypatch):
     """A registry whose package has two entries."""
     entries = {
-        f"palette/colors/{name}.py": ADD.format(name, value)
-        for name, value in (("green", 3), ("amber", 4))
+        "palette/colors/green.py": ADD.format("green", 3),
+        "palette/colors/amber.py": ADD.format("amber", 4),
     }
     monkeypatch.syspath_prepend(written(tmp_path, PALETTE | entries))
     yield importlib.import_module("palette.registry")
@@ -98,25 +98,20 @@ def test_one_new_file_in_its_package_is_enough_to_add_an_entry(palette, ask, ans
         "sys.exit",
     ],
 )
-def test_a_broken_file_is_refused_by_name_and_the_others_go_on(palette, tmp_path, text, why):
+def test_a_broken_file_is_refused_by_name_and_the_others_work(palette, tmp_path, text, why):
     (tmp_path / "palette/colors/dark_red.py").write_text(text)
     assert palette.COLORS.values() == [4, 3]
     (refusal,) = palette.COLORS.refusals.values()
     assert list(palette.COLORS.refusals) == ["dark-red"]
-    assert "palette/colors/dark_red.py" in refusal and why in refusal
-    with pytest.raises(
-        KeyError,
-        match=r"unknown color 'dark-red'. Valid names: amber, green; refused: .*dark_red\.py",
-    ):
+    assert "palette/colors/dark_red.py" in refusal
+    assert why in refusal
+    with pytest.raises(KeyError, match=r"'dark-red'.* amber, green; refused: .*dark_red\.py"):
         palette.COLORS["dark-red"]
 
 
-def test_a_file_that_forgets_its_decorator_is_named(palette, tmp_path):
+def test_a_file_without_a_decorator_is_named(palette, tmp_path):
     (tmp_path / "palette/colors/dark_red.py").write_text("def dark_red():\n    return 5\n")
-    with pytest.raises(
-        KeyError,
-        match=r"colors/dark_red\.py registers no color 'dark-red': its decorator is missing",
-    ):
+    with pytest.raises(KeyError, match=r"colors/dark_red\.py .*decorator is missing"):
         palette.COLORS["dark-red"]
 
 
@@ -127,7 +122,7 @@ def test_no_file_of_the_project_is_refused(registry):
     assert registry.refusals == {}
 
 
-def test_a_module_of_its_package_can_be_imported_before_the_registry_is_asked(palette):
+def test_a_module_of_the_package_can_be_imported_before_the_registry_is_used(palette):
     importlib.import_module("palette.colors.green")
     assert palette.COLORS["amber"] == 4
 
@@ -143,7 +138,7 @@ def test_every_entry_knows_its_own_name(registry):
 @pytest.mark.parametrize(
     "registry", [DATASETS, ENCODERS, METHODS], ids=lambda registry: registry.kind
 )
-def test_every_entry_describes_itself_in_a_line(registry):
+def test_every_entry_has_a_description_of_one_line(registry):
     for entry in registry.values():
         assert entry.description
         assert "\n" not in entry.description
@@ -164,8 +159,7 @@ def test_a_name_that_cannot_be_part_of_a_path_is_refused(colors, name):
         (ENCODERS, "dino2", "dinov2"),
     ],
 )
-def test_an_unknown_name_is_answered_by_the_most_similar_one(registry, name, close):
-    assert (
-        f"unknown {registry.kind} {name!r}; did you mean {close!r}? Valid names: "
-        in registry.unknown_message(name)
-    )
+def test_the_message_for_an_unknown_name_suggests_the_most_similar_one(registry, name, close):
+    message = registry.unknown_message(name)
+    assert f"unknown {registry.kind} {name!r}" in message
+    assert f"did you mean {close!r}" in message

@@ -14,7 +14,7 @@ def test_html_is_escaped_and_plain_text_is_not(tmp_path):
     assert render_template(tmp_path / "card.md.j2", {"name": "a<b"}, filters) == "a<b A<B\n"
 
 
-def test_a_name_without_a_value_is_an_error(tmp_path):
+def test_a_template_with_a_name_without_a_value_is_an_error(tmp_path):
     (tmp_path / "page.html.j2").write_text("{{ name }}")
     with pytest.raises(UndefinedError, match="name"):
         render_template(tmp_path / "page.html.j2", {})

@@ -1,5 +1,6 @@
 """Small pictures and settings that the tests of data sets share."""
 
+import io
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +77,28 @@ def pets_in(folder: Path) -> Path:
         for i in range(10):
             picture(folder / "pets" / name / f"{i}.png", size=(4, 3), seed=10 * label + i)
     return folder / "pets"
+
+
+def file_of(kind: str, size: tuple[int, int] = (6, 4), **how: object) -> bytes:
+    """A picture of one color in a format. how: options of Pillow."""
+    file = io.BytesIO()
+    Image.new("RGB", size, (200, 30, 90)).save(file, kind, **how)
+    return file.getvalue()
+
+
+def with_scans(size: tuple[int, int], count: int) -> bytes:
+    """A progressive JPEG whose last scan is repeated until it has so many."""
+    whole = file_of("JPEG", size, progressive=True)
+    last = whole[whole.rindex(b"\xff\xda") : -2]
+    return whole[:-2] + last * (count - whole.count(b"\xff\xda")) + whole[-2:]
+
+
+def archive(path, sizes, dtype=np.uint8, shape=(6, 6, 3), classes=3):
+    """Write an archive with `sizes` random images by split, and return its arrays."""
+    written = {}
+    for split, count in sizes.items():
+        pixels = RNG.integers(0, 256, (count, *shape), dtype=np.uint8)
+        written[f"{split}_images"] = pixels if dtype == np.uint8 else (pixels / 255).astype(dtype)
+        written[f"{split}_labels"] = (np.arange(count) % classes)[:, None].astype(np.uint8)
+    np.savez_compressed(path, **written)
+    return written

@@ -14,8 +14,6 @@ from munkey.data.registry import DATASETS
 from munkey.data.source import SPLITS, SourceError
 from tests.data.inputs import loaded, settings
 
-KINDS = ("images", "labels")
-
 
 def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
     monkeypatch.setattr("munkey.data.arrays.BLOCK", 50)
@@ -32,7 +30,7 @@ def test_an_array_is_read_in_blocks_of_whole_rows(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"), [(-1, "x: ends too early for"), (1, "x: has more data than")]
 )
-def test_less_or_more_than_the_header_says_is_refused(change, message):
+def test_less_or_more_data_than_the_header_says_is_refused(change, message):
     with pytest.raises(SourceError, match=rf"{message} \(3, 4\) uint8"):
         list(
             ArrayHeader("x", (3, 4), np.dtype(np.uint8), 12).read_blocks(
@@ -52,8 +50,11 @@ def damaged(content: bytes, generator: np.random.Generator) -> bytes:
 
 
 def arrays(kind: np.dtype) -> dict[str, np.ndarray]:
-    images = {f"{split}_images": np.zeros((6, 5, 4), kind) for split in SPLITS}
-    return images | {f"{split}_labels": np.arange(6) % 2 for split in SPLITS}
+    by_name = {}
+    for split in SPLITS:
+        by_name[f"{split}_images"] = np.zeros((6, 5, 4), kind)
+        by_name[f"{split}_labels"] = np.arange(6) % 2
+    return by_name
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -98,11 +99,10 @@ def bomb(path: Path, **shapes: tuple[int, ...]) -> None:
 def test_an_archive_that_unpacks_to_gigabytes_is_refused_by_its_headers(
     name, shape, tmp_path, monkeypatch
 ):
-    parts = {
-        f"{split}_{kind}": (6, 5, 4) if kind == "images" else (6,)
-        for split in SPLITS
-        for kind in KINDS
-    }
+    parts = {}
+    for split in SPLITS:
+        parts[f"{split}_images"] = (6, 5, 4)
+        parts[f"{split}_labels"] = (6,)
     bomb(tmp_path / "x.npz", **parts | {name: shape})
     monkeypatch.setattr(ArrayHeader, "read_blocks", lambda *_: pytest.fail("was unpacked"))
     with pytest.raises(SourceError, match=rf"{name}: \({shape[0]},.* unpacks to .* bytes from"):
@@ -117,9 +117,7 @@ def test_units_that_unpack_to_gigabytes_are_refused_by_their_header(tmp_path):
             kind = {"descr": "<U100000000", "fortran_order": False, "shape": (6,)}
             np.lib.format.write_array_header_1_0(header, kind)
             archive.writestr(f"{split}_units.npy", header.getvalue() + bytes(2**20))
-    with pytest.raises(
-        SourceError, match=r"train_units: \(6,\) <U100000000 unpacks to 2,400,000,000 bytes"
-    ):
+    with pytest.raises(SourceError, match=r"train_units: .* 2,400,000,000 bytes"):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 
 
@@ -137,9 +135,9 @@ def test_a_gzipped_file_that_unpacks_to_gigabytes_is_refused_by_its_header(tmp_p
         DATASETS["idx"].load(settings(tmp_path))
 
 
-def test_zeros_that_are_stored_unpacked_are_no_bomb(monkeypatch):
+def test_stored_zeros_are_refused_only_if_they_unpack_to_200_times_as_many(monkeypatch):
     monkeypatch.setattr("munkey.data.arrays.MAX_UNPACKED", 100)
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 1000).require_plausible_size()
     ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 5).require_plausible_size()
-    with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times as many"):
+    with pytest.raises(SourceError, match="1,000 bytes from 4, more than 200 times"):
         ArrayHeader("x", (10, 10, 10), np.dtype(np.uint8), 4).require_plausible_size()

@@ -14,29 +14,26 @@ from munkey.data.download import MissingDataError, PublishedFile
 FILE = PublishedFile("http://127.0.0.1:9/some.npz", "some.npz", "0" * 32, "12 bytes")
 
 
-def test_without_a_network_one_message_says_what_to_put_where(tmp_path):
+def test_the_error_without_a_network_says_which_file_to_put_where(tmp_path):
     with pytest.raises(MissingDataError) as caught:
         FILE.obtain(tmp_path)
-    facts = (FILE.url, FILE.size, FILE.md5, str(tmp_path / FILE.name), "nothing else is needed")
-    assert all(fact in str(caught.value) for fact in facts)
+    for fact in (FILE.url, FILE.size, FILE.md5, str(tmp_path / FILE.name)):
+        assert fact in str(caught.value)
     assert not list(tmp_path.iterdir())
 
 
 def test_another_file_of_that_name_is_refused(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"another")
-    with pytest.raises(
-        ValueError, match=r"its md5 is not .* Replace it with a complete copy"
-    ) as refused:
+    with pytest.raises(ValueError, match="its md5 is not") as refused:
         FILE.obtain(tmp_path)
     assert "elete" not in str(refused.value)
 
 
-def test_a_file_that_is_there_is_taken_without_a_network(tmp_path):
+def test_an_existing_file_is_used_without_a_network(tmp_path):
     (tmp_path / "some.npz").write_bytes(b"the content")
     md5 = hashlib.md5(b"the content", usedforsecurity=False).hexdigest()
-    assert (
-        PublishedFile(FILE.url, FILE.name, md5, FILE.size).obtain(tmp_path) == tmp_path / "some.npz"
-    )
+    file = PublishedFile(FILE.url, FILE.name, md5, FILE.size)
+    assert file.obtain(tmp_path) == tmp_path / "some.npz"
 
 
 @pytest.fixture
@@ -50,14 +47,10 @@ def server(tmp_path) -> Iterator[str]:
         server.shutdown()
 
 
-def test_what_is_not_here_is_asked_for_without_downloading_it(tmp_path, server):
+def test_the_size_of_a_missing_file_is_read_without_downloading_it(tmp_path, server):
     (tmp_path / "published" / "some.npz").write_bytes(b"the content")
-    assert (
-        PublishedFile(f"{server}/some.npz", "some.npz", FILE.md5, FILE.size).bytes_to_download(
-            tmp_path
-        )
-        == 11
-    )
+    file = PublishedFile(f"{server}/some.npz", "some.npz", FILE.md5, FILE.size)
+    assert file.bytes_to_download(tmp_path) == 11
     assert not (tmp_path / "some.npz").exists()
     for absent in (FILE, PublishedFile(f"{server}/other.npz", "some.npz", FILE.md5, FILE.size)):
         with pytest.raises(MissingDataError, match="could not be downloaded"):
@@ -65,14 +58,15 @@ def test_what_is_not_here_is_asked_for_without_downloading_it(tmp_path, server):
 
 
 @pytest.mark.parametrize("present", ["some.npz", "some-unpacked"])
-def test_what_is_here_packed_or_unpacked_needs_no_server(tmp_path, present):
+def test_an_existing_packed_or_unpacked_file_needs_no_server(tmp_path, present):
     file = PublishedFile(FILE.url, FILE.name, FILE.md5, FILE.size, unpacked="some-unpacked")
     assert not file.is_here(tmp_path)
     (tmp_path / present).mkdir()
-    assert file.is_here(tmp_path) and file.bytes_to_download(tmp_path) == 0
+    assert file.is_here(tmp_path)
+    assert file.bytes_to_download(tmp_path) == 0
 
 
-def test_a_download_that_is_cut_off_is_begun_anew(tmp_path, server, monkeypatch):
+def test_an_interrupted_download_starts_again(tmp_path, server, monkeypatch):
     """Ctrl-C, or a kill: what came so far does not stand where the whole file should."""
     (tmp_path / "published" / "some.npz").write_bytes(b"the content")
     md5 = hashlib.md5(b"the content", usedforsecurity=False).hexdigest()

@@ -28,7 +28,7 @@ def test_unit_images_put_channels_first_and_255_at_one():
     assert unit.count_nonzero() == 2
 
 
-def test_a_batch_holds_the_images_and_labels_asked_for_in_that_order():
+def test_a_batch_has_the_images_and_labels_of_the_index_in_its_order():
     samples = image_set(7)
     images, labels = samples.batch(torch.tensor([5, 0, 3]), "cpu")
     expected = samples.images[[5, 0, 3]].transpose(0, 3, 1, 2).astype(np.float32) / 255
@@ -45,14 +45,14 @@ def test_an_image_set_pairs_each_id_with_its_own_image_and_label():
         np.array(["train"] * 4),
         list("abcd"),
     )
-    chosen = set_of(dataset, np.array([5, 9]))
-    batch, labels = chosen.batch(torch.arange(len(chosen)), "cpu")
+    some = set_of(dataset, np.array([5, 9]))
+    batch, labels = some.batch(torch.arange(len(some)), "cpu")
     assert (batch[:, 0, 0, 0] * 255).round().tolist() == labels.tolist() == [1, 3]
     with pytest.raises(KeyError, match="4"):
         set_of(dataset, np.array([4]))
 
 
-def test_a_batch_is_not_a_window_onto_the_stored_images():
+def test_changing_a_batch_does_not_change_the_stored_images():
     samples = image_set(3)
     before = samples.images.copy()
     samples.batch(torch.arange(3), "cpu")[0].zero_()
@@ -65,13 +65,14 @@ def test_uploaded_images_are_the_same_samples_and_no_others(block):
     whole = image_set(9)
     rows = np.array([7, 0, 3, 8])
     samples = ImageSet(whole.images, rows, whole.ids[rows], whole.labels[rows])
-    held = upload(samples, "cpu", block)
-    assert isinstance(held.images, torch.Tensor) and held.images.shape == (4, 8, 8, 3)
-    assert held.images.dtype == torch.uint8  # a quarter of a GPU's memory
+    uploaded = upload(samples, "cpu", block)
+    assert isinstance(uploaded.images, torch.Tensor)
+    assert uploaded.images.shape == (4, 8, 8, 3)
+    assert uploaded.images.dtype == torch.uint8  # a quarter of a GPU's memory
     index = torch.tensor([2, 0, 3, 3])
-    for one, other in zip(held.batch(index, "cpu"), samples.batch(index, "cpu"), strict=True):
+    for one, other in zip(uploaded.batch(index, "cpu"), samples.batch(index, "cpu"), strict=True):
         assert torch.equal(one, other)
-    np.testing.assert_array_equal(held.ids, samples.ids)
+    np.testing.assert_array_equal(uploaded.ids, samples.ids)
 
 
 @pytest.mark.parametrize(("count", "streamed"), [(5, False), (6, True)])
@@ -89,7 +90,8 @@ def test_images_stay_on_a_gpu_only_within_their_share_of_its_free_memory(
 
 
 def test_positions_in_joined_sets_run_through_one_set_after_the_other():
-    first, second = image_set(3, seed=1), image_set(4, seed=2)
+    first = image_set(3, seed=1)
+    second = image_set(4, seed=2)
     computed = TensorSet(torch.rand(2, 3, 8, 8, generator=generator()), torch.tensor([7, 8]))
     joined = JoinedSet((first, computed, second))
     assert len(joined) == 9

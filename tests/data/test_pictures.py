@@ -28,7 +28,7 @@ def decoded(image, ending, folder):
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(3, [2, 1]), (4, [2, 2])])
-def test_pictures_come_in_blocks_and_none_of_them_is_empty(count, sizes, tmp_path, monkeypatch):
+def test_pictures_are_decoded_in_blocks_none_of_which_is_empty(count, sizes, tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "BLOCK", 2 * 4 * 4 * 3)
     Image.new("RGB", (4, 4)).save(tmp_path / "x.png")
     assert [
@@ -59,9 +59,10 @@ def test_transparent_becomes_white_and_16_bit_keeps_its_high_byte(tmp_path):
     assert (block[1] == 0x12).all()
 
 
-def test_a_picture_that_has_its_size_is_taken_as_it_is():
+def test_a_picture_of_the_size_is_not_resized():
     image = np.zeros((4, 4, 3), np.uint8)
-    assert resize(image, (4, 4)) is image and resize(image, (3, 3)).shape == (3, 3, 3)
+    assert resize(image, (4, 4)) is image
+    assert resize(image, (3, 3)).shape == (3, 3, 3)
 
 
 def test_dark_16_bit_gray_stays_dark(tmp_path):
@@ -111,7 +112,7 @@ def test_all_corrupt_pictures_are_named_at_once_and_nothing_is_left(tmp_path):
     assert not list((tmp_path / "out").iterdir())
 
 
-def test_a_picture_too_big_to_be_true_is_named_like_any_other_fault(tmp_path, monkeypatch):
+def test_a_picture_with_too_many_pixels_is_a_fault(tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "LIMITS", PictureLimits(pixels=11))  # of 12
     with pytest.raises(SourceError, match=r"20 faults"):
         list(images_of(pets_in(tmp_path)))
@@ -132,6 +133,6 @@ def test_a_broken_member_of_a_zip_is_named(tmp_path):
         list(pictures.decode(["a.png"], archive.open, None))
 
 
-def test_the_end_of_a_block_is_a_number_of_bytes_not_of_pictures(tmp_path, monkeypatch):
+def test_blocks_are_limited_by_bytes(tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "BLOCK", 100)  # three pictures of 36 bytes
     assert [len(block) for block in images_of(pets_in(tmp_path))] == [3] * 6 + [2]

@@ -17,7 +17,7 @@ def source():
     return Source(images, np.arange(12) % 2, np.repeat(SPLITS, 4), ["cat", "dog"])
 
 
-def test_what_is_prepared_reads_back(source, tmp_path):
+def test_a_prepared_data_set_reads_back_as_its_source(source, tmp_path):
     prepare(source, tmp_path)
     dataset = load(tmp_path)
     np.testing.assert_array_equal(dataset.images, source.images)
@@ -28,7 +28,7 @@ def test_what_is_prepared_reads_back(source, tmp_path):
     assert dataset.get_ids("val").tolist() == [4, 5, 6, 7]
 
 
-def test_units_read_back_and_only_a_source_that_has_them_gets_their_column(source, tmp_path):
+def test_units_read_back_and_only_a_source_with_units_has_their_column(source, tmp_path):
     units = ["Ann", None, "Ärzte, Köln", *["Bo"] * 9]
     prepare(replace(source, names=list("abcdefghijkl"), units=units), tmp_path / "units")
     assert load(tmp_path / "units").units == tuple(units)
@@ -42,7 +42,7 @@ def test_units_read_back_and_only_a_source_that_has_them_gets_their_column(sourc
     assert (tmp_path / "none/samples.csv").read_text().splitlines()[0] == "id,split,label"
 
 
-def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
+def test_images_are_mapped_read_only(source, tmp_path):
     prepare(source, tmp_path)
     images = load(tmp_path).images
     assert isinstance(images, np.memmap)
@@ -52,12 +52,9 @@ def test_images_are_mapped_and_cannot_be_changed(source, tmp_path):
 
 def one_test_image_of_each_class(source):
     splits = np.where(source.splits == "test", "train", source.splits)
-    splits[
-        [
-            np.flatnonzero((source.splits == "test") & (source.labels == label))[0]
-            for label in (0, 1)
-        ]
-    ] = "test"
+    for label in (0, 1):
+        first = np.flatnonzero((source.splits == "test") & (source.labels == label))[0]
+        splits[first] = "test"
     return splits
 
 
@@ -96,30 +93,16 @@ def one_test_image_of_each_class(source):
         ),
     ],
 )
-def test_what_is_wrong_with_a_source_is_reported_and_nothing_is_written(
-    source, tmp_path, fault, message
-):
+def test_faults_of_a_source_are_reported_and_nothing_is_written(source, tmp_path, fault, message):
     with pytest.raises(ValueError, match=message):
         prepare(replace(source, **fault(source)), tmp_path / "prepared")
     assert not list(tmp_path.glob("prepared/*"))
 
 
-def test_truncated_images_are_named(source, tmp_path):
-    prepare(source, tmp_path)
-    path = tmp_path / "images.npy"
-    path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(
-        DamagedFileError, match=r"images\.npy: damaged.* --force -- \S*images\.npy`, then run again"
-    ):
-        load(tmp_path)
-
-
 def test_images_and_samples_must_be_equal_in_number(source, tmp_path):
     prepare(source, tmp_path)
     write_npy(tmp_path / "images.npy", source.images[:10])
-    with pytest.raises(
-        DamagedFileError, match=r"images\.npy: has 10 images, but samples\.csv has 12"
-    ):
+    with pytest.raises(DamagedFileError, match=r"images\.npy: has 10 .*samples\.csv has 12"):
         load(tmp_path)
 
 
@@ -128,7 +111,7 @@ def in_blocks(source):
     return replace(source, images=[source.images[:5], source.images[5:10], source.images[10:]])
 
 
-def test_blocks_are_written_as_one_array_is(source, tmp_path):
+def test_blocks_are_written_with_the_same_bytes_as_one_array(source, tmp_path):
     prepare(source, tmp_path / "array")
     prepare(in_blocks(source), tmp_path / "blocks")
     for name in ("images.npy", "samples.csv", "classes.json"):
@@ -139,16 +122,15 @@ def test_blocks_are_written_as_one_array_is(source, tmp_path):
     )
 
 
-def test_what_a_killed_preparation_left_is_removed(source, tmp_path):
+def test_temporary_files_of_a_killed_preparation_are_removed(source, tmp_path):
     names = ["classes.json", "images.npy", "samples.csv"]
     (tmp_path / ".images.npy.abc.npy").write_bytes(b"half")
     prepare(source, tmp_path)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-        [*names, *(f".{name}.sha256" for name in names)]
-    )
+    sums = [".classes.json.sha256", ".images.npy.sha256", ".samples.csv.sha256"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*sums, *names]
 
 
-def test_an_interrupted_preparation_starts_anew_and_ends_the_same(source, tmp_path):
+def test_an_interrupted_preparation_starts_again_and_gives_the_same_bytes(source, tmp_path):
     source = in_blocks(source)
 
     def interrupted():
@@ -170,16 +152,14 @@ def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp
     source.labels[0] = 7
     with pytest.raises(
         SourceError,
-        match=r"(?s)2 faults.*labels range from 0 to 7.*4 training samples; keys\.depth",
+        match=r"(?s)2 faults.* 0 to 7.*4 training samples; keys\.depth",
     ):
         prepare(source, tmp_path, min_train=5)
 
 
 def test_more_training_samples_than_a_head_takes_are_refused_before_any_key(source, tmp_path):
     prepare(source, tmp_path, max_train=4)
-    with pytest.raises(
-        SourceError, match=r"4 training samples; the head .* at most 3: set it to lda"
-    ):
+    with pytest.raises(SourceError, match=r"4 training samples; .* at most 3"):
         prepare(source, tmp_path, max_train=3)
 
 
@@ -189,21 +169,17 @@ def test_copies_across_splits_are_counted(source, tmp_path):
         source.images[copied] = source.images[original]
     warnings = []
     prepare(source, tmp_path, report=warnings.append)
-    across = [warning for warning in warnings if "two or more classes" not in warning]
-    assert len(across) == 1 and across[0].startswith(
-        "WARNING: 4 images of val or test also occur in another split"
-    )
+    [across] = [warning for warning in warnings if "another split" in warning]
+    assert across.startswith("WARNING: 4 images of val or test")
 
 
-def test_a_unit_that_holds_more_than_a_tenth_is_mentioned(source, tmp_path):
+def test_a_unit_with_more_than_a_tenth_of_the_samples_gives_a_warning(source, tmp_path):
     warnings = []
     prepare(
         replace(source, units=["unknown", "unknown", 7, *[None] * 9]),
         tmp_path,
         report=warnings.append,
     )
-    assert (
-        len(warnings) == 1
-        and "the unit 'unknown' (2) has more than a tenth of all 12 samples" in warnings[0]
-    )
+    assert len(warnings) == 1
+    assert "'unknown' (2)" in warnings[0]
     assert load(tmp_path).units == ("unknown", "unknown", "7", *[None] * 9)

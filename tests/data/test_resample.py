@@ -13,7 +13,8 @@ from torchvision.transforms.functional import resized_crop
 from munkey.data.resample import crop_resize, draw_boxes, normalize, resize
 from tests.conftest import generator, global_state
 
-PAPER_SCALE, PAPER_RATIO = [0.08, 1.0], [3 / 4, 4 / 3]
+PAPER_SCALE = [0.08, 1.0]
+PAPER_RATIO = [3 / 4, 4 / 3]
 
 
 def torchvision_crop(images, boxes, size):
@@ -36,19 +37,15 @@ def test_crop_resize_equals_torchvision(height, width, size):
 
 
 @given(st.data())
-def test_any_box_inside_the_image_is_cut_as_torchvision_does(data):
-    height, width, size = (data.draw(st.integers(1, 20)) for _ in range(3))
-    top, left = data.draw(st.integers(0, height - 1)), data.draw(st.integers(0, width - 1))
-    box = torch.tensor(
-        [
-            [
-                top,
-                left,
-                data.draw(st.integers(1, height - top)),
-                data.draw(st.integers(1, width - left)),
-            ]
-        ]
-    )
+def test_any_box_inside_the_image_is_cropped_as_by_torchvision(data):
+    height = data.draw(st.integers(1, 20))
+    width = data.draw(st.integers(1, 20))
+    size = data.draw(st.integers(1, 20))
+    top = data.draw(st.integers(0, height - 1))
+    left_side = data.draw(st.integers(0, width - 1))
+    box_height = data.draw(st.integers(1, height - top))
+    box_width = data.draw(st.integers(1, width - left_side))
+    box = torch.tensor([[top, left_side, box_height, box_width]])
     image = torch.rand(1, 3, height, width, generator=generator())
     torch.testing.assert_close(
         crop_resize(image, box, size), torchvision_crop(image, box, size), atol=1e-5, rtol=0
@@ -78,7 +75,8 @@ def test_resize_leaves_an_image_of_the_right_size_alone():
     ],
 )
 def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio):
-    count, image = 3000, torch.zeros(1, height, width)
+    count = 3000
+    image = torch.zeros(1, height, width)
     ours = draw_boxes(count, height, width, scale, ratio, generator(11)).double().T
     with torch.random.fork_rng():
         torch.manual_seed(4)
@@ -100,27 +98,29 @@ def test_crop_boxes_are_distributed_as_torchvisions(height, width, scale, ratio)
     st.integers(1, 40), st.integers(1, 40), st.sampled_from([PAPER_SCALE, [0.9, 1.0], [0.01, 0.02]])
 )
 def test_crop_boxes_lie_inside_the_image(height, width, scale):
-    top, left, h, w = draw_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
-    assert (top >= 0).all() and (left >= 0).all() and (h > 0).all() and (w > 0).all()
-    assert (top + h <= height).all() and (left + w <= width).all()
+    top, left_side, h, w = draw_boxes(50, height, width, scale, PAPER_RATIO, generator()).T
+    assert (top >= 0).all()
+    assert (left_side >= 0).all()
+    assert (h > 0).all()
+    assert (w > 0).all()
+    assert (top + h <= height).all()
+    assert (left_side + w <= width).all()
 
 
-def test_an_image_gets_the_first_of_its_draws_that_fits():
+def test_a_crop_box_is_the_first_draw_that_fits():
     """Of a wide range of aspect ratios, many draws are too wide or too high for the image."""
     boxes = draw_boxes(64, 20, 20, [0.5, 1.0], [0.3, 3.0], torch.Generator().manual_seed(3))
-    generator, tried = torch.Generator().manual_seed(3), []
+    generator = torch.Generator().manual_seed(3)
+    tried = []
     areas = 400 * torch.empty(64, 10).uniform_(0.5, 1.0, generator=generator)
     aspects = torch.empty(64, 10).uniform_(math.log(0.3), math.log(3.0), generator=generator).exp()
     for box, area, aspect in zip(boxes.tolist(), areas, aspects, strict=True):
-        sides = zip(
-            (area / aspect).sqrt().round().tolist(),
-            (area * aspect).sqrt().round().tolist(),
-            strict=True,
-        )
-        fitting = [(number, *side) for number, side in enumerate(sides) if max(side) <= 20]
+        sides = torch.stack([(area / aspect).sqrt().round(), (area * aspect).sqrt().round()])
+        fitting = (sides <= 20).all(dim=0).nonzero().flatten()
         if len(fitting) > 1:
-            tried.append(fitting[0][0])
-            assert box[2:] == list(fitting[0][1:])
+            first = int(fitting[0])
+            tried.append(first)
+            assert box[2:] == sides[:, first].tolist()
     assert len(set(tried)) > 2
 
 
@@ -133,7 +133,7 @@ def test_an_image_gets_the_first_of_its_draws_that_fits():
         (30, 6, [0.5, 1.5], [9, 0, 12, 6]),
     ],
 )
-def test_where_no_draw_fits_the_largest_central_crop_is_taken(height, width, ratio, box):
+def test_a_crop_box_is_the_largest_central_one_if_no_draw_fits(height, width, ratio, box):
     scale = [1.0, 1.0]
     boxes = draw_boxes(3, height, width, scale, ratio, generator())
     assert boxes.tolist() == [box] * 3

@@ -11,7 +11,9 @@ def source_of(images):
 
 def test_twenty_faults_are_shown_and_all_are_counted():
     error = SourceError("pictures", [f"{i}.png" for i in range(25)])
-    assert "25 faults" in str(error) and "19.png" in str(error) and "20.png" not in str(error)
+    assert "25 faults" in str(error)
+    assert "19.png" in str(error)
+    assert "20.png" not in str(error)
     assert "and 5 more" in str(error)
     assert len(error.faults) == 25
 
@@ -20,7 +22,8 @@ def test_progress_is_printed_while_the_same_blocks_are_read(capsys):
     blocks = [np.full((2, 2, 2, 3), i, np.uint8) for i in range(2)]
     watched = source_of(blocks).with_progress()
     assert capsys.readouterr().out == ""
-    assert all(one is other for one, other in zip(watched.blocks(), blocks, strict=True))
+    for block, expected in zip(watched.blocks(), blocks, strict=True):
+        assert block is expected
     assert "block 2/2" in capsys.readouterr().out
 
 

@@ -56,39 +56,39 @@ def test_val_is_drawn_from_train_and_test_is_whole():
     for label in (0, 1):
         assert (divided[:120][labels[:120] == label] == "val").sum() == 12
     by_unit = apply_source_settings(replace(whole, units=units), settings(val_from="train")).splits
-    assert all(len(set(by_unit[start : start + 4])) == 1 for start in range(0, 120, 4))
+    for splits_of_unit in by_unit[:120].reshape(30, 4):
+        assert len(set(splits_of_unit)) == 1
     assert 0 < (by_unit == "val").sum() < 60
 
 
-def test_some_classes_alone_are_taken_and_numbered_anew():
+def test_only_keeps_some_classes_and_renumbers_them():
     three = replace(source(), labels=np.arange(12) % 3, classes=["a", "b", "c"])
     taken = apply_source_settings(three, settings(only=["c", "a"], limit=1))
-    assert taken.classes == ["a", "c"] and taken.labels.tolist() == [0, 1, 1, 0, 1, 0]
+    assert taken.classes == ["a", "c"]
+    assert taken.labels.tolist() == [0, 1, 1, 0, 1, 0]
     assert taken.names == ["a", "c", "f", "g", "i", "j"]
     assert apply_source_settings(three, settings(only=["c ", "a"])).classes == ["a", "c"]
-    with pytest.raises(SourceError, match="there is no class 'cc'; did you mean 'c'"):
+    with pytest.raises(SourceError, match="'cc'; did you mean 'c'"):
         apply_source_settings(three, settings(only=["cc", "a"]))
 
 
-def test_a_storage_size_holds_for_every_data_set(tmp_path):
+def test_a_storage_size_resizes_images_of_any_source(tmp_path):
     images = loaded(apply_source_settings(source(), settings(size=5)), tmp_path).images
     assert images.shape == (12, 5, 5, 3)
     expected = Image.fromarray(IMAGES[7]).resize((5, 5), Image.Resampling.BILINEAR)
     np.testing.assert_array_equal(images[7], np.asarray(expected))
 
 
-def test_nothing_set_changes_nothing():
+def test_settings_without_values_change_nothing():
     unshaped = source()
     assert apply_source_settings(unshaped, settings()) is unshaped
 
 
 def test_classes_that_are_numbers_can_be_named():
     numbered = replace(source(), classes=["0", "1"])
-    assert apply_source_settings(numbered, settings(classes=["cat", "dog"])).classes == [
-        "cat",
-        "dog",
-    ]
-    with pytest.raises(SourceError, match="lists 3 classes, but there are 2 labels"):
+    with_names = apply_source_settings(numbered, settings(classes=["cat", "dog"]))
+    assert with_names.classes == ["cat", "dog"]
+    with pytest.raises(SourceError, match=r"3 classes, .* 2 labels"):
         apply_source_settings(numbered, settings(classes=["cat", "dog", "bird"]))
-    with pytest.raises(SourceError, match=r"the classes already have names \(a, b"):
+    with pytest.raises(SourceError, match=r"already have names \(a, b"):
         apply_source_settings(source(), settings(classes=["cat", "dog"]))

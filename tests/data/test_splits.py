@@ -55,7 +55,7 @@ def test_classes_are_split_by_their_shares_at_random_the_same_every_time():
     "split",
     [split_held_out, lambda name, count: split_by_class(name, LABELS[:count], [0.6, 0.15, 0.25])],
 )
-def test_each_data_set_has_splits_of_its_own(split):
+def test_two_data_sets_have_different_splits(split):
     assert (split("pets", 300) != split("plants", 300)).any()
 
 
@@ -78,7 +78,7 @@ def test_classes_share_by_largest_remainder(sizes, count, shares):
     assert apportion(np.array(sizes), count).tolist() == shares
 
 
-def test_of_many_classes_with_equal_remainders_the_first_get_one_more():
+def test_the_first_of_many_classes_with_equal_remainders_get_one_more():
     sizes = np.array([10, 30] * 20)
     assert apportion(sizes, 90).tolist() == [1, 4] * 10 + [1, 3] * 10  # quotas 1.125 and 3.375
 
@@ -88,5 +88,6 @@ def test_shares_add_up_and_lie_within_one_of_proportional(sizes, data):
     count = data.draw(st.integers(0, sum(sizes)))
     shares = apportion(np.array(sizes), count)
     assert shares.sum() == count
-    assert (shares >= 0).all() and (shares <= sizes).all()
+    assert (shares >= 0).all()
+    assert (shares <= sizes).all()
     assert (np.abs(shares - count * np.array(sizes) / sum(sizes)) < 1).all()

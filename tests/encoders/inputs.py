@@ -38,6 +38,13 @@ SMALL = {
 }
 
 
+def without(name):
+    """The small sizes without one that a class does not have."""
+    sizes = dict(SMALL)
+    del sizes[name]
+    return sizes
+
+
 def tiny(family):
     """A random model of a real class, its image processor, and how the paper takes the feature from it."""
     import torch
@@ -54,8 +61,8 @@ def tiny(family):
         )
         return model, processor, lambda x: model.vit(pixel_values=x).last_hidden_state[:, 0]
     if family == "dinov2":
-        small = {k: v for k, v in SMALL.items() if k != "intermediate_size"}
-        model = transformers.Dinov2Model(transformers.Dinov2Config(image_size=32, **small))
+        config = transformers.Dinov2Config(image_size=32, **without("intermediate_size"))
+        model = transformers.Dinov2Model(config)
         processor = transformers.BitImageProcessor(
             size={"shortest_edge": 40},
             crop_size={"height": 32, "width": 32},
@@ -74,7 +81,8 @@ def tiny(family):
     processor = transformers.CLIPImageProcessor(
         size={"shortest_edge": 32}, crop_size={"height": 32, "width": 32}
     )
-    vision_model, project = model.vision_model, model.visual_projection
+    vision_model = model.vision_model
+    project = model.visual_projection
     return model, processor, lambda x: project(vision_model(pixel_values=x).pooler_output)
 
 
@@ -97,9 +105,8 @@ def tiny_of_type(model_type):
     sides = {"size": {"height": 32, "width": 32}}
     processor = transformers.ViTImageProcessor(**sides, resample=3)
     if model_type == "dinov2_with_registers":
-        small = {key: value for key, value in SMALL.items() if key != "intermediate_size"}
         config = transformers.Dinov2WithRegistersConfig(
-            image_size=32, num_register_tokens=2, **small
+            image_size=32, num_register_tokens=2, **without("intermediate_size")
         )
         model = transformers.Dinov2WithRegistersModel(config)
     elif model_type == "dinov3_vit":
@@ -108,10 +115,9 @@ def tiny_of_type(model_type):
         )
         processor = transformers.DINOv3ViTImageProcessor(**sides)
     elif model_type == "siglip":
-        text = {"vocab_size": 20, "max_position_embeddings": 8, **SMALL}
         vision = transformers.SiglipVisionConfig(image_size=32, **SMALL).to_dict()
         text = transformers.SiglipTextConfig(
-            **{key: text[key] for key in text if key != "patch_size"}
+            vocab_size=20, max_position_embeddings=8, **without("patch_size")
         ).to_dict()
         model = transformers.SiglipModel(
             transformers.SiglipConfig(text_config=text, vision_config=vision)

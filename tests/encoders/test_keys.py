@@ -30,18 +30,18 @@ def test_keys_are_the_features_at_unit_norm():
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 10, 64])
-def test_every_image_gets_its_own_key_however_they_are_batched(batch_size):
+def test_keys_do_not_depend_on_the_size_of_batches(batch_size):
     np.testing.assert_allclose(extracted(batch_size=batch_size), extracted(), rtol=1e-6)
 
 
-def test_images_that_are_mapped_read_only_are_taken_without_a_warning(tmp_path):
+def test_read_only_mapped_images_give_no_warning(tmp_path):
     np.save(tmp_path / "images.npy", IMAGES)
     np.testing.assert_array_equal(
         extracted(images=np.load(tmp_path / "images.npy", mmap_mode="r")), extracted()
     )
 
 
-def test_a_small_batch_is_filled_up_so_that_a_key_does_not_depend_on_its_company():
+def test_a_small_batch_is_padded_so_that_all_batches_have_the_same_size():
     sizes = []
 
     def encode(batch):
@@ -55,7 +55,7 @@ def test_a_small_batch_is_filled_up_so_that_a_key_does_not_depend_on_its_company
     assert set(sizes) == {keys.MIN_BATCH}
 
 
-def test_extraction_leaves_the_images_alone():
+def test_extraction_does_not_change_the_images():
     before = IMAGES.copy()
     extracted(lambda images: mean_color(images.mul_(2)))
     np.testing.assert_array_equal(IMAGES, before)
@@ -71,7 +71,7 @@ def test_an_image_without_a_usable_key_is_named(bad):
         features[features.sum(dim=1) == 0] = bad
         return features
 
-    with pytest.raises(ValueError, match=r"no usable key .* for 1 image, .* rows \[7\]"):
+    with pytest.raises(ValueError, match=r"no usable key .* rows \[7\]"):
         extracted(encode, images=images)
 
 
@@ -97,15 +97,13 @@ def test_keys_are_read_by_id(tmp_path):
     ],
     ids=["not of unit norm", "one too few", "not finite"],
 )
-def test_what_cannot_be_keys_is_refused(tmp_path, arrays):
+def test_a_file_without_unit_vectors_is_refused(tmp_path, arrays):
     write_npz(tmp_path / "keys.npz", arrays)
-    with pytest.raises(
-        DamagedFileError, match=r"keys\.npz: does not contain one unit vector per id"
-    ):
+    with pytest.raises(DamagedFileError, match=r"keys\.npz: .*unit vector"):
         keys.read(tmp_path / "keys.npz")
 
 
-def test_an_interrupted_extraction_goes_on_to_the_same_bytes(tmp_path, monkeypatch):
+def test_an_interrupted_extraction_resumes_and_gives_the_same_bytes(tmp_path, monkeypatch):
     """Blocks of two batches of one image, cut in the third: what is written stays as it is, nothing is repeated."""
     monkeypatch.setattr(keys, "BLOCK", 2)
     encoded = []
@@ -122,7 +120,12 @@ def test_an_interrupted_extraction_goes_on_to_the_same_bytes(tmp_path, monkeypat
     assert sorted(path.name for path in stamps) == ["0.npy", "2.npy"]
     starts = []
     resumed = keys.extract(
-        mean_color, IMAGES, 1, "cpu", lambda left: starts.extend(left) or left, tmp_path
+        mean_color,
+        IMAGES,
+        1,
+        "cpu",
+        lambda batch_starts: starts.extend(batch_starts) or batch_starts,
+        tmp_path,
     )
     assert starts == [4, 5, 6, 7, 8, 9]
     assert resumed.tobytes() == extracted(batch_size=1).tobytes()
@@ -141,7 +144,8 @@ def test_a_damaged_block_of_an_interrupted_extraction_is_computed_again(
     again = keys.extract(
         mean_color, IMAGES, 4, "cpu", lambda starts: encoded.extend(starts) or starts, tmp_path
     )
-    assert encoded == [4] and "4.npy is damaged" in capsys.readouterr().out
+    assert encoded == [4]
+    assert "4.npy is damaged" in capsys.readouterr().out
     np.testing.assert_array_equal(again[4:], first[4:])
     np.testing.assert_allclose(again[:4], 3**-0.5)
     assert files.read_npy(tmp_path / "4.npy").shape == (4, 3)

@@ -36,7 +36,7 @@ def unit(rows: np.ndarray) -> np.ndarray:
     return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def test_a_part_has_its_own_side_or_that_of_the_setting():
+def test_a_part_has_its_own_image_size_or_that_of_the_setting():
     parts = split_parts(settings("efficientnet-lite0@160+efficientnet-lite2", 224))
     assert [(part.encoder, part.image_size) for part in parts] == [
         ("efficientnet-lite0", 160),
@@ -50,13 +50,13 @@ def test_one_encoder_is_one_part_and_keeps_its_settings():
     assert split_parts(settings("efficientnet-lite0@96", 160)) == [one]
 
 
-def test_a_part_from_a_hub_has_the_pinned_commit_and_its_own_side():
+def test_a_part_from_a_hub_has_the_pinned_commit_and_its_own_image_size():
     part = split_parts(settings("vit-b16+efficientnet-lite0@96"))[0]
     assert part.revision == ENCODERS["vit-b16"].revision
     assert part.image_size is None
 
 
-def test_a_commit_is_not_a_side():
+def test_a_commit_is_not_an_image_size():
     name = "timm:hf-hub:timm/vit_tiny@0123456789012345678901234567890123456789"
     assert split_parts(settings(name + "+efficientnet-lite0@96"))[0].encoder == name
 
@@ -80,15 +80,15 @@ def test_the_key_of_a_mirror_image_is_that_of_the_picture():
     np.testing.assert_allclose(keys_of(encoder, IMAGES[:, :, ::-1].copy()), keys, atol=2e-7)
 
 
-def test_one_encoder_answers_with_the_bytes_of_its_own_features():
+def test_a_single_encoder_gives_exactly_its_own_features():
     encoder = settings("efficientnet-lite0", 32)
     pixels = to_unit_range(torch.from_numpy(IMAGES))
     with torch.inference_mode():
-        own = ENCODERS["efficientnet-lite0"].build(encoder, "cpu")(pixels)
-        assert torch.equal(build(encoder, "cpu")(pixels), own)
+        features = ENCODERS["efficientnet-lite0"].build(encoder, "cpu")(pixels)
+        assert torch.equal(build(encoder, "cpu")(pixels), features)
 
 
-def test_folders_of_keys_tell_parts_sides_and_mirrors_apart():
+def test_folders_of_keys_differ_by_parts_sizes_and_mirroring():
     names = {
         name_cache_folder(settings("efficientnet-lite0", 96)),
         name_cache_folder(mirrored(settings("efficientnet-lite0", 96))),
@@ -111,14 +111,14 @@ def test_weights_change_with_those_of_any_part():
     assert whole != fingerprint_weights(settings("efficientnet-lite0@96+efficientnet-lite2@96"))
 
 
-def test_a_part_without_weights_hides_no_other_part_s_weights():
+def test_the_fingerprint_ignores_parts_without_weights():
     lite = fingerprint_weights(settings("efficientnet-lite0", 96))
     assert lite is not None
     assert fingerprint_weights(settings("pixels@8+efficientnet-lite0@96")) == lite
     assert fingerprint_weights(settings("pixels@8+pixels@16")) is None
 
 
-def test_a_portable_name_has_absolute_folders_and_all_sides(tmp_path, monkeypatch):
+def test_a_portable_name_has_absolute_folders_and_all_image_sizes(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     portable_one = make_portable(settings("efficientnet-lite0+encoders/mine", 96))
     assert portable_one.encoder == f"efficientnet-lite0@96+{tmp_path}/encoders/mine"
@@ -147,7 +147,7 @@ def test_a_wrong_part_is_named_before_any_job(encoder, message):
 
 def test_a_commit_of_several_encoders_is_refused():
     keys = KeySettings(encoder=COMPOSED, revision="0" * 40, image_size=None, batch_size=64, depth=9)
-    with pytest.raises(ValueError, match="with several encoders it must be null"):
+    with pytest.raises(ValueError, match="must be null"):
         check_encoder(keys)
 
 

@@ -12,20 +12,21 @@ def encode(images, side):
     return ENCODERS["pixels"].build(settings("pixels", side), "cpu")(images)
 
 
-def test_a_picture_of_that_size_is_its_own_pixels_as_whole_numbers():
+def test_the_key_of_a_picture_of_the_size_is_its_pixels_as_whole_numbers():
     generator = np.random.default_rng(0)
     images = generator.integers(0, 256, (5, 3, 8, 8))
     expected = torch.from_numpy(images + 1).flatten(1).float()
     assert encode(torch.from_numpy(images) / 255, 8).equal(expected)
 
 
-def test_a_larger_picture_counts_by_the_mean_of_each_area_in_any_batch():
+def test_the_key_of_a_larger_picture_is_the_mean_of_each_area_in_any_batch():
     images = torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(0))
     means = images.reshape(6, 3, 8, 4, 8, 4).mean(dim=(3, 5))
     keys = encode(images, 8)
     assert (keys - 1 - 255 * means.flatten(1)).abs().max() <= 0.5 + 1e-3
     alone = torch.cat([encode(images[row : row + 1], 8) for row in range(6)])
-    assert alone.equal(keys) and keys.equal(keys.round())
+    assert alone.equal(keys)
+    assert keys.equal(keys.round())
 
 
 def test_a_black_picture_has_a_key():

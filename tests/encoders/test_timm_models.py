@@ -14,7 +14,7 @@ from tests.encoders.inputs import settings
 @pytest.mark.parametrize(
     ("crop_pct", "crop_mode"), [(1.0, "center"), (0.8, "center"), (0.8, "squash")]
 )
-def test_a_saved_timm_model_gives_what_a_direct_call_gives(tmp_path, crop_pct, crop_mode):
+def test_a_saved_timm_model_gives_the_features_of_a_direct_call(tmp_path, crop_pct, crop_mode):
     torch.manual_seed(0)
     model = timm.create_model("test_vit", num_classes=0).eval()
     model.pretrained_cfg = model.pretrained_cfg | {"crop_pct": crop_pct, "crop_mode": crop_mode}

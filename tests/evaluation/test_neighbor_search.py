@@ -41,11 +41,11 @@ def measure_loss(system, folder, settings):
     losses = []
     for member in MEMBERS:
         ids = np.array([member])
-        left = replace(system, memory=system.memory.forget(ids))
+        rest = replace(system, memory=system.memory.forget(ids))
         query = keys.read(folder / "keys.npz", ids)
-        members = Keys(left.memory.ids.numpy(), left.memory.keys.numpy())
+        members = Keys(rest.memory.ids.numpy(), rest.memory.keys.numpy())
         retrieval = Retrieval(find_nearest(query, members, 5), settings)
-        logits = family.predict_logits(left, of_dataset(dataset, ids), DATA, "cpu", retrieval)[0]
+        logits = family.predict_logits(rest, of_dataset(dataset, ids), DATA, "cpu", retrieval)[0]
         losses.append(np.logaddexp.reduce(logits) - logits[dataset.labels[member]])
     return np.mean(losses)
 
@@ -67,7 +67,7 @@ def test_a_trained_system_is_scored_without_the_row_of_the_sample(folder, munkey
         assert candidate.loss == pytest.approx(expected, rel=1e-5)
 
 
-def test_knn_is_scored_without_the_row_of_the_sample(folder):
+def test_a_knn_is_scored_without_the_row_of_the_sample(folder):
     dataset = prepared.load(folder / "data/toy")
     train = keys.read(folder / "keys.npz", MEMBERS)
     for candidate in search_fitted(folder / "data/toy", folder / "keys.npz", FAMILIES["knn"]):

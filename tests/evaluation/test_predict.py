@@ -53,30 +53,33 @@ def test_the_members_of_a_memory_answer_with_either_pathway_cut_too(
     dataset, munkey_system, inference
 ):
     """After a deletion these are the members that are left, and their images go by id."""
-    left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([10, 16])))
-    asked = retrieval(left.memory, inference())
-    arrays = predict_samples(left, dataset, Queries(dataset.ids, asked), DATA, "cpu")
-    cut = {"image_logits", "token_logits", "both_logits"}
-    assert (
-        arrays.keys() == {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"} | cut
-    )
-    family, members = FAMILIES["munkey"], of_dataset(dataset, np.array([12, 14, 18, 20]))
+    rest = replace(munkey_system, memory=munkey_system.memory.forget(np.array([10, 16])))
+    queries = retrieval(rest.memory, inference())
+    arrays = predict_samples(rest, dataset, Queries(dataset.ids, queries), DATA, "cpu")
+    names = {"ids", "labels", "splits", "logits", "memory_ids", "memory_labels"}
+    assert arrays.keys() == names | {"image_logits", "token_logits", "both_logits"}
+    family = FAMILIES["munkey"]
+    members = of_dataset(dataset, np.array([12, 14, 18, 20]))
     assert arrays["memory_ids"].tolist() == members.ids.tolist()
     assert arrays["memory_labels"].tolist() == members.labels.tolist()
-    for name, logits in family.predict_cut_logits(left, members, DATA, "cpu").items():
+    for name, logits in family.predict_cut_logits(rest, members, DATA, "cpu").items():
         np.testing.assert_array_equal(arrays[f"{name}_logits"], logits)
-    expected = family.predict_logits(left, of_dataset(dataset, dataset.ids), DATA, "cpu", asked)
+    expected = family.predict_logits(rest, of_dataset(dataset, dataset.ids), DATA, "cpu", queries)
     np.testing.assert_array_equal(arrays["logits"], expected)
 
 
-def test_of_some_samples_the_answers_are_those_of_all_and_every_member_is_cut(
+def test_answers_for_some_samples_are_those_among_all_and_every_member_is_cut(
     dataset, munkey_system, inference
 ):
-    some, asked = dataset.ids[[1, 4, 6]], retrieval(munkey_system.memory, inference())
-    near = replace(asked, neighbors=asked.neighbors.select(np.array([1, 4, 6])))
-    every = predict_samples(munkey_system, dataset, Queries(dataset.ids, asked, asked), DATA, "cpu")
+    some = dataset.ids[[1, 4, 6]]
+    queries = retrieval(munkey_system.memory, inference())
+    near = replace(queries, neighbors=queries.neighbors.select(np.array([1, 4, 6])))
+    every = predict_samples(
+        munkey_system, dataset, Queries(dataset.ids, queries, queries), DATA, "cpu"
+    )
     few = predict_samples(munkey_system, dataset, Queries(some, near, near), DATA, "cpu")
-    assert few["ids"].tolist() == some.tolist() and every.keys() == few.keys()
+    assert few["ids"].tolist() == some.tolist()
+    assert every.keys() == few.keys()
     for name in ("labels", "splits"):
         np.testing.assert_array_equal(few[name], every[name][[1, 4, 6]])
     for name in ("logits", "path_softmax", "path_image", "path_token"):
@@ -88,6 +91,6 @@ def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(
     dataset, munkey_system, inference
 ):
     stale = retrieval(munkey_system.memory, inference(k=6))
-    left = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
+    rest = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
     with pytest.raises(KeyError, match="14"):
-        predict_samples(left, dataset, Queries(dataset.ids, stale), DATA, "cpu")
+        predict_samples(rest, dataset, Queries(dataset.ids, stale), DATA, "cpu")

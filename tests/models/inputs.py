@@ -63,9 +63,9 @@ def retrieval(memory: ExemplarMemory, settings) -> Retrieval:
     )
 
 
-def answered(system: System, samples, asked: Retrieval | None = None) -> np.ndarray:
+def answered(system: System, samples, queries: Retrieval | None = None) -> np.ndarray:
     """The logits of a system on the CPU."""
-    return FAMILIES[system.family].predict_logits(system, samples, DATA, "cpu", asked)
+    return FAMILIES[system.family].predict_logits(system, samples, DATA, "cpu", queries)
 
 
 def fitted(family: str, keys: Keys, labels, classes: int = 3, **settings) -> System:
@@ -101,8 +101,10 @@ def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -
     return FAMILIES[family].make_recipe(sections, stage)
 
 
-def trained(chosen: Recipe, family: str, samples=None, **more) -> TrainingResult:
+def trained(recipe_of_family: Recipe, family: str, samples=None, **more) -> TrainingResult:
     """Train on a dozen random images, or on `samples`. more: further fields of the training."""
     samples = samples or image_set(12)
     members = member_keys(samples.ids) if family == "munkey" else None
-    return FAMILIES[family].train(Training(samples, 3, chosen, "cpu", quiet, members, **more))
+    return FAMILIES[family].train(
+        Training(samples, 3, recipe_of_family, "cpu", quiet, members, **more)
+    )

@@ -36,33 +36,33 @@ def loss(logits, labels, temperature):
     return -log_softmax(logits / temperature, axis=1)[np.arange(len(labels)), labels].mean()
 
 
-def test_it_is_the_one_with_the_least_loss():
+def test_the_temperature_has_the_least_loss():
     keys = KEYS + 0.3 * np.eye(CLASSES, 5)[LABELS]
     sums = sums_of(keys / 2)
     logits = predict_left_out_nearest_mean(sums, keys / 2, LABELS)
-    chosen = calibrate_temperature(sums, keys / 2, LABELS, predict_left_out_nearest_mean)
-    least = loss(logits, LABELS, chosen)
+    temperature = calibrate_temperature(sums, keys / 2, LABELS, predict_left_out_nearest_mean)
+    least = loss(logits, LABELS, temperature)
     for factor in (0.8, 1.25):
-        assert least < loss(logits, LABELS, factor * chosen)
+        assert least < loss(logits, LABELS, factor * temperature)
 
 
-def test_where_every_row_is_answered_right_it_is_about_the_nearest_margin_and_not_zero():
+def test_the_temperature_is_about_the_nearest_margin_where_every_row_is_answered_right():
     """20 rows right by 3 and one by 2: an answer is wrong one time in about as many."""
     margins = np.r_[np.full(20, 3.0), 2.0]
     logits = np.stack([margins, np.zeros(21)], axis=1)
     labels = np.zeros(21, dtype=int)
     sums = Sums.empty(2, 5, with_outer_products=False)
     sums.counts[:] = 21, 2
-    chosen = calibrate_temperature(sums, KEYS[:21], labels, lambda *_: logits)
-    assert 0.5 < chosen < 2
-    assert 1 / 200 < 1 / (1 + np.exp(3 / chosen)) < 1 / 10
+    temperature = calibrate_temperature(sums, KEYS[:21], labels, lambda *_: logits)
+    assert 0.5 < temperature < 2
+    assert 1 / 200 < 1 / (1 + np.exp(3 / temperature)) < 1 / 10
 
 
-def test_of_many_rows_every_nth_is_answered(monkeypatch):
-    asked = []
+def test_only_every_nth_of_many_rows_is_left_out(monkeypatch):
+    labels_of_calls = []
 
     def left_out(sums, keys, labels):
-        asked.append(labels)
+        labels_of_calls.append(labels.tolist())
         return predict_left_out_nearest_mean(sums, keys, labels)
 
     monkeypatch.setattr(calibration, "MAX_LEFT_OUT", 25)
@@ -71,13 +71,13 @@ def test_of_many_rows_every_nth_is_answered(monkeypatch):
     monkeypatch.setattr(calibration, "MIN_LEFT_OUT", 10)
     monkeypatch.setattr(calibration, "MAX_LOGITS", 30 * CLASSES)
     calibrate_temperature(sums_of(), KEYS, LABELS, left_out)
-    assert [one.tolist() for one in asked] == [LABELS[::3].tolist(), LABELS[::2].tolist()]
+    assert labels_of_calls == [LABELS[::3].tolist(), LABELS[::2].tolist()]
 
 
 @pytest.mark.parametrize("labels", [[0, 1, 3], [1, 1, 1]])
-def test_without_two_classes_or_two_rows_of_one_nothing_is_known(labels):
-    rows = KEYS[:3], np.array(labels)
-    assert (
-        calibrate_temperature(sums_of(*rows), *rows, predict_left_out_nearest_mean)
-        == calibration.DEFAULT_TEMPERATURE
+def test_the_temperature_is_the_default_without_two_classes_or_two_rows_of_one(labels):
+    labels = np.array(labels)
+    temperature = calibrate_temperature(
+        sums_of(KEYS[:3], labels), KEYS[:3], labels, predict_left_out_nearest_mean
     )
+    assert temperature == calibration.DEFAULT_TEMPERATURE

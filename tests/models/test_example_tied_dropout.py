@@ -1,5 +1,7 @@
 """Example-tied dropout: who holds which channels, what training and deployment read, and what deletion switches off."""
 
+from contextlib import ExitStack
+
 import numpy as np
 import torch
 from hypothesis import given
@@ -33,7 +35,7 @@ def written_out(model: ExampleTied, images: torch.Tensor, gates: torch.Tensor) -
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1, max_size=20, unique=True), st.randoms())
-def test_what_a_sample_holds_depends_on_its_id_alone(ids, random):
+def test_the_channels_of_a_sample_depend_on_its_id_alone(ids, random):
     rows = dict(zip(ids, DEEP.draw_channels(np.array(ids)), strict=True))
     random.shuffle(ids)
     for id, row in zip(ids, DEEP.draw_channels(np.array(ids)), strict=True):
@@ -41,44 +43,50 @@ def test_what_a_sample_holds_depends_on_its_id_alone(ids, random):
         np.testing.assert_array_equal(DEEP.draw_channels(np.array([id]))[0], row)
 
 
-def test_each_channel_is_held_by_its_share_of_samples_and_none_are_held_alike():
-    held = DEEP.draw_channels(np.arange(3000))
-    assert held.shape == (3000, 12)
-    assert np.abs(held.mean(axis=0) - 0.2).max() < 0.04  # standard deviation 0.007
-    assert np.abs(np.corrcoef(held.T) - np.eye(12)).max() < 0.08
+def test_each_channel_belongs_to_its_share_of_samples_and_no_two_to_the_same():
+    channels = DEEP.draw_channels(np.arange(3000))
+    assert channels.shape == (3000, 12)
+    assert np.abs(channels.mean(axis=0) - 0.2).max() < 0.04  # standard deviation 0.007
+    assert np.abs(np.corrcoef(channels.T) - np.eye(12)).max() < 0.08
 
 
 # Training
 
 
 @torch.no_grad()
-def test_in_training_each_sample_is_read_with_its_own_channels_in_every_epoch_and_order(params):
+def test_training_reads_each_sample_with_its_own_channels_in_every_epoch_and_order(params):
     """Fixed channels are left as they are: the original's mode `train`."""
-    model, samples, images = deep(), seven_samples(), normalized(seven_samples())
+    model = deep()
+    samples = seven_samples()
+    images = normalized(seven_samples())
     training = Training(samples, 3, recipe(params, NAME), "cpu", quiet)
     system = System(NAME, DEEP, model)
-    fresh, further = (
-        FAMILIES[NAME].make_learner(system, model, training),
-        FAMILIES[NAME].resume(system, training),
-    )
+    fresh = FAMILIES[NAME].make_learner(system, model, training)
+    further = FAMILIES[NAME].resume(system, training)
     assert further.system.model is not model
-    held = torch.from_numpy(DEEP.draw_channels(samples.ids)).float()
-    expected = written_out(model, images, torch.cat([torch.ones(7, 4), held], dim=1)[:, None])
+    own_channels = torch.from_numpy(DEEP.draw_channels(samples.ids)).float()
+    expected = written_out(
+        model, images, torch.cat([torch.ones(7, 4), own_channels], dim=1)[:, None]
+    )
     for index in (torch.arange(7), torch.tensor([5, 0, 3]), torch.arange(7).flip(0)):
         for learner in (fresh, further):
             torch.testing.assert_close(learner.predict(images[index], index), expected[index])
 
 
-def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monkeypatch):
-    samples, seen, forward = image_set(12), [], ExampleTied.forward
+def test_every_batch_of_a_training_gets_the_channels_of_its_samples(params, monkeypatch):
+    samples = image_set(12)
+    channels = []
+    forward = ExampleTied.forward
     monkeypatch.setattr(
         ExampleTied,
         "forward",
-        lambda self, images, held=None: seen.append(held) or forward(self, images, held),
+        lambda self, images, rows_of_batch=None: (
+            channels.append(rows_of_batch) or forward(self, images, rows_of_batch)
+        ),
     )
     system, history = trained(recipe(params, NAME, p_mem=0.5), NAME, samples)
     rows = np.sort(system.architecture.draw_channels(samples.ids), axis=0)
-    per_epoch = torch.cat(seen).view(len(history), 12, -1).numpy()
+    per_epoch = torch.cat(channels).view(len(history), 12, -1).numpy()
     assert len(history) == 2
     for epoch in per_epoch:
         np.testing.assert_array_equal(np.sort(epoch, axis=0), rows)
@@ -89,8 +97,9 @@ def test_every_batch_of_a_training_hands_over_what_its_samples_hold(params, monk
 
 
 @torch.no_grad()
-def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_between_them():
-    model, images = deep(), normalized(seven_samples())
+def test_answers_are_those_of_the_originals_modes_test_and_drop_and_in_proportion_between_them():
+    model = deep()
+    images = normalized(seven_samples())
     half = torch.arange(12) < 6
     for on, fixed in (
         (half | True, 1.0),
@@ -107,34 +116,30 @@ def test_it_answers_in_the_originals_modes_test_and_drop_and_in_proportion_betwe
         )
 
 
-def test_no_channel_that_a_deleted_sample_holds_has_a_part_in_any_answer():
-    system, samples = original(NAME), seven_samples()
+def test_no_channel_of_a_deleted_sample_contributes_to_any_answer():
+    system = original(NAME)
+    samples = seven_samples()
     gone = world().forget_ids[:2]
-    theirs = system.architecture.draw_channels(gone).any(axis=0)
-    assert 0 < theirs.sum() < len(theirs)
+    their_channels = system.architecture.draw_channels(gone).any(axis=0)
+    assert 0 < their_channels.sum() < len(their_channels)
 
     def answers(of: System, noise: float) -> np.ndarray:
-        def disturbed(_, __, x):
+        def disturb(_, __, x):
             return x + noise * torch.nn.functional.pad(
-                torch.from_numpy(theirs), (system.architecture.fixed_channels, 0)
+                torch.from_numpy(their_channels), (system.architecture.fixed_channels, 0)
             )
 
-        hooks = [
-            of.model.blocks[number - 1].register_forward_hook(disturbed)
-            for number in of.model.gated_blocks
-        ]
-        logits = answered(of, samples)
-        for hook in hooks:
-            hook.remove()
-        return logits
+        with ExitStack() as hooks:
+            for number in of.model.gated_blocks:
+                hooks.enter_context(of.model.blocks[number - 1].register_forward_hook(disturb))
+            return answered(of, samples)
 
-    after, asked = unlearn(NAME, forget_ids=gone)
+    after, request = unlearn(NAME, forget_ids=gone)
     assert not np.allclose(answers(system, 0.0), answers(system, 100.0), atol=0.01)
     np.testing.assert_array_equal(answers(after, 0.0), answers(after, 100.0))
-    assert asked.facts == {"channels_left": int((~theirs).sum()), "channels": len(theirs)}
-    changed = [
-        name
-        for name, value in tensors(system).items()
-        if not torch.equal(value, tensors(after)[name])
-    ]
-    assert changed == ["on"]
+    assert request.facts == {
+        "channels_left": int((~their_channels).sum()),
+        "channels": len(their_channels),
+    }
+    for name, value in tensors(system).items():
+        assert torch.equal(value, tensors(after)[name]) == (name != "on")

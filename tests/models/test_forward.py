@@ -1,7 +1,5 @@
 """What families share: a training is its stage's name and nothing else, and batches do not matter to an answer."""
 
-import math
-
 import numpy as np
 import pytest
 import torch
@@ -27,7 +25,7 @@ def saved(tmp_path, trained_system):
 
 
 @BOTH
-def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_another(
+def test_a_training_gives_the_same_bytes_under_its_stage_and_others_under_another(
     params, tmp_path, family
 ):
     first = saved(tmp_path, trained(recipe(params, family), family).system)
@@ -37,9 +35,10 @@ def test_a_run_is_repeated_byte_by_byte_under_its_stage_and_differs_under_anothe
 
 
 @BOTH
-def test_order_and_crops_are_drawn_under_names_of_their_own(params, monkeypatch, family):
+def test_order_and_crops_have_different_generators(params, monkeypatch, family):
     seeds = {"order": set(), "crops": set()}
-    shuffled, augment = forward.shuffled_batches, forward.Augmentation.__call__
+    shuffled = forward.shuffled_batches
+    augment = forward.Augmentation.__call__
 
     def noted_order(count, size, source):
         seeds["order"].add(source.initial_seed())
@@ -67,8 +66,9 @@ def test_weight_decay_reaches_tokens_that_nothing_else_moves(params):
     result = trained(recipe(params, "munkey", p_image=0, p_token=1), "munkey")
     fresh = 0.02 * torch.randn(12, 5, generator=(STAGE / "tokens").torch_generator())
     rate = cosine_schedule(params.train.lr, epochs=2, warmup_epochs=0)
-    steps = [epoch + position / 3 for epoch in range(2) for position in range(3)]
-    shrunk = math.prod(1 - rate(step) * params.train.weight_decay for step in steps)
+    shrunk = 1.0
+    for step in np.arange(6) / 3:  # three batches an epoch
+        shrunk *= 1 - rate(step) * params.train.weight_decay
     torch.testing.assert_close(
         result.system.memory.tokens.detach(), shrunk * fresh, rtol=1e-6, atol=0
     )
@@ -78,16 +78,11 @@ def test_weight_decay_reaches_tokens_that_nothing_else_moves(params):
 def test_training_moves_every_parameter(params, family):
     architecture = {"vit": VIT, "munkey": MUNKEY}[family]
     fresh = FAMILIES[family].build(architecture, (STAGE / "weights").torch_generator()).state_dict()
-    result = trained(
-        recipe(params, family, **({"p_image": 0.3, "p_token": 0.3} if family == "munkey" else {})),
-        family,
-    )
+    drops = {"p_image": 0.3, "p_token": 0.3} if family == "munkey" else {}
+    result = trained(recipe(params, family, **drops), family)
     assert result.system.architecture == architecture
-    assert [
-        name
-        for name, value in result.system.model.state_dict().items()
-        if torch.equal(value, fresh[name])
-    ] == []
+    for name, value in result.system.model.state_dict().items():
+        assert not torch.equal(value, fresh[name])
 
 
 @BOTH
@@ -105,27 +100,27 @@ def test_the_settings_reach_the_optimizer_and_the_number_format(params, monkeypa
     trained(recipe(params, family, train=train), family)
     group = fits[0].optimizer.param_groups[0]
     assert (group["betas"], group["weight_decay"]) == ((0.7, 0.8), 0.3)
-    assert [fits[0].learning_rate(done) for done in (0.0, 0.5, 1.0)] == [0.0, 0.005, 0.01]
+    assert list(map(fits[0].learning_rate, (0.0, 0.5, 1.0))) == [0.0, 0.005, 0.01]
     assert (fits[0].epochs, fits[0].precision.name) == (2, "bfloat16")
 
 
 @BOTH
-def test_a_watcher_sees_the_start_and_every_epoch_as_they_are(params, family):
-    seen = []
+def test_a_watcher_is_called_with_the_start_and_every_epoch(params, family):
+    heads = {}
 
-    def watch(epoch, watched):
-        seen.append((epoch, watched.model.head.weight.detach().clone()))
+    def watch(epoch, system_of_epoch):
+        heads[epoch] = system_of_epoch.model.head.weight.detach().clone()
 
     result = trained(recipe(params, family), family, watch=watch)
-    assert [epoch for epoch, _ in seen] == [0, 1, 2]
+    assert list(heads) == [0, 1, 2]
     architecture = {"vit": VIT, "munkey": MUNKEY}[family]
     fresh = FAMILIES[family].build(architecture, (STAGE / "weights").torch_generator())
-    assert torch.equal(seen[0][1], fresh.head.weight)
-    assert not torch.equal(seen[1][1], seen[0][1])
-    assert torch.equal(seen[2][1], result.system.model.head.weight)
+    assert torch.equal(heads[0], fresh.head.weight)
+    assert not torch.equal(heads[1], heads[0])
+    assert torch.equal(heads[2], result.system.model.head.weight)
 
 
-def test_two_colors_are_learned(params):
+def test_a_vit_learns_two_colors(params):
     noise = np.random.default_rng(0).integers(0, 100, (40, 8, 8, 3), dtype=np.uint8)
     labels = np.arange(40) % 2
     noise[labels == 0, ..., 0] += 150
@@ -151,13 +146,14 @@ def test_a_family_without_a_memory_answers_from_the_resized_and_normalized_image
 
 
 @pytest.mark.parametrize(("passes", "sizes"), [(1, [3, 3, 1]), (2, [1] * 7), (6, [1] * 7)])
-def test_blocks_hold_all_samples_in_order_normalized_with_mean_and_deviation(
+def test_blocks_contain_all_samples_in_order_normalized_with_mean_and_deviation(
     monkeypatch, passes, sizes
 ):
     monkeypatch.setattr(forward, "PASSES", 3)
     blocks = list(forward.iterate_blocks(seven_samples(), DATA, "cpu", passes))
     assert [len(block.images) for block in blocks] == sizes
-    assert [i for block in blocks for i in range(7)[block.positions]] == list(range(7))
+    positions = [np.arange(7)[block.positions] for block in blocks]
+    assert np.concatenate(positions).tolist() == list(range(7))
     torch.testing.assert_close(
         torch.cat([block.images for block in blocks]), normalized(seven_samples())
     )

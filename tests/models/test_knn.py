@@ -56,9 +56,10 @@ def test_each_class_gets_its_share_of_the_votes(neighbors, shares, winner):
     assert (probabilities >= 0.99 * MIN_PROBABILITY).all()
 
 
-def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softmax():
+def test_votes_by_rank_weigh_1_over_2_plus_rank_and_votes_by_similarity_a_softmax():
     """Neighbors of the classes 0, 1, 1, and one that is not there."""
-    ids, cosines = [0, 1, 2, NO_NEIGHBOR], [0.9, 0.8, 0.7, 0.0]
+    ids = [0, 1, 2, NO_NEIGHBOR]
+    cosines = [0.9, 0.8, 0.7, 0.0]
     first = (1 / 2) / (1 / 2 + 1 / 3 + 1 / 4)
     np.testing.assert_allclose(
         votes(index(vote="rank"), ids, cosines),
@@ -70,7 +71,7 @@ def test_a_vote_by_rank_weighs_1_over_2_plus_rank_and_one_by_similarity_a_softma
     np.testing.assert_allclose(soft, [first, 1 - first, MIN_PROBABILITY], atol=2 * MIN_PROBABILITY)
 
 
-def test_the_k_nearest_vote_and_no_others():
+def test_only_the_k_nearest_vote():
     """Of the neighbors 3, 4, 1, 2 the first two or all four."""
     for k, shares in (
         (2, [MIN_PROBABILITY, MIN_PROBABILITY, 1]),
@@ -82,7 +83,7 @@ def test_the_k_nearest_vote_and_no_others():
 
 
 @pytest.mark.parametrize("wrong", [{"k": 0}, {"k": 101}, {"vote": "loud"}])
-def test_settings_that_make_no_sense_are_refused(wrong):
+def test_invalid_settings_are_refused(wrong):
     with pytest.raises(ValidationError):
         index(**wrong)
 
@@ -102,7 +103,7 @@ def test_a_neighbor_that_was_deleted_cannot_answer():
         votes(forget_samples(index(), np.array([3])), [0, 3])
 
 
-def test_it_has_no_weights_and_no_training():
+def test_a_knn_has_no_weights_and_no_training():
     with pytest.raises(TypeError, match="no weights"):
         FAMILIES["knn"].build(index().architecture, torch.Generator())
     with pytest.raises(TypeError, match="not trained"):

@@ -33,9 +33,9 @@ def exemplars(params):
 def draw(retrieved, neighbors, quantile=None):
     """A draw that drops nothing."""
     retrieved = torch.as_tensor(retrieved)
-    kept = torch.zeros(len(retrieved), dtype=torch.bool)
+    dropped = torch.zeros(len(retrieved), dtype=torch.bool)
     quantile = torch.zeros(len(retrieved)) if quantile is None else torch.as_tensor(quantile)
-    return Draw(kept, kept, retrieved, torch.as_tensor(neighbors), quantile)
+    return Draw(dropped, dropped, retrieved, torch.as_tensor(neighbors), quantile)
 
 
 def nearest_others(exemplars, member, count):
@@ -47,9 +47,10 @@ def nearest_others(exemplars, member, count):
 
 
 @AGGREGATIONS
-def test_in_a_mixed_batch_a_token_learns_from_its_own_sample_alone(exemplars, aggregation):
+def test_a_token_in_a_mixed_batch_learns_from_its_own_sample_alone(exemplars, aggregation):
     """All eight are in the batch, so every stand-in is also some other sample's own token."""
-    memory, index = exemplars(aggregation=aggregation), torch.arange(8)
+    memory = exemplars(aggregation=aggregation)
+    index = torch.arange(8)
     retrieved = index % 2 == 0
     memory.choose_tokens(index, draw(retrieved, [4] * 8)).sum().backward()
     assert torch.equal(memory.tokens.grad, (~retrieved).float()[:, None].expand(8, 5))
@@ -64,7 +65,7 @@ def test_the_stand_in_is_the_similarity_weighted_average_of_the_nearest_others(e
         torch.testing.assert_close(stand_in, weights @ part.tokens.detach()[rows])
 
 
-def test_aggregated_by_rank_the_stand_in_is_the_average_that_inference_by_rank_reads(exemplars):
+def test_a_stand_in_by_rank_is_the_average_that_inference_by_rank_reads(exemplars):
     part = exemplars(aggregation="rank")
     stand_ins = part.choose_tokens(torch.tensor([2, 5]), draw([True, True], [2, 3]))
     for stand_in, member, weights in zip(
@@ -74,14 +75,15 @@ def test_aggregated_by_rank_the_stand_in_is_the_average_that_inference_by_rank_r
         torch.testing.assert_close(stand_in, torch.tensor(weights) @ part.tokens.detach()[rows])
 
 
-def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as_often_as_it_weighs(
+def test_an_ensembles_stand_in_is_one_of_the_nearest_others_as_often_as_its_weight_says(
     exemplars,
 ):
-    part, count = exemplars(aggregation="ensemble", temperature=0.3), 20_000
+    part = exemplars(aggregation="ensemble", temperature=0.3)
+    count = 20_000
     rows, cosines = nearest_others(part, 5, 3)
     drawn = part.draw(count)
-    chosen = draw([True] * count, [3] * count, drawn.quantile)
-    stand_ins = part.choose_tokens(torch.full((count,), 5), chosen)
+    draws = draw([True] * count, [3] * count, drawn.quantile)
+    stand_ins = part.choose_tokens(torch.full((count,), 5), draws)
     shares = [
         (stand_ins == token).all(dim=1).double().mean().item()
         for token in part.tokens.detach()[rows]
@@ -91,17 +93,13 @@ def test_aggregated_for_an_ensemble_the_stand_in_is_one_of_the_nearest_others_as
 
 
 @AGGREGATIONS
-def test_an_ensemble_draws_one_number_more_for_each_sample_and_averages_draw_as_they_always_have(
-    exemplars, aggregation
-):
+def test_an_ensemble_draws_one_more_number_for_each_sample_than_averages(exemplars, aggregation):
     part = exemplars(aggregation=aggregation, p_image=0.3, p_token=0.2, neighbors=[2, 4])
     source = (STAGE / "pathways").torch_generator()
     for _ in range(2):  # batches
-        drawn, mask, retrieved = (
-            part.draw(50),
-            torch.rand(50, generator=source),
-            torch.rand(50, generator=source),
-        )
+        drawn = part.draw(50)
+        mask = torch.rand(50, generator=source)
+        retrieved = torch.rand(50, generator=source)
         assert torch.equal(drawn.image_dropped, mask < 0.3)
         assert torch.equal(drawn.token_dropped, (mask >= 0.3) & (mask < 0.5))
         assert torch.equal(drawn.retrieved, retrieved < part.settings.p_retrieve)
@@ -113,30 +111,26 @@ def test_an_ensemble_draws_one_number_more_for_each_sample_and_averages_draw_as_
 
 
 @AGGREGATIONS
-def test_each_aggregation_trains_a_model_of_its_own(params, aggregation):
-    usual = trained(recipe(params, "munkey", p_retrieve=1.0), "munkey").system.memory
-    other = trained(
-        recipe(params, "munkey", p_retrieve=1.0, aggregation=aggregation), "munkey"
-    ).system.memory
+def test_each_aggregation_trains_a_different_model(params, aggregation):
+    def train(**settings):
+        return trained(recipe(params, "munkey", **settings), "munkey").system
+
+    usual = train(p_retrieve=1.0).memory
+    other = train(p_retrieve=1.0, aggregation=aggregation).memory
     assert torch.equal(usual.tokens, other.tokens)  # no gradient reaches them
-    weights = [
-        trained(recipe(params, "munkey", aggregation=name), "munkey").system.model.state_dict()[
-            "head.weight"
-        ]
-        for name in (params.munkey.aggregation, aggregation)
-    ]
-    assert torch.equal(*weights) == (aggregation == "softmax")
+    usual = train().model
+    other = train(aggregation=aggregation).model
+    assert params.munkey.aggregation == "softmax"
+    assert torch.equal(usual.head.weight, other.head.weight) == (aggregation == "softmax")
 
 
-def test_the_own_token_is_passed_on_as_it_is(exemplars):
+def test_a_sample_that_is_not_retrieved_gets_its_own_token(exemplars):
     part = exemplars()
-    assert torch.equal(
-        part.choose_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4])),
-        part.tokens[[2, 5]],
-    )
+    own_tokens = part.choose_tokens(torch.tensor([2, 5]), draw([False, False], [4, 4]))
+    assert torch.equal(own_tokens, part.tokens[[2, 5]])
 
 
-def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
+def test_the_stand_in_in_a_memory_of_two_is_the_other_token(exemplars):
     """Even where it points away: a neighbor that is absent, with a cosine of 0, would weigh more."""
     keys = unit_rows(1, 4) * np.array([[1], [-1]], dtype=np.float32)
     cosines = np.array([[-1, 0, 0, 0]] * 2, dtype=np.float32)
@@ -155,7 +149,7 @@ def test_in_a_memory_of_two_the_other_one_stands_in_alone(exemplars):
 @pytest.mark.parametrize(
     ("p_image", "p_token", "p_retrieve"), [(0.3, 0.1, 0.2), (0.1, 0.9, 0.5), (0, 0, 0), (0, 1, 1)]
 )
-def test_pathways_are_dropped_as_often_as_asked_for_and_never_both(
+def test_pathways_are_dropped_as_often_as_their_probabilities_say_and_never_both(
     exemplars, p_image, p_token, p_retrieve
 ):
     count = 40_000
@@ -169,11 +163,12 @@ def test_pathways_are_dropped_as_often_as_asked_for_and_never_both(
         )
 
 
-def test_a_memory_holds_the_ids_the_keys_and_the_tokens_that_learn(exemplars):
+def test_a_memory_has_the_ids_the_keys_and_the_tokens_that_learn(exemplars):
     part = exemplars()
     np.testing.assert_array_equal(part.memory.ids, IDS)
     np.testing.assert_array_equal(part.memory.keys, unit_rows(8, 4))
-    assert part.memory.tokens is part.tokens and part.tokens.requires_grad
+    assert part.memory.tokens is part.tokens
+    assert part.tokens.requires_grad
 
 
 def test_the_tokens_of_direct_key_share_no_storage_with_the_keys(exemplars):
@@ -184,6 +179,6 @@ def test_the_tokens_of_direct_key_share_no_storage_with_the_keys(exemplars):
     np.testing.assert_array_equal(part.memory.keys, unit_rows(8, 4))
 
 
-def test_without_keys_and_neighbors_it_is_not_trained(params):
-    with pytest.raises(ValueError, match="keys and neighbors of its training samples"):
+def test_munkey_is_not_trained_without_keys_and_neighbors(params):
+    with pytest.raises(ValueError, match="keys and neighbors"):
         FAMILIES["munkey"].train(Training(image_set(4), 3, recipe(params, "munkey"), "cpu", quiet))

@@ -53,15 +53,17 @@ def test_our_vit_equals_timms_with_the_same_weights(architecture):
         torch.testing.assert_close(ours(batch), theirs(batch), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("kept", [1, 5])
-def test_attention_written_out_equals_torchs(kept):
+@pytest.mark.parametrize("queries", [1, 5])
+def test_attention_written_out_equals_torchs(queries):
     q, k, v = torch.randn(
         3, 2, 3, 5, 8, generator=generator(), dtype=torch.float64
     ).requires_grad_()
-    ours, theirs = (f(q[:, :, :kept], k, v) for f in (attend, F.scaled_dot_product_attention))
+    ours = attend(q[:, :, :queries], k, v)
+    theirs = F.scaled_dot_product_attention(q[:, :, :queries], k, v)
     torch.testing.assert_close(ours, theirs)
-    ours, theirs = (torch.autograd.grad(out.square().sum(), (q, k, v)) for out in (ours, theirs))
-    torch.testing.assert_close(ours, theirs)
+    our_gradients = torch.autograd.grad(ours.square().sum(), (q, k, v))
+    their_gradients = torch.autograd.grad(theirs.square().sum(), (q, k, v))
+    torch.testing.assert_close(our_gradients, their_gradients)
 
 
 def test_parameter_counts_are_those_of_vit_tiny():
@@ -77,11 +79,14 @@ def test_parameter_counts_are_those_of_vit_tiny():
 
 
 def test_a_pathway_is_dropped_for_the_marked_samples_only(munkey):
-    marked = torch.tensor([True, False, False]), torch.tensor([False, False, True])
+    image_dropped = torch.tensor([True, False, False])
+    token_dropped = torch.tensor([False, False, True])
     with torch.no_grad():
-        mixed = munkey(images(3), tokens(3), *marked)
+        mixed = munkey(images(3), tokens(3), image_dropped, token_dropped)
         for row in range(3):
-            alone = munkey(images(3)[[row]], tokens(3)[[row]], *(mask[[row]] for mask in marked))
+            alone = munkey(
+                images(3)[[row]], tokens(3)[[row]], image_dropped[[row]], token_dropped[[row]]
+            )
             torch.testing.assert_close(mixed[[row]], alone)
 
 
@@ -96,8 +101,8 @@ def test_the_null_image_stands_for_every_patch_before_its_position_is_added(munk
 def test_the_null_token_stands_for_the_adapted_token(munkey):
     dropped = munkey.drop_pathways(images(1), tokens(1), None, torch.tensor([True]))
     assert torch.equal(dropped.exemplar[0, 0], munkey.null_token)
-    kept = munkey.drop_pathways(images(1), tokens(1), None, torch.tensor([False]))
-    assert torch.equal(kept.exemplar[0], munkey.adapter(tokens(1)))
+    undropped = munkey.drop_pathways(images(1), tokens(1), None, torch.tensor([False]))
+    assert torch.equal(undropped.exemplar[0], munkey.adapter(tokens(1)))
 
 
 def test_patches_have_a_position_and_exemplar_tokens_have_none(munkey):
@@ -113,11 +118,9 @@ def test_patches_have_a_position_and_exemplar_tokens_have_none(munkey):
 def test_the_sequence_is_cls_then_patches_then_the_exemplar_token(munkey):
     with torch.no_grad():
         patches, exemplar = munkey.drop_pathways(images(2), tokens(2), None, None)
-        positions = munkey.pos_embed[0]
-        sequence = torch.stack(
-            [torch.stack([munkey.cls_token[0, 0] + positions[0], *(p + positions[1:]), e[0]]) for p, e in
-             zip(patches, exemplar, strict=True)]
-        )  # fmt: skip
+        cls = munkey.cls_token.expand(2, -1, -1)
+        with_positions = torch.cat([cls, patches], dim=1) + munkey.pos_embed
+        sequence = torch.cat([with_positions, exemplar], dim=1)
         for block in munkey.blocks:
             sequence = block(sequence)
         torch.testing.assert_close(
@@ -126,29 +129,28 @@ def test_the_sequence_is_cls_then_patches_then_the_exemplar_token(munkey):
 
 
 @BOTH
-def test_initialize_sets_every_number_of_a_model(family, architecture):
+def test_initialize_sets_every_weight_of_a_model(family, architecture):
     model = build(family, architecture)
     assert not list(model.buffers()), "initialize would leave buffers unset"
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(torch.nan)
         model.initialize(generator())
-    assert [name for name, value in model.named_parameters() if not value.isfinite().all()] == []
+    for parameter in model.parameters():
+        assert parameter.isfinite().all()
 
 
 @BOTH
 def test_weights_depend_on_their_generator_alone(family, architecture):
     state = global_state()
-    one, same, other = (
-        build(family, architecture, generator(seed)).state_dict() for seed in (1, 1, 2)
-    )
+    first = build(family, architecture, generator(1)).state_dict()
+    again = build(family, architecture, generator(1)).state_dict()
+    other = build(family, architecture, generator(2)).state_dict()
     assert global_state() == state
-    assert all(torch.equal(one[name], same[name]) for name in one)
-    assert not any(
-        torch.equal(one[name], other[name])
-        for name in one
-        if "norm" not in name and one[name].any()
-    )
+    for name, value in first.items():
+        assert torch.equal(value, again[name])
+        is_constant = "norm" in name or not value.any()
+        assert torch.equal(value, other[name]) == is_constant
 
 
 def test_fresh_linear_weights_are_uniform_within_the_root_of_the_fan_in():

@@ -51,7 +51,9 @@ def memory_of_eight():
 @pytest.mark.parametrize("cut", ["image", "token"])
 @pytest.mark.parametrize("name", NAMES)
 def test_the_answer_does_not_depend_on_a_pathway_that_is_cut(name, cut):
-    model, (images, tokens), (other_images, other_tokens) = built(name), inputs(0), inputs(1)
+    model = built(name)
+    images, tokens = inputs(0)
+    other_images, other_tokens = inputs(1)
     others = (other_images, tokens) if cut == "image" else (images, other_tokens)
     dropped = masks(cut == "image", cut == "token")
     torch.testing.assert_close(
@@ -62,8 +64,9 @@ def test_the_answer_does_not_depend_on_a_pathway_that_is_cut(name, cut):
 
 def exemplars(name, p_retrieve):
     """Eight samples; the first four others of each are its neighbors."""
-    ids, keys = np.arange(8) * 3, unit_rows(8, M)
-    near = np.array([[i for i in ids if i != member][:4] for member in ids])
+    ids = np.arange(8) * 3
+    keys = unit_rows(8, M)
+    near = np.stack([np.setdiff1d(ids, [member])[:4] for member in ids])
     settings = MunkeySettings(
         architecture=name, token_dim=M, token_std=0.5, p_drop="fixed", p_image=0.0, p_token=0.0, p_retrieve=p_retrieve,
         neighbors=[2, 4], aggregation="softmax", temperature=0.07, head="none",
@@ -77,17 +80,22 @@ def exemplars(name, p_retrieve):
 def test_gradient_reaches_the_own_token_and_none_that_stands_in_for_another(
     name, p_retrieve, learning
 ):
-    model, (images, _), held = built(name), inputs(), exemplars(name, p_retrieve)
-    held.forward(model, images[:3], torch.tensor([1, 4, 6])).square().sum().backward()
-    assert held.tokens.grad.abs().sum(dim=1).nonzero()[:, 0].tolist() == learning
+    model = built(name)
+    images, _ = inputs()
+    samples = exemplars(name, p_retrieve)
+    samples.forward(model, images[:3], torch.tensor([1, 4, 6])).square().sum().backward()
+    assert samples.tokens.grad.abs().sum(dim=1).nonzero()[:, 0].tolist() == learning
 
 
 def test_direct_keys_tokens_are_its_keys_and_never_learn():
-    held = exemplars("direct-key", p_retrieve=0.0)
-    assert torch.equal(held.tokens, held.memory.keys) and not held.tokens.requires_grad
-    model, (images, _) = built("direct-key"), inputs()
-    held.forward(model, images[:3], torch.tensor([1, 4, 6])).sum().backward()
-    assert held.tokens.grad is None and model.adapter.weight.grad.abs().sum() > 0
+    samples = exemplars("direct-key", p_retrieve=0.0)
+    assert torch.equal(samples.tokens, samples.memory.keys)
+    assert not samples.tokens.requires_grad
+    model = built("direct-key")
+    images, _ = inputs()
+    samples.forward(model, images[:3], torch.tensor([1, 4, 6])).sum().backward()
+    assert samples.tokens.grad is None
+    assert model.adapter.weight.grad.abs().sum() > 0
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -97,7 +105,8 @@ def test_deletion_leaves_the_weights_bit_identical(name, tmp_path):
     after = METHODS["munkey"].run(before, request, Section())
     save(tmp_path / "s", after)
     loaded = load(tmp_path / "s", before.architecture)
-    assert type(loaded.model) is NETWORKS[name] and loaded.memory.ids.tolist() == [0, 1, 3, 4, 6, 7]
+    assert type(loaded.model) is NETWORKS[name]
+    assert loaded.memory.ids.tolist() == [0, 1, 3, 4, 6, 7]
     for original, stored in zip(
         before.model.state_dict().values(), loaded.model.state_dict().values(), strict=True
     ):
@@ -106,14 +115,14 @@ def test_deletion_leaves_the_weights_bit_identical(name, tmp_path):
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("fusion", ["ensemble", "softmax", "rank"])
-def test_every_query_that_finds_nobody_is_answered_with_the_null_token(name, fusion, inference):
+def test_a_query_without_neighbors_is_answered_with_the_null_token(name, fusion, inference):
     """The second query of three; and all of them in an empty memory."""
-    model, (images, _), memory = built(name), inputs(batch=3), memory_of_eight()
+    model = built(name)
+    images, _ = inputs(batch=3)
+    memory = memory_of_eight()
     settings = inference(fusion=fusion, k=2)
-    rows, cosines = (
-        torch.tensor([[0, 3], [-1, -1], [4, 1]]),
-        torch.tensor([[0.9, 0.8], [0.0, 0.0], [0.7, 0.7]]),
-    )
+    rows = torch.tensor([[0, 3], [-1, -1], [4, 1]])
+    cosines = torch.tensor([[0.9, 0.8], [0.0, 0.0], [0.7, 0.7]])
     nobody = Nearest(torch.full((3, 2), -1), torch.zeros(3, 2))
     with torch.no_grad():
         alone = model(images, torch.zeros(3, M), *masks(False, True, batch=3))
@@ -124,14 +133,15 @@ def test_every_query_that_finds_nobody_is_answered_with_the_null_token(name, fus
         torch.testing.assert_close(emptied, alone, rtol=1e-5, atol=1e-5)
 
 
-def test_the_deep_prompt_stands_afresh_before_every_block():
-    model, (images, tokens) = built("deep-prompt"), inputs()
-    seen = []
+def test_every_block_reads_the_same_deep_prompt():
+    model = built("deep-prompt")
+    images, tokens = inputs()
+    prompts = []
     for block in model.blocks:
-        block.register_forward_pre_hook(lambda _, given: seen.append(given[0][:, -1]))
+        block.register_forward_pre_hook(lambda _, inputs: prompts.append(inputs[0][:, -1]))
     model(images, tokens)
-    assert len(seen) == len(model.blocks)
-    for prompt in seen:
+    assert len(prompts) == len(model.blocks)
+    for prompt in prompts:
         torch.testing.assert_close(prompt, model.adapter(tokens), rtol=0, atol=0)
 
 
@@ -139,18 +149,16 @@ def test_the_deep_prompt_stands_afresh_before_every_block():
     ("depth", "places"), [(12, ["0", "6", "11"]), (3, ["0", "1", "2"]), (2, ["0", "1"]), (1, ["0"])]
 )
 def test_cross_attention_stands_in_the_first_middle_and_last_block(depth, places):
-    assert (
-        list(FAMILIES["munkey"].build(shaped("cross-attention", depth=depth), None).cross) == places
-    )
+    network = FAMILIES["munkey"].build(shaped("cross-attention", depth=depth), None)
+    assert list(network.cross) == places
 
 
 def test_cross_attention_equals_attention_written_out():
     layer = lively(CrossAttention(8, 2))
-    x, exemplar = (
-        torch.randn(3, 4, 8, generator=generator(1)),
-        torch.randn(3, 2, 8, generator=generator(2)),
-    )
-    q, (k, v) = layer.q(layer.norm(x)), layer.kv(exemplar).split(8, dim=2)
+    x = torch.randn(3, 4, 8, generator=generator(1))
+    exemplar = torch.randn(3, 2, 8, generator=generator(2))
+    q = layer.q(layer.norm(x))
+    k, v = layer.kv(exemplar).split(8, dim=2)
     heads = []
     for part in (slice(0, 4), slice(4, 8)):
         weights = (q[..., part] @ k[..., part].mT / 2).softmax(-1)
@@ -160,10 +168,10 @@ def test_cross_attention_equals_attention_written_out():
     )
 
 
-def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(params):
+def test_the_length_of_a_token_is_that_of_a_key_or_is_read_from_the_parameters(params):
     def length(name, key_dim=None):
-        chosen = recipe(params, "munkey", architecture=name, token_dim=128)
-        return FAMILIES["munkey"].make_architecture(chosen, 3, key_dim).token_dim
+        recipe_of_munkey = recipe(params, "munkey", architecture=name, token_dim=128)
+        return FAMILIES["munkey"].make_architecture(recipe_of_munkey, 3, key_dim).token_dim
 
     assert length("direct-key", 1280) == 1280
     assert length("direct-key") is None  # unknown before keys are read
@@ -171,9 +179,10 @@ def test_the_length_of_a_token_is_that_of_a_key_or_stands_in_the_parameters(para
 
 
 @pytest.mark.parametrize("name", LEARNED)
-def test_only_the_class_token_leaving_the_last_block_changes_nothing(name):
+def test_computing_only_the_class_token_in_the_last_block_changes_nothing(name):
     """Against the slow way, in which every token goes through every block to its end."""
-    model, (images, tokens) = built(name), inputs(batch=3)
+    model = built(name)
+    images, tokens = inputs(batch=3)
     patches, exemplar = model.drop_pathways(images, tokens, None, None)
     sequence = model.embed_positions(patches)
     if name == "input-level":

@@ -59,7 +59,7 @@ def digits(count: int = 60) -> ImageSet:
 def member_keys(ids: np.ndarray) -> MemberKeys:
     """Keys of any direction, and for each sample the first four others as neighbors."""
     keys = np.random.default_rng(0).normal(size=(len(ids), 8)).astype(np.float32)
-    others = np.array([[i for i in ids if i != member][:4] for member in ids])
+    others = np.stack([np.setdiff1d(ids, [member])[:4] for member in ids])
     return MemberKeys(keys, Neighbors(others, np.full(others.shape, 0.5, np.float32)))
 
 
@@ -69,8 +69,8 @@ def trained(
     """Train a family on the digits. train: changes of the section `train`."""
     model = MODEL.model_copy(update={"depth": depth})
     settings = TrainSettings.model_validate(TRAIN.model_dump() | train)
-    own = {"munkey": MUNKEY, "resnet18": RESNET18}.get(family)
-    recipe = Recipe(DATA, model, settings, own, Stage("resumed", family))
+    family_settings = {"munkey": MUNKEY, "resnet18": RESNET18}.get(family)
+    recipe = Recipe(DATA, model, settings, family_settings, Stage("resumed", family))
     members = member_keys(digits().ids) if family == "munkey" else None
     return FAMILIES[family].train(
         Training(digits(), 10, recipe, "cpu", members=members, checkpoint=checkpoint)

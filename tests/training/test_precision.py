@@ -27,21 +27,20 @@ def weights(system):
 
 @FAMILIES
 @pytest.mark.parametrize("precision", ["bfloat16", "float16"])
-def test_lower_precision_learns_the_same_with_weights_of_float32(family, precision):
+def test_a_training_in_lower_precision_learns_the_same_with_weights_of_float32(family, precision):
     whole, history = trained(family)
     lower, later = trained(family, precision=precision)
-    assert weights(lower).dtype == torch.float32 and not torch.equal(weights(lower), weights(whole))
+    assert weights(lower).dtype == torch.float32
+    assert not torch.equal(weights(lower), weights(whole))
     assert later[0]["loss"] == pytest.approx(history[0]["loss"], rel=0.05)
     assert later[-1]["loss"] < 0.9 * later[0]["loss"]
 
 
 def test_auto_is_float32_on_a_cpu_and_any_other_name_means_itself():
-    assert (
-        Precision("auto", "cpu").name == "float32" and Precision("float16", "cpu").name == "float16"
-    )
-    assert torch.equal(
-        weights(trained("vit", precision="auto").system), weights(trained("vit").system)
-    )
+    assert Precision("auto", "cpu").name == "float32"
+    assert Precision("float16", "cpu").name == "float16"
+    with_auto = trained("vit", precision="auto").system
+    assert torch.equal(weights(with_auto), weights(trained("vit").system))
 
 
 def test_auto_on_a_gpu_is_bfloat16(monkeypatch):
@@ -63,7 +62,7 @@ def test_the_loss_is_scaled_in_float16_alone(name, scale):
     ],
 )
 @pytest.mark.skipif(not shutil.which("g++"), reason="torch.compile needs a C++ compiler")
-def test_compiled_it_learns_what_it_learns_anyway(family, backend, monkeypatch):
+def test_a_compiled_training_learns_what_an_uncompiled_one_learns(family, backend, monkeypatch):
     """Both are traced, with their gradients; that torch's code for a CPU agrees too takes half a minute to see."""
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=backend))
     # batches of one size: another is compiled anew
@@ -107,16 +106,15 @@ def test_a_training_that_is_killed_while_it_links_spoils_no_later_one(tmp_path):
         )
 
     assert train(linker.parent).returncode == -signal.SIGKILL
-    assert [path for path in (tmp_path / "tmp").rglob("*.so") if path.stat().st_size == 0]
+    assert 0 in [path.stat().st_size for path in (tmp_path / "tmp").rglob("*.so")]
     done = train("/usr/bin")
     assert done.returncode == 0, done.stderr
 
 
 @FAMILIES
-def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_none(
-    family, monkeypatch
-):
-    calls, folders = [], set()
+def test_every_step_runs_the_compiled_model_only_if_compile_is_set(family, monkeypatch):
+    calls = []
+    folders = set()
 
     def compile_in_name(model):
         def forward(*inputs):
@@ -132,8 +130,10 @@ def test_every_step_runs_the_compiled_model_where_that_is_asked_for_and_else_non
     system, _ = trained(family, epochs=2, compile=True)
     assert calls == [system.model] * 2 * 4  # 60 samples, 16 at once
     trained(family, epochs=1, compile=True)
-    # of its own, and removed
-    assert len(folders) == 2 and not any(Path(folder).exists() for folder in folders)
+    # Each training has a folder of its own, and removes it.
+    assert len(folders) == 2
+    for folder in folders:
+        assert not Path(folder).exists()
 
 
 def test_pixels_are_cropped_in_float32_whatever_the_precision():

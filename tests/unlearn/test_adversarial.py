@@ -6,7 +6,8 @@ import torch
 from munkey.unlearn.adversarial import list_doubling_radii, untargeted_l2
 from tests.unlearn.world import answer, forget, settings
 
-STEPS, STRIDE = 50, 0.1
+STEPS = 50
+STRIDE = 0.1
 
 
 def distance(images: torch.Tensor, clean: torch.Tensor) -> torch.Tensor:
@@ -20,7 +21,7 @@ def test_radii_double_up_to_the_cap() -> None:
     assert list_doubling_radii(settings("amun").epsilon, settings("amun").epsilon_cap)[-1] == 40.96
 
 
-def test_adversarial_images_are_images_near_and_misread() -> None:
+def test_adversarial_images_are_near_the_clean_ones_and_misread() -> None:
     clean, labels = forget()
     images, predicted, radius = untargeted_l2(
         answer, clean, labels, list_doubling_radii(0.04, 40.96), STEPS, STRIDE
@@ -55,7 +56,7 @@ def test_images_do_not_depend_on_who_shares_their_batch() -> None:
         torch.testing.assert_close(alone[0][0], together[0][i], rtol=0, atol=1e-3)
 
 
-def test_finished_images_leave_the_batch() -> None:
+def test_images_that_are_misread_leave_the_batch() -> None:
     sizes: list[int] = []
 
     def counted(pixels: torch.Tensor) -> torch.Tensor:
@@ -63,31 +64,33 @@ def test_finished_images_leave_the_batch() -> None:
         return answer(pixels)
 
     clean, labels = forget()
-    radius = untargeted_l2(counted, clean, labels, list_doubling_radii(0.04, 40.96), STEPS, STRIDE)[
-        2
-    ]
+    _, _, radius = untargeted_l2(
+        counted, clean, labels, list_doubling_radii(0.04, 40.96), STEPS, STRIDE
+    )
     assert sizes[0] == len(clean)
     assert sizes[1] == (radius > 0).sum()
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[1]
 
 
-def test_the_cap_is_kept_and_failures_are_counted() -> None:
+def test_no_image_moves_beyond_the_cap_and_failures_have_an_infinite_radius() -> None:
     clean, labels = forget()
     images, _, radius = untargeted_l2(
         answer, clean, labels, list_doubling_radii(0.04, 0.7), STEPS, STRIDE
     )
     failed = radius.isinf()
-    assert failed.any() and not failed.all()
+    assert failed.any()
+    assert not failed.all()
     assert radius[~failed].max() <= 0.64
     assert (distance(images, clean) <= 0.64 * (1 + 1e-5)).all()
     assert (answer(images).argmax(dim=1) == labels)[failed].all()
 
 
-def test_a_linear_model_is_left_along_its_normal() -> None:
+def test_the_attack_leaves_the_class_of_a_linear_model_along_its_normal() -> None:
     """f(x) = (0, w.x - b) errs from (b - w.x) / |w| = 0.05 along w on; steps of 0.004, then of 0.008, get there."""
     w = torch.zeros(3, 4, 4)
-    w[1, 2, 3], w[0, 0, 0] = 3.0, 4.0
+    w[1, 2, 3] = 3.0
+    w[0, 0, 0] = 4.0
 
     def linear(pixels: torch.Tensor) -> torch.Tensor:
         score = (pixels * w).flatten(1).sum(dim=1) - (3.5 + 5 * 0.05)
@@ -108,9 +111,11 @@ def test_the_first_step_follows_the_normalized_gradient_of_the_cross_entropy() -
     clean, labels = forget()
     right = answer(clean).argmax(dim=1) == labels
     # away from 0 and 1, so that nothing is clamped
-    clean, labels = (clean[right] + 0.2) / 1.4, labels[right]
+    clean = (clean[right] + 0.2) / 1.4
+    labels = labels[right]
     right = answer(clean).argmax(dim=1) == labels
-    clean, labels = clean[right].requires_grad_(), labels[right]
+    clean = clean[right].requires_grad_()
+    labels = labels[right]
     assert len(clean) >= 5
     loss = torch.nn.functional.cross_entropy(answer(clean), labels, reduction="sum")
     (gradient,) = torch.autograd.grad(loss, clean)
@@ -119,7 +124,7 @@ def test_the_first_step_follows_the_normalized_gradient_of_the_cross_entropy() -
     torch.testing.assert_close(images - clean, expected, rtol=1e-3, atol=1e-6)
 
 
-def test_a_zero_gradient_ends() -> None:
+def test_the_attack_fails_where_the_gradient_is_zero() -> None:
     def constant(pixels: torch.Tensor) -> torch.Tensor:
         return pixels.flatten(1)[:, :2] * 0 + torch.tensor([1.0, 0.0])
 

@@ -26,10 +26,11 @@ from tests.unlearn.world import (
     PROJECT,
     TRAIN,
     Tensors,
+    column,
+    make_request,
     original,
     recipe,
     recorded,
-    request,
     same,
     settings,
     tensors,
@@ -40,12 +41,15 @@ from tests.unlearn.world import (
 )
 
 ALL_NEEDS = frozenset(
-    f"{part} {kind}" for part in ("forget", "retain", "val") for kind in ("images", "labels")
+    [
+        *("forget images", "retain images", "val images"),
+        *("forget labels", "retain labels", "val labels"),
+    ]
 )
 WITH_DATA = [name for name in METHODS if METHODS[name].needs]
-FINETUNED = [  # what draws from the request's generator
-    name for name in WITH_DATA if name not in ("ssd", "lfssd", "assd", "sisa", "jit")
-]
+WITH_DATA_AT_ONCE = [name for name in WITH_DATA if name != "sisa"]  # not shard by shard
+WITHOUT_DRAWS = {"ssd", "lfssd", "assd", "sisa", "jit"}  # from the request's generator
+FINETUNED = [name for name in WITH_DATA if name not in WITHOUT_DRAWS]
 
 
 class Untouchable:
@@ -67,12 +71,14 @@ class Outcome(NamedTuple):
 
 def state(system: System) -> list[object]:
     """Everything of a system that a method could change: bytes of all tensors, flags, gradients, mode."""
-    parts: list[object] = [
-        (name, tensor.detach().numpy().tobytes()) for name, tensor in tensors(system).items()
-    ]
+    parts: list[object] = []
+    for name, tensor in tensors(system).items():
+        parts.append((name, tensor.detach().numpy().tobytes()))
     if system.model is not None:
-        parts += [(name, p.requires_grad, p.grad) for name, p in system.model.named_parameters()]
-        parts += [(name, module.training) for name, module in system.model.named_modules()]
+        for name, parameter in system.model.named_parameters():
+            parts.append((name, parameter.requires_grad, parameter.grad))
+        for name, module in system.model.named_modules():
+            parts.append((name, module.training))
     return parts
 
 
@@ -99,27 +105,30 @@ def two_orders() -> tuple[dict[str, Outcome], dict[str, Outcome]]:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_original_and_the_data_are_left_as_they_were(name: str) -> None:
+def test_a_method_changes_neither_the_original_nor_the_data(name: str) -> None:
     def data() -> list[bytes]:
-        return [
-            array.tobytes()
-            for part in world().parts.values()
-            for array in (part.rows, part.ids, part.labels)
-        ]
+        arrays = []
+        for part in world().parts.values():
+            arrays += [part.rows.tobytes(), part.ids.tobytes(), part.labels.tobytes()]
+        return arrays
 
-    before = state(original(name)), data()
+    state_before = state(original(name))
+    data_before = data()
     unlearn(name)
-    assert (state(original(name)), data()) == before
+    assert state(original(name)) == state_before
+    assert data() == data_before
     assert not world().dataset.images.flags.writeable
+
+
+def storages(system: System) -> set[int]:
+    """Where the tensors of a system lie."""
+    return {tensor.untyped_storage().data_ptr() for tensor in tensors(system).values()}
 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_result_shares_no_storage_with_the_original(name: str) -> None:
     system, _ = unlearn(name)
-    originals = {tensor.untyped_storage().data_ptr() for tensor in tensors(original(name)).values()}
-    assert not originals & {
-        tensor.untyped_storage().data_ptr() for tensor in tensors(system).values()
-    }
+    assert storages(original(name)).isdisjoint(storages(system))
     assert system.family == original(name).family
     assert system.architecture == original(name).architecture
     assert tensors(system).keys() == tensors(original(name)).keys()
@@ -132,7 +141,7 @@ def test_a_seed_gives_the_same_bytes_in_any_order_and_under_any_global_generator
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_global_generators_are_left_alone(name: str) -> None:
+def test_a_method_leaves_the_global_generators_alone(name: str) -> None:
     for order in two_orders():
         assert order[name].after == order[name].before
 
@@ -143,18 +152,14 @@ def test_another_seed_gives_another_result(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_only_declared_data_is_touched(name: str) -> None:
-    data = {
-        part: replace(
-            samples,
-            **{
-                kind: Untouchable()
-                for kind in ("images", "labels")
-                if f"{part} {kind}" not in METHODS[name].needs
-            },
-        )
-        for part, samples in world().parts.items()
-    }
+def test_a_method_reads_only_the_data_that_it_declares(name: str) -> None:
+    data = {}
+    for part, samples in world().parts.items():
+        undeclared = {}
+        for kind in ("images", "labels"):
+            if f"{part} {kind}" not in METHODS[name].needs:
+                undeclared[kind] = Untouchable()
+        data[part] = replace(samples, **undeclared)
     freely, _ = unlearn(name, needs=ALL_NEEDS, data=data)
     assert same(tensors(freely), tensors(unlearn(name)[0]))
 
@@ -162,7 +167,7 @@ def test_only_declared_data_is_touched(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "need"), [(name, need) for name in METHODS for need in sorted(METHODS[name].needs)]
 )
-def test_all_that_is_declared_is_needed_and_guarded(name: str, need: str) -> None:
+def test_a_method_needs_all_data_that_it_declares(name: str, need: str) -> None:
     with pytest.raises(PermissionError, match=need):
         unlearn(name, needs=METHODS[name].needs - {need})
 
@@ -170,11 +175,11 @@ def test_all_that_is_declared_is_needed_and_guarded(name: str, need: str) -> Non
 def test_a_set_that_is_not_declared_at_all_cannot_even_be_counted() -> None:
     for part in ("forget", "val"):
         with pytest.raises(PermissionError, match=f"uses the {part} set"):
-            getattr(request("cf"), part)
+            getattr(make_request("cf"), part)
 
 
 def test_images_can_be_read_without_their_labels() -> None:
-    forget = request("cf", needs=frozenset({"forget images"})).forget
+    forget = make_request("cf", needs=frozenset({"forget images"})).forget
     assert forget.images[forget.rows].shape == (13, 8, 8, 3)
     for reach in (
         lambda: forget.labels[0],
@@ -198,13 +203,11 @@ def test_a_method_that_declares_no_needs_cannot_fine_tune() -> None:
         "sisa",
     }
     assert {name for name in METHODS if not METHODS[name].finetunes} == by_design
-    with pytest.raises(PermissionError, match="fine-tunes, but does not declare any `needs`"):
-        _ = request("munkey").tuning
+    with pytest.raises(PermissionError, match="does not declare any `needs`"):
+        _ = make_request("munkey").tuning
 
 
-def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_the_original() -> (
-    None
-):
+def test_fine_tuning_has_the_rate_crops_and_number_format_of_the_training_of_the_original() -> None:
     data = DataSettings(image_size=12, pixel_mean=0.4, pixel_std=0.2)
     train = TRAIN.model_copy(
         update={"crop_scale": [0.3, 0.9], "crop_ratio": [0.5, 2.0], "precision": "bfloat16"}
@@ -217,8 +220,8 @@ def test_fine_tuning_shares_rate_crops_and_number_format_with_the_training_of_th
     assert tuned == Tuning(settings=finetune, base_lr=4e-3, augment=augment, precision="bfloat16")
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
-def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> None:
+@pytest.mark.parametrize("name", WITH_DATA_AT_ONCE)
+def test_every_pass_takes_each_sample_once_and_drops_no_last_batch(name: str) -> None:
     passes = {  # over the retain, the forget and the validation set
         "neggrad-plus": (EPOCHS, None, 0),
         "amnesiac": (EPOCHS, EPOCHS, 0),
@@ -241,9 +244,8 @@ def test_every_sample_takes_its_turn_and_no_last_batch_is_dropped(name: str) -> 
         "rum": (2 * EPOCHS, None, 0),  # of its steps, two fine-tune
     }.get(name, (EPOCHS, 0, 0))
     data, logs = recorded()
-    unlearn(
-        name, data=data, changed={"retain_share": 1.0} if name in ("bad-teacher", "lotus") else {}
-    )
+    changed = {"retain_share": 1.0} if name in ("bad-teacher", "lotus") else {}
+    unlearn(name, data=data, changed=changed)
     for (part, batches), times in zip(logs.items(), passes, strict=True):
         if times is not None:
             drawn = np.concatenate([*batches, np.array([], dtype=int)])
@@ -284,18 +286,19 @@ def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
         "rum": 60 + 60 + 4,  # CF, then SalUn on a third of the forget set
     }.get(name, 60)
     crops = CountedCrops(**vars(CROPS))
-    _, asked = unlearn(name, tuned=tuning(augment=crops))
+    _, request = unlearn(name, tuned=tuning(augment=crops))
     assert sum(crops.counts) == EPOCHS * cropped
-    assert all(generator is asked.generator for generator in crops.generators)
+    for generator in crops.generators:
+        assert generator is request.generator
 
 
 # its steps have one each
 @pytest.mark.parametrize("name", [name for name in FINETUNED if name != "rum"])
 def test_the_learning_rate_is_the_methods_factor_times_that_of_training(name: str) -> None:
-    _, asked = unlearn(name, tuned=tuning(lr=0.004), changed={"lr_factor": 0.25})
+    _, request = unlearn(name, tuned=tuning(lr=0.004), changed={"lr_factor": 0.25})
     falling = name in ("sfron", "msg", "msg-linear", "ct", "unsir")
     expected = [0.001, 0.0005] if falling else [0.001] * EPOCHS
-    assert [entry["lr"] for entry in asked.history] == pytest.approx(expected)
+    assert column(request.history, "lr") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", FINETUNED)
@@ -320,7 +323,7 @@ def test_the_optimizer_gets_betas_and_weight_decay_of_the_section_finetune(
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16"])
 @pytest.mark.parametrize("name", FINETUNED)
-def test_it_trains_in_the_number_format_of_the_original(name: str, precision: str) -> None:
+def test_a_method_trains_in_the_number_format_of_the_original(name: str, precision: str) -> None:
     formats: set[torch.dtype] = set()
 
     def note(module: torch.nn.Module, _: object, output: torch.Tensor) -> None:
@@ -337,52 +340,57 @@ def test_it_trains_in_the_number_format_of_the_original(name: str, precision: st
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_the_result_is_ready_for_use(name: str) -> None:
+def test_the_network_of_a_result_is_in_eval_mode_without_gradients(name: str) -> None:
     model = unlearn(name)[0].model
-    if model is not None:
-        assert not any(module.training for module in model.modules())
-        assert all(
-            parameter.requires_grad and parameter.grad is None for parameter in model.parameters()
-        )
+    if model is None:
+        return
+    for module in model.modules():
+        assert not module.training
+    for parameter in model.parameters():
+        assert parameter.requires_grad
+        assert parameter.grad is None
 
 
-@pytest.mark.parametrize("name", [name for name in WITH_DATA if name != "sisa"])
+@pytest.mark.parametrize("name", WITH_DATA_AT_ONCE)
 def test_a_frozen_parameter_stays_frozen_and_bit_identical(name: str) -> None:
     trained = original(name)
     frozen = replace(trained, model=trained.copy_model())
     frozen.model.pos_embed.requires_grad_(False)
-    changed = METHODS[name].run(frozen, request(name), settings(name)).model
+    changed = METHODS[name].run(frozen, make_request(name), settings(name)).model
     assert torch.equal(changed.pos_embed, trained.model.pos_embed)
-    assert [p.requires_grad for p in changed.parameters()] == [
-        p.requires_grad for p in frozen.model.parameters()
-    ]
+    for parameter, before in zip(changed.parameters(), frozen.model.parameters(), strict=True):
+        assert parameter.requires_grad == before.requires_grad
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_what_is_reported_fits_into_a_record(name: str) -> None:
-    _, asked = unlearn(name)
-    json.dumps([asked.history, asked.facts], allow_nan=False)
+def test_the_history_and_the_facts_of_a_method_fit_into_a_record(name: str) -> None:
+    _, request = unlearn(name)
+    json.dumps([request.history, request.facts], allow_nan=False)
     if name != "sisa":
         epochs = {"rum": 2 * EPOCHS}.get(name, EPOCHS) if name in FINETUNED else 0
-        assert [entry["epoch"] for entry in asked.history] == list(range(1, epochs + 1))
-    assert all({"loss", "accuracy", "lr", "seconds"} <= entry.keys() for entry in asked.history)
+        assert column(request.history, "epoch") == list(range(1, epochs + 1))
+    for epoch in request.history:
+        assert epoch.keys() >= {"loss", "accuracy", "lr", "seconds"}
 
 
 @pytest.mark.parametrize("name", ["munkey", "knn"])
 def test_deletion_drops_rows_and_changes_nothing_else(name: str) -> None:
-    before, after = tensors(original(name)), tensors(unlearn(name)[0])
-    kept = ~np.isin(before["memory.ids"].numpy(), world().forget_ids)
-    assert kept.sum() == 60
+    before = tensors(original(name))
+    after = tensors(unlearn(name)[0])
+    remain = ~np.isin(before["memory.ids"].numpy(), world().forget_ids)
+    assert remain.sum() == 60
     for tensor in before:
-        expected = before[tensor][kept] if tensor.startswith("memory.") else before[tensor]
+        expected = before[tensor][remain] if tensor.startswith("memory.") else before[tensor]
         assert torch.equal(after[tensor], expected)
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
-    section, fields = PARAMS["unlearn"][name], METHODS[name].settings.model_fields
+def test_every_setting_of_a_method_is_in_its_own_section(name: str) -> None:
+    section = PARAMS["unlearn"][name]
+    fields = METHODS[name].settings.model_fields
     assert section.keys() == fields.keys()
-    assert all(field.is_required() for field in fields.values())
+    for setting in fields.values():
+        assert setting.is_required()
     with pytest.raises(ValidationError, match="Extra inputs"):
         METHODS[name].settings(**section, surprise=1)
     network = sorted(METHODS[name].networks or {"vit"})[-1]
@@ -395,20 +403,15 @@ def test_every_knob_stands_in_the_methods_own_section(name: str) -> None:
 
 
 def test_a_method_is_refused_where_it_is_not_defined() -> None:
-    with pytest.raises(
-        ParamsError, match=r"ct is not defined for network = vit, only for pretrained \| resnet18"
-    ):
+    with pytest.raises(ParamsError, match=r"ct .*network = vit.*pretrained \| resnet18"):
         load(PARAMS | {"methods": ["ct"]})
-    with pytest.raises(
-        ParamsError,
-        match=r"unsir can only forget whole classes, but forget\.sampling is stratified",
-    ):
+    with pytest.raises(ParamsError, match=r"unsir .*forget\.sampling is stratified"):
         load(PARAMS | {"methods": ["unsir"]})
-    asked = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}
-    with pytest.raises(ParamsError, match=r"but scenarios\.hard\.sampling is hard"):
-        load(PARAMS | asked)
+    whole_classes = {"methods": ["unsir"], "forget": PARAMS["forget"] | {"sampling": "class"}}
+    with pytest.raises(ParamsError, match=r"scenarios\.hard\.sampling is hard"):
+        load(PARAMS | whole_classes)
     hard = PARAMS["scenarios"]["hard"] | {"sampling": "class"}
-    assert load(PARAMS | asked | {"scenarios": {"hard": hard}}).methods == ["unsir"]
+    assert load(PARAMS | whole_classes | {"scenarios": {"hard": hard}}).methods == ["unsir"]
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -423,12 +426,9 @@ def test_every_method_says_where_it_comes_from(name: str) -> None:
     assert page.startswith(f"# {entry.title}\n")
 
 
-def test_a_method_that_returns_no_system_is_told_so() -> None:
+def test_a_method_that_returns_no_system_is_refused_by_name() -> None:
     entry = replace(METHODS["cf"], run=lambda system, request, settings: None)
-    with pytest.raises(
-        TypeError,
-        match=r"the method 'cf' \(.*\) returned NoneType, not the unlearned System: end it",
-    ):
+    with pytest.raises(TypeError, match=r"'cf' .* returned NoneType"):
         entry.unlearn(None, None, None)
 
 
@@ -459,39 +459,36 @@ def test_a_name_is_registered_once_and_an_unknown_one_lists_the_valid_ones() -> 
         ({"forget labels"}, 0),
     ],
 )
-def test_a_method_that_does_not_count_its_passes_is_fine_tuning_on_all_images_that_it_needs(
+def test_a_method_without_its_own_count_has_the_passes_of_fine_tuning_on_all_images_that_it_needs(
     needs: set[str], passes: int
 ) -> None:
     plain = replace(METHODS["cf"], needs=frozenset(needs), counted_passes=None)
-    assert (
-        plain.count_passes(Images(retain=90, forget=10, val=20, epochs=4, batch=7), settings("cf"))
-        == passes
-    )
+    images = Images(retain=90, forget=10, val=20, epochs=4, batch=7)
+    assert plain.count_passes(images, settings("cf")) == passes
 
 
-def test_needs_that_there_are_none_of_are_refused_at_once() -> None:
-    with pytest.raises(ValueError, match=r"needs must be among forget images"):
+def test_unknown_needs_are_refused_at_registration() -> None:
+    with pytest.raises(ValueError, match="needs must be among"):
         method("lacking", title="", description="", family="vit", needs={"retained labels"})
     assert "lacking" not in METHODS
 
 
-def test_the_loop_on_the_page_moves_what_is_forgotten_to_its_second_class_and_leaves_its_input_alone() -> (
+def test_the_loop_on_the_page_moves_forgotten_samples_to_their_second_class_and_keeps_its_input() -> (
     None
 ):
-    exec(
-        compile(block("extending", "python", '"my-loop"'), "docs/extending.md", "exec"),
-        {"__name__": "page"},
-    )
+    code = compile(block("extending", "python", '"my-loop"'), "docs/extending.md", "exec")
+    exec(code, {"__name__": "page"})
     try:
         before = {name: value.clone() for name, value in tensors(original("my-loop")).items()}
         after = METHODS["my-loop"].run(
-            original("my-loop"), request("my-loop"), TuningSettings(lr_factor=1.0)
+            original("my-loop"), make_request("my-loop"), TuningSettings(lr_factor=1.0)
         )
         assert same(tensors(original("my-loop")), before)
     finally:
         METHODS.remove("my-loop")
     images, _ = whole("forget")
-    logits, moved = (system.model(images).log_softmax(dim=1) for system in (original("cf"), after))
+    logits = original("cf").model(images).log_softmax(dim=1)
+    change = after.model(images).log_softmax(dim=1) - logits
     first, second = logits.topk(2).indices.T[..., None]
-    assert (moved - logits).gather(1, second).mean() > 0.1
-    assert (moved - logits).gather(1, first).mean() < 0
+    assert change.gather(1, second).mean() > 0.1
+    assert change.gather(1, first).mean() < 0

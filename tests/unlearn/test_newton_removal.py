@@ -40,9 +40,9 @@ def removed(
 ) -> tuple[System, Request]:
     method = METHODS["newton"]
     generator = torch.Generator().manual_seed(seed)
-    asked = Request(gone, generator, "cpu", print, frozenset(), {})
+    request = Request(gone, generator, "cpu", print, frozenset(), {})
     settings = method.settings(**{"epsilon": 1.0, "delta": 1e-5} | changed)
-    return method.run(system, asked, settings), asked
+    return method.run(system, request, settings), request
 
 
 def original(sigma: float = 0.1) -> System:
@@ -54,54 +54,58 @@ def head_of(system: System) -> NoisyHead:
     return system.model
 
 
-def test_a_small_budget_is_a_refit_with_new_noise() -> None:
+def test_a_small_budget_gives_a_refit_with_new_noise() -> None:
     before = original()
-    left, asked = removed(before, epsilon=1e-5)
+    after, request = removed(before, epsilon=1e-5)
     refit = fitted("newton", Keys(KEYS.ids[LEFT], KEYS.keys[LEFT]), LABELS[LEFT], sigma=0.1)
-    torch.testing.assert_close(head_of(left).weight, head_of(refit).weight, rtol=0, atol=1e-8)
-    assert asked.facts["epsilon"] < 1e-5 and left.memory.ids.tolist() == KEYS.ids[LEFT].tolist()
+    torch.testing.assert_close(head_of(after).weight, head_of(refit).weight, rtol=0, atol=1e-8)
+    assert request.facts["epsilon"] < 1e-5
+    assert after.memory.ids.tolist() == KEYS.ids[LEFT].tolist()
     assert (head_of(before).weight - head_of(refit).weight).norm() > 0.1
-    assert (head_of(before).noise - head_of(left).noise).norm() > 0.1
+    assert (head_of(before).noise - head_of(after).noise).norm() > 0.1
 
 
-def test_one_step_by_hand() -> None:
+def test_one_newton_step_by_hand() -> None:
     before = original(sigma=100.0)
-    left, asked = removed(before)
-    keys, signs = KEYS.keys[LEFT].astype(float), 2 * np.eye(3)[LABELS[LEFT]] - 1
+    after, request = removed(before)
+    keys = KEYS.keys[LEFT].astype(float)
+    signs = 2 * np.eye(3)[LABELS[LEFT]] - 1
     weight = head_of(before).weight.numpy()
     for head in range(3):
         p = 1 / (1 + np.exp(-keys @ weight[head]))
-        hessian = sum(
-            q * (1 - q) * np.outer(k, k) for q, k in zip(p, keys, strict=True)
-        ) + 0.01 * 32 * np.eye(4)
-        gradient = sum((q - (y > 0)) * k for q, y, k in zip(p, signs[:, head], keys, strict=True))
-        gradient = gradient + 0.01 * 32 * weight[head]
+        hessian = 0.01 * 32 * np.eye(4)
+        gradient = 0.01 * 32 * weight[head]
+        for q, sign, key in zip(p, signs[:, head], keys, strict=True):
+            hessian = hessian + q * (1 - q) * np.outer(key, key)
+            gradient = gradient + (q - (sign > 0)) * key
         stepped = weight[head] - np.linalg.inv(hessian) @ gradient
-        np.testing.assert_allclose(head_of(left).weight[head], stepped, rtol=1e-9, atol=1e-9)
-    assert asked.facts["steps"] == 1
+        np.testing.assert_allclose(head_of(after).weight[head], stepped, rtol=1e-9, atol=1e-9)
+    assert request.facts["steps"] == 1
 
 
-def test_what_it_reports_follows_from_the_gradient_of_all_heads_together() -> None:
-    left, asked = removed(original(sigma=2.0))
-    weight = head_of(left).weight.clone().requires_grad_()
-    keys, signs = (
-        torch.from_numpy(KEYS.keys[LEFT]).double(),
-        torch.from_numpy(2 * np.eye(3)[LABELS[LEFT]] - 1),
-    )
+def test_the_residual_and_epsilon_follow_from_the_gradient_of_all_heads_together() -> None:
+    after, request = removed(original(sigma=2.0))
+    weight = head_of(after).weight.clone().requires_grad_()
+    keys = torch.from_numpy(KEYS.keys[LEFT]).double()
+    signs = torch.from_numpy(2 * np.eye(3)[LABELS[LEFT]] - 1)
     loss = -logsigmoid(signs * (keys @ weight.T)).sum() + 0.01 * 32 / 2 * weight.square().sum()
     (gradient,) = torch.autograd.grad(loss, weight)
-    residual = math.sqrt(sum(float(number) ** 2 for number in gradient.flatten()))
-    assert asked.facts["residual"] == pytest.approx(residual, rel=1e-6) and residual > 1e-6
-    assert asked.facts["epsilon"] == pytest.approx(C * (residual + TOLERANCE) / (0.01 * 32 * 2.0))
-    assert asked.facts["delta"] == 1e-5 and asked.facts["budget"] == 1.0
+    residual = float(gradient.flatten().norm())
+    assert residual > 1e-6
+    assert request.facts["residual"] == pytest.approx(residual, rel=1e-6)
+    assert request.facts["epsilon"] == pytest.approx(C * (residual + TOLERANCE) / (0.01 * 32 * 2.0))
+    assert request.facts["delta"] == 1e-5
+    assert request.facts["budget"] == 1.0
 
 
-def test_it_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> None:
-    steps = [
-        removed(original(), epsilon=epsilon)[1].facts["steps"] for epsilon in (1.0, 1e-3, 1e-5)
-    ]
-    assert steps == sorted(steps) and steps[0] < steps[2]
-    with pytest.raises(ValueError, match="above the budget of 1e-09: retrain instead"):
+def test_removal_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> None:
+    steps = []
+    for epsilon in (1.0, 1e-3, 1e-5):
+        _, request = removed(original(), epsilon=epsilon)
+        steps.append(request.facts["steps"])
+    assert steps == sorted(steps)
+    assert steps[0] < steps[2]
+    with pytest.raises(ValueError, match="above the budget of 1e-09: retrain"):
         removed(original(), epsilon=1e-9)
     with pytest.raises(ValueError, match="epsilon"):
         removed(original(), epsilon=1.5)  # the proof ends at 1
@@ -112,30 +116,31 @@ def test_it_steps_until_the_budget_is_met_and_refuses_where_it_never_is() -> Non
 SECRET = "5e" * 32
 
 
-def test_without_a_secret_nothing_is_certified(monkeypatch) -> None:
+def test_removal_is_certified_only_with_a_secret(monkeypatch) -> None:
     before = original()
-    left, asked = removed(before)
+    after, request = removed(before)
     public = torch.randn(3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     # Anyone who knows the seed has the noise, and subtracts it.
-    torch.testing.assert_close(head_of(left).noise, 0.1 * public, rtol=0, atol=0)
-    assert asked.facts["certified"] is False
+    torch.testing.assert_close(head_of(after).noise, 0.1 * public, rtol=0, atol=0)
+    assert request.facts["certified"] is False
 
     monkeypatch.setenv("MUNKEY_NEWTON_SECRET", SECRET)
-    secretly, asked = removed(before)
-    assert asked.facts["certified"] is True
-    torch.testing.assert_close(head_of(secretly).weight, head_of(left).weight, rtol=0, atol=0)
+    secretly, request = removed(before)
+    assert request.facts["certified"] is True
+    torch.testing.assert_close(head_of(secretly).weight, head_of(after).weight, rtol=0, atol=0)
     assert (head_of(secretly).noise - 0.1 * public).norm() > 0.1
 
 
-def test_each_request_has_noise_of_its_own_and_a_repeated_one_the_same(monkeypatch) -> None:
+def test_every_request_has_its_own_noise_and_a_repeated_one_the_same(monkeypatch) -> None:
     """The generator, which follows from params.yaml, does not matter."""
     monkeypatch.setenv("MUNKEY_NEWTON_SECRET", SECRET)
     before = original()
     noises = [head_of(before).noise]
     for gone in (GONE, GONE[:7], GONE[:1]):
-        first, again = (head_of(removed(before, gone, seed)[0]).noise for seed in (0, 1))
-        assert torch.equal(first, again)
-        noises.append(first)
+        first, _ = removed(before, gone, seed=0)
+        again, _ = removed(before, gone, seed=1)
+        assert torch.equal(head_of(first).noise, head_of(again).noise)
+        noises.append(head_of(first).noise)
     noises.append(head_of(removed(original(sigma=0.2))[0]).noise / 2)
     monkeypatch.setenv("MUNKEY_NEWTON_SECRET", "5f" * 32)
     noises.append(head_of(removed(before)[0]).noise)
@@ -147,13 +152,14 @@ def test_each_request_has_noise_of_its_own_and_a_repeated_one_the_same(monkeypat
 def test_secret_noise_is_normal() -> None:
     weights = torch.zeros(40, 500, dtype=torch.float64)
     noise = draw_secret_noise(bytes.fromhex(SECRET), weights, 0.1)
-    assert noise.shape == weights.shape and kstest(noise.flatten() / 0.1, "norm").pvalue > 0.01
+    assert noise.shape == weights.shape
+    assert kstest(noise.flatten() / 0.1, "norm").pvalue > 0.01
 
 
 @pytest.mark.parametrize("secret", ["5e" * 31, "my password", "5g" * 32])
 def test_a_secret_that_is_short_or_not_hexadecimal_is_refused(monkeypatch, secret) -> None:
     monkeypatch.setenv("MUNKEY_NEWTON_SECRET", secret)
-    with pytest.raises(ValueError, match=r"64 hexadecimal digits: draw it with .*token_hex"):
+    with pytest.raises(ValueError, match=r"64 hexadecimal digits.*token_hex"):
         original()
 
 
@@ -187,8 +193,8 @@ def unit(rows: np.ndarray) -> np.ndarray:
 
 def without(keys: Keys, labels: np.ndarray, gone: np.ndarray) -> tuple[Keys, np.ndarray]:
     """The rows left, and their labels."""
-    kept = ~np.isin(keys.ids, gone)
-    return Keys(keys.ids[kept], keys.keys[kept]), labels[kept]
+    remain = ~np.isin(keys.ids, gone)
+    return Keys(keys.ids[remain], keys.keys[remain]), labels[remain]
 
 
 def log_ratios(published: Tensor, one: Tensor, other: Tensor, sigma: float) -> Tensor:
@@ -214,17 +220,18 @@ def assert_certified(keys: Keys, labels: np.ndarray, gone: np.ndarray, sigma: fl
     for seed in range(DRAWS):
         original_noise = torch.full_like(original_weight, seed)
         start = replace(before, model=head_of(before).with_weight(original_weight, original_noise))
-        left, asked = removed(start, gone, seed)
-        published.append(head_of(left).published_weight())
-        weights.append(head_of(left).weight)
-    assert all(torch.equal(weight, weights[0]) for weight in weights)
+        after, request = removed(start, gone, seed)
+        published.append(head_of(after).published_weight())
+        weights.append(head_of(after).weight)
+    for weight in weights:
+        assert torch.equal(weight, weights[0])
     draws = torch.stack(published)
     noise = draws - weights[0]
     assert kstest((noise / sigma).flatten().numpy(), normal.cdf).pvalue > 1e-4
     # Where removed weights fall, and where retrained ones do.
     for center in (weights[0], retrained):
         ratios = log_ratios(center + noise, weights[0], retrained, sigma)
-        assert ratios.abs().max() <= asked.facts["epsilon"] <= 1
+        assert ratios.abs().max() <= request.facts["epsilon"] <= 1
     # The control: weights from which nothing was removed are told apart.
     assert log_ratios(original_weight + noise, original_weight, retrained, sigma).abs().max() > 1
 
@@ -237,11 +244,13 @@ def test_removed_and_retrained_are_as_alike_as_certified(gone: int, sigma: float
 
 
 @pytest.mark.parametrize(("count", "gone"), [(30, 20), (60, 50)])
-def test_so_they_are_where_most_digits_go(count: int, gone: int) -> None:
+def test_removed_and_retrained_are_as_alike_as_certified_where_most_digits_are_removed(
+    count: int, gone: int
+) -> None:
     assert_certified(*digits_by_pixels(count), np.arange(gone), 0.01)
 
 
-def test_so_they_are_where_a_class_goes() -> None:
+def test_removed_and_retrained_are_as_alike_as_certified_where_a_class_is_removed() -> None:
     keys, labels = digits_by_pixels(60)
     assert_certified(keys, labels, np.flatnonzero(labels == 3), 0.01)
 
@@ -250,7 +259,9 @@ def test_so_they_are_where_a_class_goes() -> None:
 @pytest.mark.parametrize(
     ("count", "gone"), [(30, 20), (60, 50), (200, 10), (200, 150), (200, "class")]
 )
-def test_so_they_are_with_the_keys_of_the_default_run(count: int, gone: int | str) -> None:
+def test_removed_and_retrained_are_as_alike_as_certified_with_the_keys_of_the_default_run(
+    count: int, gone: int | str
+) -> None:
     keys, labels = digits_by_encoder(count)
     ids = np.flatnonzero(labels == 3) if gone == "class" else np.arange(int(gone))
     assert_certified(keys, labels, ids, 0.01)
@@ -258,7 +269,7 @@ def test_so_they_are_with_the_keys_of_the_default_run(count: int, gone: int | st
 
 @pytest.mark.parametrize("delta", [0.9, 0.1, 1e-2, 1e-5, 1e-9])
 @pytest.mark.parametrize("epsilon", [1.0, 0.5, 1e-3])
-def test_even_at_the_bound_the_log_ratio_leaves_epsilon_with_less_than_delta(
+def test_the_log_ratio_exceeds_epsilon_with_at_most_delta_even_at_the_bound(
     epsilon: float, delta: float
 ) -> None:
     """It is normal, with mean a^2 / 2 and sd a, where weights are a sd of the noise apart."""

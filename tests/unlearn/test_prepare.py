@@ -15,7 +15,7 @@ from munkey.settings import FinetuneSettings
 from munkey.unlearn import prepare
 from munkey.unlearn.contract import METHODS
 from tests.conftest import ROOT
-from tests.unlearn.world import MODEL, original, recipe, request, same, tensors, world
+from tests.unlearn.world import MODEL, make_request, original, recipe, same, tensors, world
 
 SECTION = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.1}  # finetune
 
@@ -24,7 +24,7 @@ SECTION = {"epochs": 3, "batch_size": 7, "betas": [0.5, 0.6], "weight_decay": 0.
 def test_a_trained_original_is_loaded(name: str, tmp_path: Path) -> None:
     system.save(tmp_path / "original", original(name))
     loaded = prepare.load_original(
-        METHODS[name], request(name).recipe, world().dataset, tmp_path / "original", "cpu"
+        METHODS[name], make_request(name).recipe, world().dataset, tmp_path / "original", "cpu"
     )
     assert loaded.family == METHODS[name].family
     assert same(tensors(loaded), tensors(original(name)))
@@ -37,19 +37,19 @@ def test_an_original_of_another_architecture_is_refused(tmp_path: Path) -> None:
         prepare.load_original(METHODS["cf"], wider, world().dataset, tmp_path / "original", "cpu")
 
 
-def test_only_images_that_a_method_declares_are_put_on_the_device(
+def test_only_images_that_a_method_declares_are_moved_to_the_device(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    uploads: list[np.ndarray] = []
+    uploads: list[list[int]] = []
 
     def upload(samples: ImageSet, device: str, share: float) -> ImageSet:
         assert (device, share) == ("cuda", 0.4)
-        uploads.append(samples.ids)
+        uploads.append(samples.ids.tolist())
         return samples
 
     monkeypatch.setattr(prepare, "move_to_gpu_if_it_fits", upload)
-    expected = {part: samples.ids for part, samples in world().parts.items()}
-    split = ForgetSplit(retain=expected["retain"], forget=expected["forget"])
+    ids = {part: samples.ids.tolist() for part, samples in world().parts.items()}
+    split = ForgetSplit(retain=np.array(ids["retain"]), forget=np.array(ids["forget"]))
     declared = {
         "munkey": [],
         "cf": ["retain"],
@@ -59,25 +59,23 @@ def test_only_images_that_a_method_declares_are_put_on_the_device(
     for name, parts in declared.items():
         uploads.clear()
         data = prepare.make_sets(METHODS[name], world().dataset, split, "cuda", 0.4)
-        assert {part: samples.ids.tolist() for part, samples in data.items()} == {
-            part: ids.tolist() for part, ids in expected.items()
-        }
-        assert [ids.tolist() for ids in uploads] == [expected[part].tolist() for part in parts]
+        assert {part: samples.ids.tolist() for part, samples in data.items()} == ids
+        assert uploads == [ids[part] for part in parts]
 
 
-def test_how_to_fine_tune_comes_from_the_section_finetune() -> None:
+def test_the_tuning_comes_from_the_section_finetune() -> None:
     tuned = prepare.make_tuning(recipe("vit"), {"finetune": SECTION, "data": {}})
     assert tuned.settings == FinetuneSettings(**SECTION)
     assert prepare.make_tuning(recipe("sisa"), {"data": {}}) is None
     assert prepare.make_tuning(None, {"finetune": SECTION}) is None
 
 
-def test_what_the_first_optimizer_imports_is_there_before_a_method_is_timed() -> None:
+def test_the_imports_of_the_first_optimizer_are_done_before_a_method_is_timed() -> None:
     code = """
 import sys
 from munkey.unlearn import prepare
 from tests.unlearn.test_prepare import SECTION, recipe
-assert "torch._dynamo" not in sys.modules, "this test shows nothing"
+assert "torch._dynamo" not in sys.modules, "imported before: this test shows nothing"
 prepare.make_tuning(recipe("vit"), {"finetune": SECTION})
 assert {"torch._dynamo", "munkey.unlearn.finetune"} <= set(sys.modules)
 """

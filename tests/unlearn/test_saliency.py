@@ -5,8 +5,9 @@ import torch
 
 from munkey.data.augment import Augmentation
 from munkey.data.image_set import TensorSet
+from munkey.unlearn.contract import Request
 from munkey.unlearn.saliency import compute_importances, mask_top_share, sum_gradients
-from tests.unlearn.world import request, tuning
+from tests.unlearn.world import make_request, tuning
 
 AS_THEY_ARE = Augmentation(size=1, scale=[1.0, 1.0], ratio=[1.0, 1.0], mean=0.0, std=1.0)
 
@@ -22,27 +23,27 @@ def pixels(*colors: list[float], labels: list[int]) -> TensorSet:
     return TensorSet(torch.tensor(colors)[:, :, None, None], torch.tensor(labels))
 
 
-def asked(batch_size: int):
-    return request("salun", tuned=tuning(batch_size=batch_size, augment=AS_THEY_ARE))
+def request_of(batch_size: int) -> Request:
+    return make_request("salun", tuned=tuning(batch_size=batch_size, augment=AS_THEY_ARE))
 
 
 def test_gradients_are_summed_over_all_batches_with_their_signs() -> None:
     """Batches of one: the sum does not depend on the order."""
     samples = pixels([0.5, 0.0, 1.0], [0.25, 0.5, 0.0], [1.0, 0.0, 0.5], labels=[0, 1, 1])
-    summed = sum_gradients(untrained(), samples, asked(batch_size=1))
+    summed = sum_gradients(untrained(), samples, request_of(batch_size=1))
     first = torch.tensor([-0.5 + 0.25 + 1.0, 0.5, -1.0 + 0.5]) / 2
     torch.testing.assert_close(summed, {"1.weight": torch.stack([first, -first])})
 
 
-def test_every_batch_counts_alike_and_the_last_is_kept() -> None:
+def test_every_batch_counts_equally_and_no_last_batch_is_dropped() -> None:
     """Five equal samples in batches of two: three batches, each with the mean gradient of its samples."""
     samples = pixels(*[[0.5, 0.0, 1.0]] * 5, labels=[0] * 5)
     each = torch.tensor([[-0.25, 0.0, -0.5], [0.25, 0.0, 0.5]])
     torch.testing.assert_close(
-        sum_gradients(untrained(), samples, asked(2)), {"1.weight": 3 * each}
+        sum_gradients(untrained(), samples, request_of(2)), {"1.weight": 3 * each}
     )
     torch.testing.assert_close(
-        compute_importances(untrained(), samples, asked(2)), {"1.weight": each.square()}
+        compute_importances(untrained(), samples, request_of(2)), {"1.weight": each.square()}
     )
 
 
@@ -50,7 +51,7 @@ def test_frozen_weights_have_no_gradient() -> None:
     model = untrained().requires_grad_(False)
     model.append(torch.nn.Linear(2, 2))
     samples = pixels([0.5, 0.0, 1.0], labels=[0])
-    assert sum_gradients(model, samples, asked(1)).keys() == {"2.weight", "2.bias"}
+    assert sum_gradients(model, samples, request_of(1)).keys() == {"2.weight", "2.bias"}
 
 
 def test_top_share_ranks_all_tensors_together() -> None:

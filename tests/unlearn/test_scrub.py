@@ -1,24 +1,28 @@
 """SCRUB against a direct loop of max and min steps, and its rewinding."""
 
 import copy
+from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
 
 from munkey.unlearn.finetune import distillation_loss
+from tests.unlearn.direct_loops import assert_result, descend, fresh_copy, one_batch
 from tests.unlearn.world import (
-    WHOLE,
-    original,
+    column,
     plain_descent,
     recorded,
+    sizes,
     tuning,
     unlearn,
-    weights,
     whole,
 )
 
-RATE, GAMMA, ALPHA, T = 0.2, 0.7, 0.5, 4.0
+GAMMA = 0.7
+ALPHA = 0.5
+T = 4.0
 CHANGED = {
     "lr_factor": 1.0,
     "gamma": GAMMA,
@@ -29,14 +33,9 @@ CHANGED = {
 
 
 def divergence(student: torch.Tensor, teacher: torch.Tensor) -> torch.Tensor:
-    p, q = (teacher / T).softmax(dim=1), (student / T).softmax(dim=1)
+    p = (teacher / T).softmax(dim=1)
+    q = (student / T).softmax(dim=1)
     return T**2 * (p * (p.log() - q.log())).sum(dim=1).mean()
-
-
-def descend(model: torch.nn.Module, loss: torch.Tensor) -> None:
-    names = tuple(model.parameters())
-    for parameter, gradient in zip(names, torch.autograd.grad(loss, names), strict=True):
-        parameter.data -= RATE * gradient
 
 
 def percent(model: torch.nn.Module, part: str) -> float:
@@ -44,9 +43,9 @@ def percent(model: torch.nn.Module, part: str) -> float:
     return 100 * (model(images).argmax(dim=1) == labels).double().mean().item()
 
 
-@pytest.mark.parametrize("chosen", [1, 2, 3])
+@pytest.mark.parametrize("best_epoch", [1, 2, 3])
 def test_max_and_min_steps_equal_a_direct_loop(
-    monkeypatch: pytest.MonkeyPatch, chosen: int
+    monkeypatch: pytest.MonkeyPatch, best_epoch: int
 ) -> None:
     """Three epochs of one full batch, the second with a max step, seen after each: the rewinding is made to choose it.
 
@@ -54,75 +53,73 @@ def test_max_and_min_steps_equal_a_direct_loop(
     student, the divergence would stay 0.
     """
     plain_descent(monkeypatch, "munkey.training.loop")
-    measured = iter([abs(epoch - chosen) * part for epoch in (1, 2, 3) for part in (1.0, 0.0)])
+    accuracies = {
+        1: [0.0, 0.0, 1.0, 0.0, 2.0, 0.0],
+        2: [1.0, 0.0, 0.0, 0.0, 1.0, 0.0],
+        3: [2.0, 0.0, 1.0, 0.0, 0.0, 0.0],
+    }
+    measured = iter(accuracies[best_epoch])  # of validation and forget set, after each epoch
     monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
-    (kept, labels), (dropped, _) = whole("retain"), whole("forget")
-    teacher = original("scrub").copy_model()
-    student, away = copy.deepcopy(teacher), torch.zeros(())
-    for epoch in range(1, chosen + 1):
+    retain_images, labels = whole("retain")
+    forget_images, _ = whole("forget")
+    teacher = fresh_copy("scrub")
+    student = copy.deepcopy(teacher)
+    away = torch.zeros(())
+    for epoch in range(1, best_epoch + 1):
         if epoch == 2:
-            away = -divergence(student(dropped), teacher(dropped).detach())
+            away = -divergence(student(forget_images), teacher(forget_images).detach())
             assert away.item() < -1e-2
             descend(student, away)
-        logits = student(kept)
-        descend(
-            student,
-            GAMMA * F.cross_entropy(logits, labels)
-            + ALPHA * divergence(logits, teacher(kept).detach()),
+        logits = student(retain_images)
+        near = divergence(logits, teacher(retain_images).detach())
+        descend(student, GAMMA * F.cross_entropy(logits, labels) + ALPHA * near)
+    changed = CHANGED | {"max_epochs": 2, "decay_after": []}
+    system, request = unlearn("scrub", tuned=one_batch(3), changed=changed)
+    assert request.facts == {"chosen_epoch": best_epoch, "validation_gap": 0}
+    assert_result(system, student)
+
+
+def test_scrub_returns_the_epoch_with_the_smallest_validation_gap() -> None:
+    system, request = unlearn("scrub", tuned=tuning(epochs=6, lr=0.01))
+    gaps = np.abs(
+        np.subtract(
+            column(request.history, "val_accuracy"), column(request.history, "forget_accuracy")
         )
-
-    tuned = tuning(epochs=3, batch_size=100, augment=WHOLE, lr=RATE)
-    system, asked = unlearn(
-        "scrub", tuned=tuned, changed=CHANGED | {"max_epochs": 2, "decay_after": []}
     )
-    assert asked.facts == {"chosen_epoch": chosen, "validation_gap": 0}
-    expected = student.state_dict()
-    for name, value in weights(system).items():
-        torch.testing.assert_close(value, expected[name], rtol=0, atol=1e-4)
-    assert (
-        max((expected[name] - value).abs().max() for name, value in teacher.state_dict().items())
-        > 1e-2
-    )
-
-
-def test_the_epoch_with_the_smallest_validation_gap_comes_back() -> None:
-    system, asked = unlearn("scrub", tuned=tuning(epochs=6, lr=0.01))
-    gaps = [abs(entry["val_accuracy"] - entry["forget_accuracy"]) for entry in asked.history]
-    chosen = asked.facts["chosen_epoch"]
-    assert chosen == 1 + gaps.index(min(gaps))
+    best_epoch = request.facts["chosen_epoch"]
+    assert best_epoch == 1 + gaps.argmin()
     assert len(set(gaps)) > 1
-    assert percent(system.model, "val") == pytest.approx(asked.history[chosen - 1]["val_accuracy"])
-    assert percent(system.model, "forget") == pytest.approx(
-        asked.history[chosen - 1]["forget_accuracy"]
-    )
+    best = request.history[best_epoch - 1]
+    assert percent(system.model, "val") == pytest.approx(best["val_accuracy"])
+    assert percent(system.model, "forget") == pytest.approx(best["forget_accuracy"])
 
 
-def test_the_rate_falls_after_the_epochs_that_are_named() -> None:
-    _, asked = unlearn(
+def test_the_rate_falls_after_the_epochs_of_decay_after() -> None:
+    _, request = unlearn(
         "scrub",
         tuned=tuning(epochs=10, lr=1.0),
         changed={"lr_factor": 0.001, "decay_after": [5, 8, 9]},
     )
     expected = [1e-3] * 5 + [1e-4] * 3 + [1e-5, 1e-6]
-    assert [entry["lr"] for entry in asked.history] == pytest.approx(expected)
+    assert column(request.history, "lr") == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("accuracies", "chosen"),
+    ("accuracies", "best_epoch"),
     [
         ([(50, 60), (60, 50), (50, 61)], 1),  # equal gaps of 10 on either side: the first of them
         ([(70, 40), (50, 52), (40, 90)], 2),
         ([(50, 90), (50, 30), (60, 57)], 3),  # -40 is no smaller gap than 3
     ],
 )
-def test_it_rewinds_to_the_first_epoch_of_the_smallest_absolute_gap(
-    accuracies: list[tuple[float, float]], chosen: int, monkeypatch: pytest.MonkeyPatch
+def test_scrub_rewinds_to_the_first_epoch_of_the_smallest_absolute_gap(
+    accuracies: list[tuple[float, float]], best_epoch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    measured = iter([accuracy for pair in accuracies for accuracy in pair])
+    measured = chain(*accuracies)
     monkeypatch.setattr("munkey.unlearn.finetune.measure_accuracy", lambda *_: next(measured))
-    _, asked = unlearn("scrub", tuned=tuning(epochs=3))
-    val, forget = accuracies[chosen - 1]
-    assert asked.facts == {"chosen_epoch": chosen, "validation_gap": abs(val - forget)}
+    _, request = unlearn("scrub", tuned=tuning(epochs=3))
+    val, forget = accuracies[best_epoch - 1]
+    assert request.facts == {"chosen_epoch": best_epoch, "validation_gap": abs(val - forget)}
 
 
 def test_a_student_that_equals_its_teacher_has_no_gradient_at_all() -> None:
@@ -145,12 +142,12 @@ def test_a_student_that_equals_its_teacher_has_no_gradient_at_all() -> None:
         (3, 2, [13, 5, 5, 3, 13, 13]),
     ],
 )
-def test_max_passes_open_the_epochs_from_the_second_to_the_last_that_may(
+def test_max_passes_begin_the_epochs_from_the_second_to_max_epochs(
     epochs: int, max_epochs: int, of_forget: list[int]
 ) -> None:
     """They have batches of their own size. After each epoch the forget set is read as a whole, for its accuracy."""
     data, logs = recorded()
     changed = {"forget_batch_size": 5, "max_epochs": max_epochs}
     unlearn("scrub", tuned=tuning(epochs=epochs), changed=changed, data=data)
-    assert [len(batch) for batch in logs["retain"]] == epochs * [16, 16, 16, 12]
-    assert [len(batch) for batch in logs["forget"]] == of_forget
+    assert sizes(logs["retain"]) == epochs * [16, 16, 16, 12]
+    assert sizes(logs["forget"]) == of_forget

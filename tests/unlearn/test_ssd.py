@@ -5,9 +5,20 @@ from torch.nn import functional as F
 
 from munkey.data.image_set import JoinedSet
 from munkey.unlearn.saliency import compute_dampening_factors, compute_importances
-from tests.unlearn.world import BATCH, original, recorded, request, same, unlearn, weights, world
+from tests.unlearn.direct_loops import fresh_copy
+from tests.unlearn.world import (
+    BATCH,
+    make_request,
+    original,
+    recorded,
+    same,
+    sizes,
+    unlearn,
+    weights,
+    world,
+)
 
-KEYS = [f"blocks.{block}.attn.qkv.bias" for block in (0, 1)]
+KEYS = ["blocks.0.attn.qkv.bias", "blocks.1.attn.qkv.bias"]
 
 
 def everything() -> JoinedSet:
@@ -16,24 +27,23 @@ def everything() -> JoinedSet:
 
 def direct_importances(samples: JoinedSet) -> dict[str, torch.Tensor]:
     """(1/n) sum over batches, in the order of the samples, of (d mean cross-entropy / d w)^2, the long way."""
-    model = original("ssd").copy_model()
-    order = list(range(len(samples)))
+    model = fresh_copy("ssd")
     total = {name: torch.zeros_like(p) for name, p in model.named_parameters()}
-    starts = range(0, len(order), BATCH)
-    for start in starts:
-        images, labels = samples.batch(torch.tensor(order[start : start + BATCH]), "cpu")
+    batches = torch.arange(len(samples)).split(BATCH)
+    for batch in batches:
+        images, labels = samples.batch(batch, "cpu")
         model.zero_grad()
         F.cross_entropy(model((images - 0.5) / 0.5), labels).backward()
         for name, p in model.named_parameters():
             total[name] += p.grad**2
     for name in KEYS:
         total[name][16:32] = 0  # width 16: query, key, value
-    return {name: value / len(starts) for name, value in total.items()}
+    return {name: value / len(batches) for name, value in total.items()}
 
 
 def test_importances_equal_a_direct_loop() -> None:
-    asked = request("ssd")
-    computed = compute_importances(original("ssd").copy_model(), everything(), asked)
+    request = make_request("ssd")
+    computed = compute_importances(fresh_copy("ssd"), everything(), request)
     expected = direct_importances(everything())
     assert computed.keys() == expected.keys()
     for name, value in expected.items():
@@ -44,28 +54,27 @@ def test_new_weights_equal_a_direct_loop() -> None:
     before = weights(original("ssd"))
     forgotten = direct_importances(JoinedSet((world().parts["forget"],)))
     everywhere = direct_importances(everything())
-    system, asked = unlearn("ssd", changed={"alpha": 1.5, "lam": 0.5})
+    system, request = unlearn("ssd", changed={"alpha": 1.5, "lam": 0.5})
     dampened = 0
     for name, after in weights(system).items():
         expected = before[name].clone()
         for at in range(expected.numel()):
-            of_forget, of_all = forgotten[name].flatten()[at], everywhere[name].flatten()[at]
+            of_forget = forgotten[name].flatten()[at]
+            of_all = everywhere[name].flatten()[at]
             if of_forget > 1.5 * of_all:
                 expected.view(-1)[at] *= min(0.5 * of_all / of_forget, 1)
                 dampened += 1
         torch.testing.assert_close(after, expected, rtol=1e-4, atol=1e-8)
     assert 100 < dampened < 5000
-    assert abs(asked.facts["dampened"] - dampened) <= 2  # a tie may round either way
-    assert asked.facts["weights"] == sum(value.numel() for value in before.values())
+    assert abs(request.facts["dampened"] - dampened) <= 2  # a tie may round either way
+    assert request.facts["weights"] == sum(value.numel() for value in before.values())
 
 
 def test_the_key_third_of_each_qkv_bias_has_no_importance_and_stays() -> None:
     """Its gradient is zero in exact arithmetic: what is computed is noise that would pick weights at random."""
-    before, after = (
-        weights(original("ssd")),
-        weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0]),
-    )
-    computed = compute_importances(original("ssd").copy_model(), everything(), request("ssd"))
+    before = weights(original("ssd"))
+    after = weights(unlearn("ssd", changed={"alpha": 0.01, "lam": 0.001})[0])
+    computed = compute_importances(fresh_copy("ssd"), everything(), make_request("ssd"))
     for name in KEYS:
         assert not computed[name][16:32].any()
         assert torch.equal(before[name][16:32], after[name][16:32])
@@ -82,26 +91,27 @@ def test_a_weight_is_never_amplified() -> None:
     assert strong.tolist() == [1.0]
 
 
-def test_it_warns_where_nothing_is_dampened() -> None:
+def test_ssd_warns_where_nothing_is_dampened() -> None:
     lines: list[str] = []
-    system, asked = unlearn("ssd", changed={"alpha": 1e9}, report=lines.append)
-    assert asked.facts["dampened"] == 0
+    system, request = unlearn("ssd", changed={"alpha": 1e9}, report=lines.append)
+    assert request.facts["dampened"] == 0
     assert same(weights(system), weights(original("ssd")))
-    assert any("warning" in line and "alpha < 1 / rate = 5.6" in line for line in lines)
+    messages = "\n".join(lines)
+    assert "warning" in messages
+    assert "alpha < 1 / rate = 5.6" in messages
 
 
-def test_nothing_is_drawn_so_the_generator_does_not_matter() -> None:
-    first, second = (unlearn("ssd", seed=seed, changed={"alpha": 1.5})[0] for seed in (0, 1))
+def test_the_result_of_ssd_does_not_depend_on_the_seed() -> None:
+    first, _ = unlearn("ssd", seed=0, changed={"alpha": 1.5})
+    second, _ = unlearn("ssd", seed=1, changed={"alpha": 1.5})
     assert same(weights(first), weights(second))
 
 
-def test_the_forget_set_lies_in_batches_of_its_own_at_the_end() -> None:
+def test_the_forget_set_comes_after_the_retain_set() -> None:
     """60 retain samples in batches of 16 and 13 to forget: the fourth batch holds 12 and 4 of them, the fifth 9."""
     data, logs = recorded()
-    asked = request("ssd", data=data)
-    compute_importances(
-        original("ssd").copy_model(), JoinedSet((data["retain"], data["forget"])), asked
-    )
-    assert [len(batch) for batch in logs["retain"]] == [16, 16, 16, 12]
-    assert [len(batch) for batch in logs["forget"]] == [4, 9]
+    request = make_request("ssd", data=data)
+    compute_importances(fresh_copy("ssd"), JoinedSet((data["retain"], data["forget"])), request)
+    assert sizes(logs["retain"]) == [16, 16, 16, 12]
+    assert sizes(logs["forget"]) == [4, 9]
     assert logs["forget"][0].tolist() == world().forget_ids[:4].tolist()

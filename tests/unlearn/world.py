@@ -1,6 +1,6 @@
 """A tiny real experiment for the tests of unlearning: 93 scanned digits, a ViT, MUNKEY, SISA and a KNN index."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +37,12 @@ STAGE = Stage("tiny", "original")
 SISA_STAGE = Stage("tiny", "sisa")
 CROPS = Augmentation(size=8, scale=[0.5, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
 WHOLE = Augmentation(size=8, scale=[1.0, 1.0], ratio=[1.0, 1.0], mean=0.5, std=0.5)  # crops nothing
-BATCH, EPOCHS = 16, 2  # neither |D_r| = 60, |D_f| = 13 nor |val| = 20 is a multiple of the batch
+BATCH = 16  # neither |D_r| = 60, |D_f| = 13 nor |val| = 20 is a multiple of it
+EPOCHS = 2
+LINEAR_LAYERS = [
+    *("blocks.0.attn.qkv", "blocks.0.attn.proj", "blocks.0.mlp.fc1", "blocks.0.mlp.fc2"),
+    *("blocks.1.attn.qkv", "blocks.1.attn.proj", "blocks.1.mlp.fc1", "blocks.1.mlp.fc2"),
+]
 
 Tensors = dict[str, torch.Tensor]
 
@@ -78,22 +83,23 @@ def world() -> World:
     images.flags.writeable = False
     splits = np.array(["train"] * 73 + ["val"] * 20)
     ids = 10 * np.arange(93) + 3  # unlike rows, so that one cannot pass for the other
-    dataset = Dataset(
-        images, ids, digits.target[:93].astype(np.int64), splits, [str(c) for c in range(10)]
-    )
+    dataset = Dataset(images, ids, digits.target[:93].astype(np.int64), splits, list("0123456789"))
     members = dataset.get_ids("train")
-    samples, forget = image_set(dataset, members), members[::6]
+    samples = image_set(dataset, members)
+    forget = members[::6]
     vectors = images[:73, :, :, 0].reshape(73, 64).astype(np.float32)
     keys = Keys(members, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
     near = MemberKeys(keys.keys, drop_self(find_nearest(keys, keys, 6), members, 5))
 
     def trained(family: str, members: MemberKeys | None = None) -> System:
-        return (
-            FAMILIES[family]
-            .train(Training(samples, 10, recipe(family), "cpu", quiet, members))
-            .system
-        )
+        training = Training(samples, 10, recipe(family), "cpu", quiet, members)
+        return FAMILIES[family].train(training).system
 
+    originals = {"munkey": trained("munkey", near)}
+    for family in ("vit", "sisa", "example-tied-dropout"):
+        originals[family] = trained(family)
+    for family in ("knn", "lda", "ncm", "ranpac", "krr", "newton"):
+        originals[family] = fitted(family, keys, samples.labels)
     return World(
         dataset=dataset,
         forget_ids=forget,
@@ -102,15 +108,7 @@ def world() -> World:
             "forget": image_set(dataset, forget),
             "val": image_set(dataset, dataset.get_ids("val")),
         },
-        originals={
-            "vit": trained("vit"),
-            "munkey": trained("munkey", near),
-            **{
-                name: fitted(name, keys, samples.labels)
-                for name in ("knn", "lda", "ncm", "ranpac", "krr", "newton")
-            },
-            **{name: trained(name) for name in ("sisa", "example-tied-dropout")},
-        },
+        originals=originals,
     )
 
 
@@ -127,8 +125,8 @@ def recipe(family: str) -> Recipe:
     """How the original of a family is trained."""
     if family == "sisa":
         return sisa_recipe()
-    own = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED}.get(family)
-    return Recipe(DATA, MODEL, TRAIN, own, STAGE / family)
+    family_settings = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED}.get(family)
+    return Recipe(DATA, MODEL, TRAIN, family_settings, STAGE / family)
 
 
 def sisa_recipe(epochs: int = 3) -> Recipe:
@@ -146,7 +144,9 @@ def tuning(
     return Tuning(shared.model_copy(update={"epochs": epochs}), lr, augment, "float32")
 
 
-def request(name: str, *, seed: int = 0, tuned: Tuning | None = None, **fields: Any) -> Request:
+def make_request(
+    name: str, *, seed: int = 0, tuned: Tuning | None = None, **fields: Any
+) -> Request:
     """A request to a method, with what its job would hand it. fields: of the request, to be changed."""
     method = METHODS[name]
     usual = {
@@ -181,18 +181,20 @@ def unlearn(
     **fields: Any,
 ) -> tuple[System, Request]:
     """Run a method on its original. Returns its system and the request with what it reported."""
-    asked = request(name, seed=seed, tuned=tuned, **fields)
-    return METHODS[name].run(original(name), asked, settings(name, **changed or {})), asked
+    request = make_request(name, seed=seed, tuned=tuned, **fields)
+    return METHODS[name].run(original(name), request, settings(name, **changed or {})), request
 
 
 def tensors(system: System) -> Tensors:
     """All weights and the memory, by name."""
-    named = {} if system.model is None else dict(system.model.state_dict())
+    by_name = {}
+    if system.model is not None:
+        by_name.update(system.model.state_dict())
     if system.memory is not None:
-        named |= {
-            f"memory.{name}": getattr(system.memory, name) for name in ("ids", "keys", "tokens")
-        }
-    return named
+        by_name["memory.ids"] = system.memory.ids
+        by_name["memory.keys"] = system.memory.keys
+        by_name["memory.tokens"] = system.memory.tokens
+    return by_name
 
 
 def weights(system: System) -> Tensors:
@@ -208,18 +210,27 @@ def same(a: Tensors, b: Tensors) -> bool:
 
 def recorded() -> tuple[dict[str, ImageSet], dict[str, list[np.ndarray]]]:
     """The parts, and by part the ids of each batch that is drawn from them from now on."""
-    logs: dict[str, list[np.ndarray]] = {part: [] for part in world().parts}
-    parts: dict[str, ImageSet] = {
-        name: Recorded(part.images, part.rows, part.ids, part.labels, logs[name])
-        for name, part in world().parts.items()
-    }
+    parts: dict[str, ImageSet] = {}
+    logs: dict[str, list[np.ndarray]] = {}
+    for name, part in world().parts.items():
+        logs[name] = []
+        parts[name] = Recorded(part.images, part.rows, part.ids, part.labels, logs[name])
     return parts, logs
 
 
-def whole(part: str, labels: np.ndarray | None = None) -> LabeledImages:
+def column(history: list[dict[str, Any]], name: str) -> list[Any]:
+    """A number of each epoch that a method reports."""
+    return [epoch[name] for epoch in history]
+
+
+def sizes(batches: list[np.ndarray]) -> list[int]:
+    """How many samples each batch has."""
+    return [len(batch) for batch in batches]
+
+
+def whole(part: str) -> LabeledImages:
     """All images of a part as a model reads them at test time, and its labels."""
     samples = world().parts[part]
-    samples = samples if labels is None else replace(samples, labels=labels)
     images, targets = samples.batch(torch.arange(len(samples)), "cpu")
     return LabeledImages((images - 0.5) / 0.5, targets)
 

@@ -1,5 +1,7 @@
 """Distances to the oracle beside the floor, by hand."""
 
+from itertools import combinations, product
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import jensenshannon
@@ -20,7 +22,7 @@ def test_a_divergence_by_hand():
     )
 
 
-def test_divergences_are_scipys_squared_and_at_most_log_2():
+def test_divergences_are_the_squares_of_scipys_and_at_most_log_2():
     p, q = np.random.default_rng(0).dirichlet(np.ones(4), (2, 5))
     np.testing.assert_allclose(
         compute_jensen_shannon(np.log(p), np.log(q)), jensenshannon(p, q, axis=1) ** 2
@@ -29,18 +31,18 @@ def test_divergences_are_scipys_squared_and_at_most_log_2():
     assert compute_jensen_shannon(certain, certain[:, ::-1]) == pytest.approx(np.log(2))
 
 
-def test_the_distance_is_a_mean_over_models_and_oracles_and_the_floor_over_pairs_of_oracles():
+def test_the_distance_is_the_mean_over_models_and_oracles_and_the_floor_over_pairs_of_oracles():
     logits = np.random.default_rng(0).normal(size=(5, 40, 3)).astype(np.float32)
-    found = distance(OracleComparison(logits[:2], logits[2:]), np.random.default_rng(0))
+    result = distance(OracleComparison(logits[:2], logits[2:]), np.random.default_rng(0))
     p = np.exp(logits.astype(float)) / np.exp(logits.astype(float)).sum(axis=2, keepdims=True)
 
     def mean(couples):
         return np.mean([jensenshannon(p[one], p[other], axis=1) ** 2 for one, other in couples])
 
-    assert found.value.value == pytest.approx(mean([(m, o) for m in (0, 1) for o in (2, 3, 4)]))
-    assert found.floor.value == pytest.approx(mean([(2, 3), (2, 4), (3, 4)]))
-    assert found.ratio.value == pytest.approx(found.value.value / found.floor.value)
-    for estimate in (found.value, found.floor, found.ratio):
+    assert result.value.value == pytest.approx(mean(product((0, 1), (2, 3, 4))))
+    assert result.floor.value == pytest.approx(mean(combinations((2, 3, 4), 2)))
+    assert result.ratio.value == pytest.approx(result.value.value / result.floor.value)
+    for estimate in (result.value, result.floor, result.ratio):
         assert estimate.low < estimate.value < estimate.high
 
 
@@ -55,13 +57,15 @@ def test_one_oracle_has_no_floor():
     refused = distance(
         OracleComparison(np.zeros((1, 2, 2)), np.zeros((1, 2, 2))), np.random.default_rng(0)
     )
-    assert isinstance(refused, NoFinding) and "2 oracles" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert "2 oracles" in refused.why
 
 
-def test_oracles_that_answer_alike_have_no_floor():
+def test_equal_oracles_have_no_floor():
     logits = np.random.default_rng(0).normal(size=(40, 3))
     alike = np.stack([logits, logits + 1e-9])
-    found = distance(
+    refused = distance(
         OracleComparison(logits[None] + 0.1 * np.arange(3), alike), np.random.default_rng(0)
     )
-    assert isinstance(found, NoFinding) and "predict the same" in found.why
+    assert isinstance(refused, NoFinding)
+    assert "predict the same" in refused.why

@@ -37,13 +37,13 @@ def by_hand(gain):
     return scores + np.repeat(gain, 2)[:, None] * np.stack([FIRST, ~FIRST], axis=1).reshape(4, 4)
 
 
-def own(pairs):
+def contrasts_of(pairs):
     return compute_contrasts(
         compute_differences(pairs.scores, pairs.halves.first), pairs.halves.first
     )
 
 
-def test_a_contrast_is_deleted_less_never_seen_and_neither_difficulty_nor_level_is_in_it():
+def test_a_contrast_is_deleted_minus_never_seen_without_difficulty_and_level():
     np.testing.assert_allclose(
         compute_contrasts(compute_differences(by_hand([2.0, 3.0]), FIRST), FIRST),
         [2, 3],
@@ -53,25 +53,27 @@ def test_a_contrast_is_deleted_less_never_seen_and_neither_difficulty_nor_level_
 
 def test_the_share_is_in_percent_of_the_mean_contrast_of_doing_nothing():
     pairs = population(4, 0.5, np.random.default_rng(0))
-    found = residual_share(pairs)
-    assert found.contrasts == pytest.approx(own(pairs)) and found.contrast == pytest.approx(
-        own(pairs).mean()
+    result = residual_share(pairs)
+    assert result.contrasts == pytest.approx(contrasts_of(pairs))
+    assert result.contrast == pytest.approx(contrasts_of(pairs).mean())
+    assert result.share.value == pytest.approx(
+        100 * contrasts_of(pairs).mean() / contrasts_of(pairs.nothing).mean()
     )
-    assert found.share.value == pytest.approx(100 * own(pairs).mean() / own(pairs.nothing).mean())
-    assert found.unit == pytest.approx(
-        np.mean([row[pairs.halves.test].std(ddof=1) for row in pairs.margins])
-        / np.mean([row[pairs.halves.test].std(ddof=1) for row in pairs.nothing.margins])
+    test = pairs.halves.test
+    spread = pairs.margins[:, test].std(axis=1, ddof=1).mean()
+    assert result.unit == pytest.approx(
+        spread / pairs.nothing.margins[:, test].std(axis=1, ddof=1).mean()
     )
 
 
-def test_doing_nothing_is_all_of_itself_also_where_many_answers_tie():
+def test_the_share_of_doing_nothing_is_100_even_where_many_answers_tie():
     pairs = population(4, 0.5, np.random.default_rng(0)).nothing
     tied = replace(pairs, margins=pairs.margins.round(1))
     share = residual_share(tied).share
     assert (share.value, share.low, share.high) == pytest.approx((100, 100, 100), abs=1e-9)
 
 
-def test_halves_of_unequal_size_count_alike():
+def test_halves_of_unequal_size_have_equal_weight():
     first = np.array([[True, False, False]])
     assert compute_contrasts(np.array([[6.0, 2, 4]]), first) == pytest.approx(
         [(6 + (2 + 4) / 2) / 2]
@@ -84,93 +86,96 @@ def test_no_bound_holds_where_doing_nothing_cannot_be_told_from_zero():
     assert (share.value, share.low, share.high) == (pytest.approx(100), -np.inf, np.inf)
 
 
-def test_where_partners_answer_alike_to_the_bit_nothing_is_left():
+def test_the_share_is_0_where_partners_answer_alike_to_the_bit():
     pairs = population(4, 0.0, np.random.default_rng(0))
     exact = replace(pairs, margins=np.repeat(pairs.margins[::2], 2, axis=0))
-    found = residual_share(exact)
-    assert (found.contrast, found.chance, found.p_pairs) == (0, 0, 1)
-    assert (found.share.value, found.share.low, found.share.high) == (0, 0, 0)
+    result = residual_share(exact)
+    assert (result.contrast, result.chance, result.p_pairs) == (0, 0, 1)
+    assert (result.share.value, result.share.low, result.share.high) == (0, 0, 0)
     assert "even without deletion" in residual_share(replace(exact, nothing=None)).why
+
+
+def assert_estimate(estimate, a, b, c):
+    """The estimate is 25%, and its interval ends at the roots of a x^2 - 2 b x + c."""
+    root = np.sqrt(b**2 - a * c)
+    assert estimate.value == pytest.approx(25)
+    assert estimate.low == pytest.approx(100 * (b - root) / a)
+    assert estimate.high == pytest.approx(100 * (b + root) / a)
 
 
 def test_fiellers_interval_by_hand():
     """Independent means 1 and 4 with variances 1/4 each; t(1) at 97.5% is 12.706: the quadratic's roots."""
-    own, nothing = np.array([0.5, 1.5]), np.array([3.5, 4.5])
+    contrasts = np.array([0.5, 1.5])
+    nothing = np.array([3.5, 4.5])
     t = 12.706204736
-    assert estimate_ratio(own, nothing, paired=False).low == -np.inf  # 16 < t² / 4
-    own, nothing = own / 10 + 0.9, nothing / 10 + 3.6  # variances 1/400: means 1 and 4 again
-    a, b, c = 16 - t**2 / 400, 4.0, 1 - t**2 / 400
-    roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
-    estimate = estimate_ratio(own, nothing, paired=False)
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
+    assert estimate_ratio(contrasts, nothing, paired=False).low == -np.inf  # 16 < t² / 4
+    contrasts = contrasts / 10 + 0.9
+    nothing = nothing / 10 + 3.6  # variances 1/400: means 1 and 4 again
+    a = 16 - t**2 / 400
+    b = 4.0
+    c = 1 - t**2 / 400
+    assert_estimate(estimate_ratio(contrasts, nothing, paired=False), a, b, c)
     b = 4 - t**2 / 400  # paired, they rise together
-    roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
-    estimate = estimate_ratio(own, nothing, paired=True)
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
+    assert_estimate(estimate_ratio(contrasts, nothing, paired=True), a, b, c)
 
 
-def test_of_unequal_numbers_of_pairs_the_fewer_give_the_degrees_of_freedom():
-    own, nothing, t = np.array([0.95, 1.05]), np.array([3.95, 4.0, 4.05]), student.ppf(0.975, 1)
-    a, b, c = 16 - t**2 * 0.0025 / 3, 4.0, 1 - t**2 * 0.0025
-    estimate = estimate_ratio(own, nothing, paired=False)
-    roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
+def test_the_smaller_number_of_pairs_gives_the_degrees_of_freedom():
+    contrasts = np.array([0.95, 1.05])
+    nothing = np.array([3.95, 4.0, 4.05])
+    t = student.ppf(0.975, 1)
+    a = 16 - t**2 * 0.0025 / 3
+    b = 4.0
+    c = 1 - t**2 * 0.0025
+    assert_estimate(estimate_ratio(contrasts, nothing, paired=False), a, b, c)
 
 
-def test_a_spread_over_samples_adds_to_that_over_pairs_as_a_normal_one():
+def test_the_variance_over_samples_is_added_to_that_over_pairs():
     """Fieller with t² / n of the pairs, and z² of the samples."""
-    own, nothing, t, z = (
-        np.array([0.95, 1.05]),
-        np.array([3.95, 4.05]),
-        student.ppf(0.975, 1),
-        norm.ppf(0.975),
-    )
-    a, b, c = (
-        16 - t**2 * 0.0025 - z**2 * 0.04,
-        4 - t**2 * 0.0025 - z**2 * 0.02,
-        1 - t**2 * 0.0025 - z**2 * 0.03,
-    )
+    contrasts = np.array([0.95, 1.05])
+    nothing = np.array([3.95, 4.05])
+    t = student.ppf(0.975, 1)
+    z = norm.ppf(0.975)
+    a = 16 - t**2 * 0.0025 - z**2 * 0.04
+    b = 4 - t**2 * 0.0025 - z**2 * 0.02
+    c = 1 - t**2 * 0.0025 - z**2 * 0.03
     estimate = estimate_ratio(
-        own, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]])
+        contrasts, nothing, paired=True, over_samples=np.array([[0.03, 0.02], [0.02, 0.04]])
     )
-    roots = [100 * (b + sign * np.sqrt(b**2 - a * c)) / a for sign in (-1, 1)]
-    assert (estimate.value, estimate.low, estimate.high) == pytest.approx((25, *roots))
+    assert_estimate(estimate, a, b, c)
 
 
 def test_the_interval_ends_where_a_t_test_of_the_difference_rejects():
     random = np.random.default_rng(0)
-    own, nothing = random.normal(0.1, 0.1, 6), random.normal(1, 0.1, 6)
-    estimate = estimate_ratio(own, nothing, paired=True)
+    contrasts = random.normal(0.1, 0.1, 6)
+    nothing = random.normal(1, 0.1, 6)
+    estimate = estimate_ratio(contrasts, nothing, paired=True)
     for end in (estimate.low, estimate.high):
-        assert ttest_1samp(own - end / 100 * nothing, 0).pvalue == pytest.approx(0.05)
+        assert ttest_1samp(contrasts - end / 100 * nothing, 0).pvalue == pytest.approx(0.05)
 
 
-def test_other_pairs_than_those_of_doing_nothing_count_as_independent():
+def test_doing_nothing_with_other_pairs_counts_as_independent():
     pairs = population(6, 0.5, np.random.default_rng(0))
     other = population(6, 0.5, np.random.default_rng(1)).nothing
     apart = residual_share(replace(pairs, nothing=other)).share
-    assert (
-        apart
-        == estimate_ratio(own(pairs), own(other), paired=False)
-        != estimate_ratio(own(pairs), own(other), paired=True)
-    )
+    contrasts = contrasts_of(pairs)
+    assert apart == estimate_ratio(contrasts, contrasts_of(other), paired=False)
+    assert apart != estimate_ratio(contrasts, contrasts_of(other), paired=True)
     fewer = population(3, 0.5, np.random.default_rng(1)).nothing
-    assert residual_share(replace(pairs, nothing=fewer)).share == estimate_ratio(
-        own(pairs), own(fewer), paired=False
-    )
+    with_fewer = residual_share(replace(pairs, nothing=fewer)).share
+    assert with_fewer == estimate_ratio(contrasts, contrasts_of(fewer), paired=False)
 
 
 def test_p_of_pairs_and_chance_by_hand():
     pairs = population(3, 0.5, np.random.default_rng(0))
-    share, first = residual_share(pairs), pairs.halves.first
-    halves = [
-        (each[half], each[~half]) for each, half in zip(pairs.differences, first, strict=True)
-    ]
-    variances = sum(part.var(ddof=1) / len(part) for both in halves for part in both)
+    share = residual_share(pairs)
+    variances = 0.0
+    for differences, half in zip(pairs.differences, pairs.halves.first, strict=True):
+        for part in (differences[half], differences[~half]):
+            variances += part.var(ddof=1) / len(part)
     assert estimate_chance_sd(pairs) == pytest.approx(np.sqrt(variances) / 6)
-    assert share.p_pairs == pytest.approx(ttest_1samp(own(pairs), 0).pvalue)
+    assert share.p_pairs == pytest.approx(ttest_1samp(contrasts_of(pairs), 0).pvalue)
     assert share.chance == pytest.approx(
-        100 * estimate_chance_sd(pairs) / own(pairs.nothing).mean()
+        100 * estimate_chance_sd(pairs) / contrasts_of(pairs.nothing).mean()
     )
 
 
@@ -179,7 +184,7 @@ def test_swapping_the_labels_within_pairs_changes_the_sign():
     turned = replace(
         pairs, halves=Halves(pairs.halves.absent, pairs.halves.deleted, pairs.halves.test)
     )
-    np.testing.assert_allclose(own(turned), -own(pairs), rtol=1e-12)
+    np.testing.assert_allclose(contrasts_of(turned), -contrasts_of(pairs), rtol=1e-12)
     assert residual_share(turned).share.value == pytest.approx(-residual_share(pairs).share.value)
 
 
@@ -196,61 +201,63 @@ def test_the_sd_by_chance_is_that_of_contrasts_with_other_halves_of_the_same_poo
     assert np.mean(drawn) == pytest.approx(0, abs=4 * np.std(drawn) / np.sqrt(2000))
 
 
-def test_what_is_left_does_not_count_as_luck():
+def test_the_sd_by_chance_does_not_grow_with_the_share_that_is_left():
     """It widens the differences of the pool three times, but hardly those within a half."""
-    nothing, all_left = (
-        population(3, left, np.random.default_rng(0), effect=5.0, spread=0.0) for left in (0.0, 1.0)
-    )
+    nothing = population(3, 0.0, np.random.default_rng(0), effect=5.0, spread=0.0)
+    all_left = population(3, 1.0, np.random.default_rng(0), effect=5.0, spread=0.0)
     assert estimate_chance_sd(all_left) < 1.3 * estimate_chance_sd(nothing)
     assert all_left.differences.std() > 2 * nothing.differences.std()
 
 
-def test_what_is_tested_is_the_contrast_whatever_its_sign():
-    for left in (0.5, -0.5):
-        pairs = population(4, left, np.random.default_rng(0))
+def test_the_statistic_is_the_absolute_contrast():
+    for remaining in (0.5, -0.5):
+        pairs = population(4, remaining, np.random.default_rng(0))
         assert make_statistics(pairs)(pairs.halves.first)["share"] == pytest.approx(
-            abs(own(pairs).mean())
+            abs(contrasts_of(pairs).mean())
         )
 
 
 def test_one_pair_is_refused():
     refused = residual_share(population(1, 0.5, np.random.default_rng(0)))
-    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert "2 pairs" in refused.why
 
 
-def test_where_nothing_is_left_the_share_is_rejected_at_its_level():
+def test_the_share_is_rejected_at_its_level_where_nothing_is_left():
     random = np.random.default_rng(0)
-    shares = [residual_share(population(6, 0.0, random)) for _ in range(SIMULATIONS)]
-    for rejected in (
-        sum(share.p_pairs < 0.05 for share in shares),
-        sum(not share.share.low <= 0 <= share.share.high for share in shares),
-    ):
-        assert ALLOWED[0] <= rejected <= ALLOWED[1]
+    by_p = 0
+    by_interval = 0
+    for _ in range(SIMULATIONS):
+        result = residual_share(population(6, 0.0, random))
+        by_p += result.p_pairs < 0.05
+        by_interval += not result.share.low <= 0 <= result.share.high
+    assert ALLOWED[0] <= by_p <= ALLOWED[1]
+    assert ALLOWED[0] <= by_interval <= ALLOWED[1]
 
 
-def test_a_sham_is_rejected_at_its_level_though_all_was_left():
+def test_a_sham_is_rejected_at_its_level_although_everything_is_left():
     random = np.random.default_rng(0)
-    shares = [
-        residual_share(draw_sham_pairs(population(4, 1.0, random), random))
-        for _ in range(SIMULATIONS)
-    ]
-    assert ALLOWED[0] <= sum(share.p_pairs < 0.05 for share in shares) <= ALLOWED[1]
+    rejections = 0
+    for _ in range(SIMULATIONS):
+        sham = draw_sham_pairs(population(4, 1.0, random), random)
+        rejections += residual_share(sham).p_pairs < 0.05
+    assert ALLOWED[0] <= rejections <= ALLOWED[1]
 
 
-@pytest.mark.parametrize("left", [0.04, 0.86, -0.4])
+@pytest.mark.parametrize("remaining", [0.04, 0.86, -0.4])
 @pytest.mark.parametrize("pairs", [4, 8])
-def test_the_interval_covers_the_truth_at_its_level(pairs, left):
+def test_the_interval_covers_the_truth_at_its_level(pairs, remaining):
     random = np.random.default_rng(0)
-    large = [
-        residual_share(population(40, left, random, spread=0.3)).share.value for _ in range(20)
-    ]
-    # not quite `left`: unlearning adds noise, and ranks end at the last test sample
-    truth = np.mean(large)
-    assert truth == pytest.approx(100 * left, abs=6)
-    shares = [
-        residual_share(population(pairs, left, random, spread=0.3)).share
-        for _ in range(SIMULATIONS)
-    ]
-    missed = sum(not share.low <= truth <= share.high for share in shares)
+
+    def draw_share(pairs):
+        return residual_share(population(pairs, remaining, random, spread=0.3)).share
+
+    # not quite `remaining`: unlearning adds noise, and ranks end at the last test sample
+    truth = np.mean([draw_share(40).value for _ in range(20)])
+    assert truth == pytest.approx(100 * remaining, abs=6)
+    missed = 0
+    for _ in range(SIMULATIONS):
+        share = draw_share(pairs)
+        assert np.isfinite([share.low, share.high]).all()
+        missed += not share.low <= truth <= share.high
     assert missed <= ALLOWED[1]
-    assert all(np.isfinite([share.low, share.high]).all() for share in shares)

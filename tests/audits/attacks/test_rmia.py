@@ -13,30 +13,26 @@ from tests.audits.inputs import population
 
 def by_loops(pairs, gamma, slope):
     """The scores of samples that their model deleted, and that it never saw."""
-    pool, test, found = (
-        np.flatnonzero(pairs.halves.pool),
-        np.flatnonzero(pairs.halves.test),
-        ([], []),
-    )
-    own = pairs.margins[:, None, test]
-    smaller, equal = (
-        (np.sign(own - pairs.margins[:, :, None]) == sign).sum(axis=2) for sign in (-1, 0)
-    )
+    pool = np.flatnonzero(pairs.halves.pool)
+    test = np.flatnonzero(pairs.halves.test)
+    scores = ([], [])
+    test_margins = pairs.margins[:, None, test]
+    smaller = (test_margins < pairs.margins[:, :, None]).sum(axis=2)
+    equal = (test_margins == pairs.margins[:, :, None]).sum(axis=2)
     confidence = (smaller + equal / 2 + 0.5) / (len(test) + 1)
 
     def ratio(target, sample):
-        out = [
-            confidence[model, sample]
-            for model in range(len(confidence))
-            if model // 2 != target // 2 and not pairs.halves.deleted[model, sample]
-        ]
+        out = []
+        for model in range(len(confidence)):
+            if model // 2 != target // 2 and not pairs.halves.deleted[model, sample]:
+                out.append(confidence[model, sample])
         return confidence[target, sample] / (((1 + slope) * np.mean(out) + 1 - slope) / 2)
 
     for target in range(len(confidence)):
         for sample in pool:
             beaten = [ratio(target, sample) / ratio(target, other) >= gamma for other in test]
-            found[not pairs.halves.deleted[target, sample]].append(np.mean(beaten))
-    return found
+            scores[not pairs.halves.deleted[target, sample]].append(np.mean(beaten))
+    return scores
 
 
 def small(pairs=3):
@@ -61,16 +57,16 @@ def test_a_ratio_by_hand():
 
 
 @pytest.mark.parametrize(("gamma", "slope"), [(1.0, 0.3), (2.0, 1.0), (1.23, 0.6)])
-def test_scores_are_shares_of_test_samples_that_are_beaten(gamma, slope):
+def test_scores_are_those_of_loops_over_models_and_test_samples(gamma, slope):
     pairs = small()
-    seen = make_scores(pairs, gamma, slope)(pairs.halves.first)
+    roles = make_scores(pairs, gamma, slope)(pairs.halves.first)
     deleted, absent = by_loops(pairs, gamma, slope)
     assert len(np.unique(deleted + absent)) > 2
-    np.testing.assert_allclose(sorted(seen.deleted.ravel()), sorted(deleted))
-    np.testing.assert_allclose(sorted(seen.absent.ravel()), sorted(absent))
+    np.testing.assert_allclose(sorted(roles.deleted.ravel()), sorted(deleted))
+    np.testing.assert_allclose(sorted(roles.absent.ravel()), sorted(absent))
 
 
-def test_a_tie_with_a_test_sample_counts_as_beaten():
+def test_a_score_counts_test_samples_with_an_equal_ratio():
     # 4 of 5 test samples are as sure as the pool
     margins = np.tile([0.7] * 5 + [0.7, 0.7, 0.7, 0.7, 0.9], (6, 1))
     pairs = replace(small(), margins=margins)
@@ -78,15 +74,14 @@ def test_a_tie_with_a_test_sample_counts_as_beaten():
     assert (make_scores(pairs, gamma=2)(pairs.halves.first).deleted == 0).all()
 
 
-def test_what_is_left_is_found_and_over_forgetting_is_under_50():
-    found = rmia(population(6, 1.0, np.random.default_rng(0)), np.random.default_rng(1))
-    assert found.auroc.low > 55
-    assert (
-        rmia(population(6, -1.0, np.random.default_rng(0)), np.random.default_rng(1)).auroc.high
-        < 45
-    )
+def test_auroc_is_above_50_for_a_residue_and_below_for_over_forgetting():
+    residue = rmia(population(6, 1.0, np.random.default_rng(0)), np.random.default_rng(1))
+    assert residue.auroc.low > 55
+    over_forgetting = population(6, -1.0, np.random.default_rng(0))
+    assert rmia(over_forgetting, np.random.default_rng(1)).auroc.high < 45
 
 
 def test_one_pair_is_refused():
     refused = rmia(population(1, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
-    assert isinstance(refused, NoFinding) and "2 pairs" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert "2 pairs" in refused.why

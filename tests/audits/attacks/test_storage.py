@@ -7,6 +7,7 @@ import lzma
 import zipfile
 import zlib
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -33,16 +34,16 @@ def shipped(tmp_path):
 
 
 def test_a_memory_without_the_deleted_rows_is_clean(shipped):
-    found = storage(shipped)
-    assert (found.rows, found.of, found.ids, found.places) == (0, 10, (), ())
+    finding = storage(shipped)
+    assert (finding.rows, finding.of, finding.ids, finding.places) == (0, 10, (), ())
 
 
 @pytest.mark.parametrize("offset", range(5))
 def test_a_deleted_row_is_found_at_any_offset_and_its_file_named(shipped, offset, tmp_path):
     leak = tmp_path / "deep" / "cache.bin"
     leak.write_bytes(b"x" * offset + ROWS[3].tobytes() + ROWS[7].tobytes() + b"tail")
-    found = storage(shipped)
-    assert (found.rows, found.places) == (2, (str(leak),))
+    finding = storage(shipped)
+    assert (finding.rows, finding.places) == (2, (str(leak),))
 
 
 def bfloat16(rows: np.ndarray) -> np.ndarray:
@@ -50,7 +51,10 @@ def bfloat16(rows: np.ndarray) -> np.ndarray:
 
 
 CUT = ROWS.view("<u4") >> 16  # bfloat16, not rounded
-FORMS = {name: ROWS.astype(name) for name in ("<f2", "<f4", "<f8")} | {
+FORMS = {
+    "<f2": ROWS.astype("<f2"),
+    "<f4": ROWS,
+    "<f8": ROWS.astype("<f8"),
     "bf": bfloat16(ROWS),
     "cut": CUT.astype("<u2"),
 }
@@ -77,19 +81,22 @@ PACKED = [
     bz2.compress,
     lzma.compress,
     zipped,
-    *(lambda x, n=n: zlib.compress(x, n) for n in (1, 2, 6, 9)),
+    partial(zlib.compress, level=1),
+    partial(zlib.compress, level=2),
+    partial(zlib.compress, level=6),
+    partial(zlib.compress, level=9),
 ]
 
 
 @pytest.mark.parametrize("pack", PACKED)
-def test_a_deleted_row_is_found_in_what_is_packed(shipped, pack, tmp_path):
+def test_a_deleted_row_is_found_in_a_compressed_file(shipped, pack, tmp_path):
     (tmp_path / "deep" / "leak").write_bytes(pack(ROWS[3].tobytes()))
     assert storage(shipped).rows == 1
     (tmp_path / "deep" / "leak").write_bytes(
         gzip.compress(pack(b"x" * 99 + FORMS["bf"][3:8].tobytes()))
     )
-    found = storage(shipped)
-    assert (found.rows, found.places) == (5, (str(tmp_path / "deep" / "leak"),))
+    finding = storage(shipped)
+    assert (finding.rows, finding.places) == (5, (str(tmp_path / "deep" / "leak"),))
 
 
 def test_rows_are_found_in_compressed_arrays_and_a_packed_memory_is_searched(shipped, tmp_path):
@@ -100,21 +107,24 @@ def test_rows_are_found_in_compressed_arrays_and_a_packed_memory_is_searched(shi
     assert storage(shipped).rows == 10
 
 
-def test_what_cannot_be_unpacked_is_named_and_what_only_looks_packed_is_searched_as_it_is(
+def test_a_damaged_archive_is_named_and_a_file_that_only_looks_packed_is_searched(
     shipped, tmp_path
 ):
     (tmp_path / "leak").write_bytes(b"x^2 is no zlib" + ROWS[3].tobytes())
     assert storage(shipped).rows == 1
     (tmp_path / "leak").write_bytes(gzip.compress(ROWS[3].tobytes())[:-9])
     refused = storage(shipped)
-    assert isinstance(refused, NoFinding) and f"{tmp_path / 'leak'}: cannot be read" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert f"{tmp_path / 'leak'}: cannot be read" in refused.why
 
 
-def test_rows_that_are_alike_in_half_precision_are_told_apart_in_full(shipped, tmp_path):
-    kept = np.concatenate([ROWS[10:], ROWS[:9] * np.float32(1 + 2**-20)])
-    save_file({"keys": kept}, tmp_path / "memory.safetensors")
-    (tmp_path / "half").write_bytes(kept.astype("<f2").tobytes() + bfloat16(kept).tobytes())
-    near = replace(shipped, remaining=kept)
+def test_rows_that_are_equal_only_in_half_precision_are_distinguished(shipped, tmp_path):
+    remaining = np.concatenate([ROWS[10:], ROWS[:9] * np.float32(1 + 2**-20)])
+    save_file({"keys": remaining}, tmp_path / "memory.safetensors")
+    (tmp_path / "half").write_bytes(
+        remaining.astype("<f2").tobytes() + bfloat16(remaining).tobytes()
+    )
+    near = replace(shipped, remaining=remaining)
     assert (storage(near).rows, storage(near).of) == (0, 10)
     (tmp_path / "leak").write_bytes(ROWS[:2].tobytes())
     assert storage(near).rows == 2
@@ -131,53 +141,55 @@ def test_the_first_eight_numbers_are_enough_and_seven_are_not(shipped, tmp_path)
 @pytest.mark.parametrize("start", range(60, 101, 5))
 def test_a_row_across_chunks_is_found(start, tmp_path, monkeypatch):
     monkeypatch.setattr(module, "CHUNK", 50)
-    wanted = {extract_traces(ROWS[3])[0]}
+    trace = {extract_traces(ROWS[3])[0]}
     for matrix, columns in ((ROWS[3], ()), (ROWS[:4].T, (2, 4))):
         (tmp_path / "leak").write_bytes(b"\0" * start + matrix.tobytes() + b"\0" * 99)
-        assert search_file(tmp_path / "leak", wanted, columns) == wanted
-    assert not search_file(tmp_path / "leak", wanted, (2, 3))
+        assert search_file(tmp_path / "leak", trace, columns) == trace
+    assert not search_file(tmp_path / "leak", trace, (2, 3))
 
 
 def test_a_deleted_row_that_equals_a_kept_one_is_left_out(shipped):
-    found = storage(replace(shipped, deleted=np.concatenate([ROWS[:9], ROWS[20:21]])))
-    assert (found.rows, found.of) == (0, 9)
+    finding = storage(replace(shipped, deleted=np.concatenate([ROWS[:9], ROWS[20:21]])))
+    assert (finding.rows, finding.of) == (0, 9)
 
 
-def test_rows_too_short_to_be_recognized_are_said_to_be_so(shipped):
+def test_rows_too_short_to_be_recognized_are_refused(shipped):
     refused = storage(replace(shipped, deleted=ROWS[:10, :4], remaining=ROWS[10:, :4]))
-    assert isinstance(refused, NoFinding) and "a row of 4 numbers" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert "4 numbers" in refused.why
 
 
 def test_ids_that_the_memory_still_lists_are_named(shipped):
     assert storage(replace(shipped, listed_ids=np.array([3, 5, 20]))).ids == (3, 5)
 
 
-def test_single_files_are_searched_too(shipped, tmp_path):
+def test_single_files_are_searched(shipped, tmp_path):
     (tmp_path / "leak").write_bytes(ROWS[3].tobytes())
-    assert storage(replace(shipped, files=(tmp_path / "memory.safetensors",))).rows == 0
-    assert (
-        storage(replace(shipped, files=(tmp_path / "memory.safetensors", tmp_path / "leak"))).rows
-        == 1
-    )
+    memory = tmp_path / "memory.safetensors"
+    assert storage(replace(shipped, files=(memory,))).rows == 0
+    assert storage(replace(shipped, files=(memory, tmp_path / "leak"))).rows == 1
 
 
-def test_where_kept_rows_are_not_found_nothing_is_said(shipped, tmp_path):
+def test_no_finding_is_given_if_remaining_rows_are_not_found(shipped, tmp_path):
     save_file({"keys": 2 * ROWS[10:]}, tmp_path / "memory.safetensors")
     refused = storage(shipped)
-    assert isinstance(refused, NoFinding) and "30 of 30" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert "30 of 30" in refused.why
     assert isinstance(storage(replace(shipped, remaining=ROWS[:0])), NoFinding)
 
 
-def test_files_that_are_not_there_are_named(shipped, tmp_path):
+def test_missing_files_are_named(shipped, tmp_path):
     with pytest.raises(FileNotFoundError, match="away"):
         storage(replace(shipped, files=(tmp_path / "away",)))
 
 
-def test_a_trace_could_not_stand_anywhere():
+def test_a_trace_has_enough_different_numbers():
     row = np.array([0, 0, 1, 1, 1, 1, 1, 1, 1, 2, 3, 4, 5], dtype=np.float32)
-    told = row[5:]  # 1, 1, 1, 1, 2, 3, 4, 5: five differ
+    part = row[5:]  # 1, 1, 1, 1, 2, 3, 4, 5: five differ
     assert extract_traces(row)[:3] == [
-        each.tobytes() for each in (told, told.astype(float), told.astype(np.float16))
+        part.tobytes(),
+        part.astype(float).tobytes(),
+        part.astype(np.float16).tobytes(),
     ]
     row[-1] = 4
     # four: too few in half precision
@@ -187,13 +199,13 @@ def test_a_trace_could_not_stand_anywhere():
             extract_traces(hopeless)
 
 
-def test_in_half_precision_what_lies_between_two_numbers_is_rounded_to_the_even_one():
+def test_bfloat16_traces_are_rounded_to_even():
     ties = (np.arange(0x3F800000, 0x3F880000, 0x10000, "<u4") + 0x8000).view("<f4")
     assert bfloat16(ties).tobytes() in extract_traces(ties)
     assert bfloat16(-ties).tobytes() in extract_traces(-ties)
 
 
-def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
+def test_a_sparse_row_needs_two_numbers_that_are_not_0():
     row = np.zeros(40, dtype=np.float32)
     row[[9, 20, 23]] = 0.5, 0.25, 0.75
     assert extract_traces(row)[0] == row[20:28].tobytes()
@@ -201,7 +213,7 @@ def test_a_sparse_row_is_told_by_two_numbers_that_are_not_0():
         extract_traces(np.where(row == 0.5, row, 0))
 
 
-def test_what_is_shorter_than_a_trace_holds_none(tmp_path):
+def test_a_file_shorter_than_a_trace_contains_none(tmp_path):
     for size in range(6):
         (tmp_path / "short").write_bytes(ROWS[0].tobytes()[:size])
         assert search_file(tmp_path / "short", {*extract_traces(ROWS[0])}) == set()

@@ -17,14 +17,13 @@ def by_loops(phi, first):
     scores = np.empty_like(phi)
     for target in range(len(phi)):
         others = [model for model in range(len(phi)) if model // 2 != target // 2]
-        means, squares = np.empty((2, phi.shape[1])), []
+        means = np.empty((2, phi.shape[1]))
+        squares = []
         for sample in range(phi.shape[1]):
             for kind in (0, 1):
-                margins = [
-                    phi[model, sample] for model in others if deleted[model, sample] == bool(kind)
-                ]
+                margins = phi[others, sample][deleted[others, sample] == bool(kind)]
                 means[kind, sample] = np.mean(margins)
-                squares += [(margin - np.mean(margins)) ** 2 for margin in margins]
+                squares += list((margins - np.mean(margins)) ** 2)
         pairs = len(others) // 2
         sd = np.sqrt(sum(squares) / (2 * phi.shape[1] * (pairs - 1)))
         scores[target] = norm.logpdf(phi[target], means[1], sd) - norm.logpdf(
@@ -35,10 +34,8 @@ def by_loops(phi, first):
 
 def test_one_ratio_by_hand():
     """Others deleted it at 1 and 3, never saw it at -1 and 1: means 2 and 0, variance 2. Asked of 2 and of 0.5."""
-    phi, first = (
-        np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]]),
-        np.array([[True], [True], [False]]),
-    )
+    phi = np.array([[2.0], [0.5], [1.0], [-1.0], [1.0], [3.0]])
+    first = np.array([[True], [True], [False]])
     ratios = compute_log_ratios(phi, first)
     np.testing.assert_allclose(
         [ratios.deleted[0, 0], ratios.absent[0, 0]], [(4 - 0) / 4, (0.25 - 2.25) / 4]
@@ -47,8 +44,10 @@ def test_one_ratio_by_hand():
 
 def test_ratios_are_those_of_gaussians_fitted_without_the_target_and_its_partner():
     random = np.random.default_rng(0)
-    phi, first = random.normal(size=(8, 6)), random.random((4, 6)) < 0.5
-    ratios, expected = compute_log_ratios(phi, first), by_loops(phi, first)
+    phi = random.normal(size=(8, 6))
+    first = random.random((4, 6)) < 0.5
+    ratios = compute_log_ratios(phi, first)
+    expected = by_loops(phi, first)
     np.testing.assert_allclose(
         ratios.deleted, np.where(first, expected[::2], expected[1::2]), rtol=1e-6
     )
@@ -57,10 +56,13 @@ def test_ratios_are_those_of_gaussians_fitted_without_the_target_and_its_partner
     )
 
 
-def test_what_is_left_is_found_whatever_its_direction():
-    for left in (1.0, -1.0):
-        found = u_lira(population(6, left, np.random.default_rng(0)), np.random.default_rng(1))
-        assert found.auroc.low > 55 and found.tpr_5.value > 8
+def test_a_residue_is_found_in_either_direction():
+    for remaining in (1.0, -1.0):
+        attack = u_lira(
+            population(6, remaining, np.random.default_rng(0)), np.random.default_rng(1)
+        )
+        assert attack.auroc.low > 55
+        assert attack.tpr_5.value > 8
 
 
 def test_margins_are_standardized_before_models_are_compared():
@@ -71,17 +73,19 @@ def test_margins_are_standardized_before_models_are_compared():
     assert u_lira(scaled, np.random.default_rng(1)) == u_lira(pairs, np.random.default_rng(1))
 
 
-def test_models_that_are_all_alike_tie():
-    made = halves(4, np.random.default_rng(0))
+def test_equal_models_have_an_auroc_of_50():
+    swapped_halves = halves(4, np.random.default_rng(0))
     pairs = Pairs(
-        np.tile(np.random.default_rng(1).normal(size=made.deleted.shape[1]), (8, 1)), made
+        np.tile(np.random.default_rng(1).normal(size=swapped_halves.deleted.shape[1]), (8, 1)),
+        swapped_halves,
     )
-    found = u_lira(pairs, np.random.default_rng(0))
-    assert found.auroc.value == 50
+    attack = u_lira(pairs, np.random.default_rng(0))
+    assert attack.auroc.value == 50
     # their variance is 0
     np.testing.assert_array_equal(compute_log_ratios(np.ones((8, 3)), np.ones((4, 3), bool)), 0)
 
 
 def test_two_pairs_are_refused():
     refused = u_lira(population(2, 1.0, np.random.default_rng(0)), np.random.default_rng(0))
-    assert isinstance(refused, NoFinding) and "3 pairs" in refused.why
+    assert isinstance(refused, NoFinding)
+    assert "3 pairs" in refused.why

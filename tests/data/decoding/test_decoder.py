@@ -22,7 +22,7 @@ from munkey.data.decoding.picture_files import MAX_SCANS, PictureLimits, Refused
 from munkey.data.pictures import decode, open_regular_file
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
-from tests.data.inputs import class_folders, loaded, settings
+from tests.data.inputs import class_folders, file_of, loaded, settings, with_scans
 
 LIMITS = PictureLimits(pixels=50_000_000)
 SECONDS = 60.0
@@ -35,33 +35,17 @@ def process():
     one.stop()
 
 
-def file_of(kind: str, size: tuple[int, int] = (6, 4), **how: object) -> bytes:
-    file = io.BytesIO()
-    Image.new("RGB", size, (200, 30, 90)).save(file, kind, **how)
-    return file.getvalue()
-
-
-def with_scans(size: tuple[int, int], count: int) -> bytes:
-    """A progressive JPEG whose last scan is repeated until it has so many."""
-    whole = file_of("JPEG", size, progressive=True)
-    last = whole[whole.rindex(b"\xff\xda") : -2]
-    return whole[:-2] + last * (count - whole.count(b"\xff\xda")) + whole[-2:]
-
-
 def read(content: bytes) -> np.ndarray:
     return picture_files.read_pictures([io.BytesIO(content)], LIMITS)[0].pixels
 
 
-def test_a_jpeg_may_have_as_many_scans_as_the_limit_and_not_one_more():
+def test_a_jpeg_with_more_scans_than_the_limit_is_refused():
     assert read(with_scans((600, 400), MAX_SCANS)).shape == (400, 600, 3)
-    with pytest.raises(
-        RefusedPictureError,
-        match="has 65 scans, each of which decodes the whole picture; a JPEG may",
-    ):
+    with pytest.raises(RefusedPictureError, match="has 65 scans"):
         read(with_scans((600, 400), MAX_SCANS + 1))
 
 
-def test_a_jpeg_of_scans_is_refused_by_name_wherever_pictures_are_read(tmp_path):
+def test_a_jpeg_with_too_many_scans_in_a_folder_of_pictures_is_refused_by_name(tmp_path):
     """0.7 MB would keep a decoder busy for minutes."""
     hostile = with_scans((5000, 5000), 20_000)
     class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
@@ -78,7 +62,7 @@ def test_scans_of_a_thumbnail_and_bytes_after_the_end_are_not_counted():
     assert read(whole).shape == (4, 6, 3)
 
 
-def test_fill_bytes_and_restarts_hide_no_scan():
+def test_scans_behind_fill_bytes_and_restarts_are_counted():
     whole = with_scans((600, 400), MAX_SCANS + 1)
     hidden = whole.replace(b"\xff\xda", b"\xff\xff\xff\xda").replace(
         b"\xff\xc4", b"\xff\xd0\xff\xff\xc4"
@@ -88,7 +72,7 @@ def test_fill_bytes_and_restarts_hide_no_scan():
 
 
 @pytest.mark.parametrize(("size", "refused"), [((1, 1), True), ((400, 400), False)])
-def test_a_file_may_have_so_many_bytes_for_a_pixel(size, refused):
+def test_a_file_with_too_many_bytes_for_its_pixels_is_refused(size, refused):
     """Five megabytes of segments that nobody reads."""
     whole = file_of("JPEG", size)
     segment = b"\xff\xef" + struct.pack(">H", 65_002) + bytes(65_000)
@@ -96,14 +80,12 @@ def test_a_file_may_have_so_many_bytes_for_a_pixel(size, refused):
     if not refused:
         assert read(stuffed).shape == (*size, 3)
         return
-    with pytest.raises(
-        RefusedPictureError, match=r"bytes for 1 x 1 pixels; a JPEG may have 4,194,368"
-    ):
+    with pytest.raises(RefusedPictureError, match=r"1 x 1 pixels.* 4,194,368"):
         read(stuffed)
 
 
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
-def test_what_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(process):
+def test_a_picture_that_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(process):
     slow = file_of("JPEG2000", (3000, 3000))
     with pytest.raises(RefusedPictureError, match=r"was not decoded within 0\.02 s of CPU time"):
         process.read([slow], LIMITS, 0.02)
@@ -111,7 +93,7 @@ def test_what_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(pro
 
 
 @pytest.mark.parametrize("kind", picture_files.FORMATS)
-def test_the_process_reads_files_as_this_one_does(kind, process):
+def test_the_process_reads_files_as_this_process_does(kind, process):
     content = file_of(kind)
     there = process.read([content, content], LIMITS, SECONDS, (3, 2))
     here = picture_files.read_pictures([io.BytesIO(content)], LIMITS, (3, 2))[0]
@@ -120,7 +102,7 @@ def test_the_process_reads_files_as_this_one_does(kind, process):
         assert picture.brightest is here.brightest is None
 
 
-def test_a_process_that_is_killed_costs_one_picture(process):
+def test_killing_the_process_costs_one_picture(process):
     process.read([file_of("PNG")], LIMITS, SECONDS)
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
@@ -162,7 +144,7 @@ def test_pictures_of_ones_own_need_no_process(tmp_path, monkeypatch):
     assert len(readable_pictures(tmp_path / "pets")) == 16
 
 
-def test_a_process_ends_with_the_one_that_it_decodes_for():
+def test_the_decoder_ends_with_the_process_that_started_it():
     run = (
         "import os, signal; from munkey.data.decoding.decoder import decoder;"
         "from tests.data.decoding.test_decoder import LIMITS, file_of;"
@@ -181,31 +163,29 @@ def test_a_process_ends_with_the_one_that_it_decodes_for():
 
 
 @pytest.mark.parametrize("kind", ["EPS", "ICO", "ICNS", "PCX", "TGA"])
-def test_no_format_that_starts_a_program_or_is_decoded_at_once_is_read(kind, tmp_path):
+def test_formats_that_start_a_program_or_are_decoded_at_once_are_refused(kind, tmp_path):
     class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
     content = file_of(kind, (16, 16))
     (tmp_path / "pets/cat/disguised.png").write_bytes(content)
     (tmp_path / f"pets/cat/one.{kind.lower()}").write_bytes(content)
-    with pytest.raises(
-        SourceError,
-        match=r"1 fault\n.*disguised\.png: cannot be read as a picture; it is not one of BMP",
-    ):
+    with pytest.raises(SourceError, match=r"1 fault\n.*disguised\.png: .*not one of BMP"):
         loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out")
 
 
-def test_a_pipe_is_no_picture(tmp_path, capfd):
+def test_a_pipe_is_not_read_as_a_picture(tmp_path, capfd):
     class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
     os.mkfifo(tmp_path / "pets/cat/pipe.png")
     dataset = loaded(
         DATASETS["imagefolder"].load(settings(tmp_path / "pets", size=4)), tmp_path / "out"
     )
-    assert len(dataset.images) == 16 and "pipe.png" in capfd.readouterr().err
+    assert len(dataset.images) == 16
+    assert "pipe.png" in capfd.readouterr().err
     with pytest.raises(SourceError, match=r"pipe\.png is not a regular file"):
         list(decode([str(tmp_path / "pets/cat/pipe.png")], open_regular_file, None))
 
 
 @pytest.mark.parametrize("reader", ["npz", "idx"])
-def test_a_pipe_is_no_archive(reader, tmp_path):
+def test_a_pipe_is_not_read_as_an_archive(reader, tmp_path):
     place = tmp_path / ("x.npz" if reader == "npz" else "train-images-idx3-ubyte")
     os.mkfifo(place)
     with pytest.raises(
@@ -235,21 +215,22 @@ def test_a_png_with_text_that_unpacks_to_gigabytes_is_refused(kind, tmp_path):
     except SourceError as error:
         assert "too large" in error.faults[0]  # noqa: PT017  # a profile may be passed over instead
     else:
-        assert kind == b"iCCP" and picture.pixels.shape == (4, 6, 3)
+        assert kind == b"iCCP"
+        assert picture.pixels.shape == (4, 6, 3)
     assert PngImagePlugin.MAX_TEXT_CHUNK <= 2**20
 
 
 @pytest.mark.parametrize(
-    ("size", "said"),
+    ("size", "size_in_message"),
     [
-        ((40_000, 300), "40000 x 300 pixels; a picture may have"),
+        ((40_000, 300), "40000 x 300 pixels"),
         ((20_000, 20_000), "400000000 pixels"),
     ],
 )
-def test_a_png_that_unpacks_to_gigabytes_is_refused_by_its_header(size, said, tmp_path):
+def test_a_png_that_unpacks_to_gigabytes_is_refused_by_its_header(size, size_in_message, tmp_path):
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", *size, 8, 2, 0, 0, 0))
     (tmp_path / "bomb.png").write_bytes(
         file_of("PNG")[:8] + header + chunk(b"IDAT", zlib.compress(bytes(100)))
     )
-    with pytest.raises(SourceError, match=rf"bomb\.png: .*{said}"):
+    with pytest.raises(SourceError, match=rf"bomb\.png: .*{size_in_message}"):
         list(decode([str(tmp_path / "bomb.png")], open_regular_file, 4))

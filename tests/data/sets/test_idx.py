@@ -14,7 +14,8 @@ from tests.data.inputs import RNG, counts, loaded, settings
 
 def write_idx(folder, ending):
     """Write the four files of an MNIST of 12 and 20 images; returns all images."""
-    opener, pixels = gzip.open if ending else open, []
+    opener = gzip.open if ending else open
+    pixels = []
     for part, count in {"train": 12, "t10k": 20}.items():
         pixels.append(RNG.integers(0, 256, (count, 5, 4), dtype=np.uint8))
         labels = (np.arange(count) % 2).astype(np.uint8)
@@ -29,7 +30,7 @@ def write_idx(folder, ending):
 
 
 @pytest.mark.parametrize("ending", [".gz", ""])
-def test_idx_as_mnist_ships_it(tmp_path, ending, monkeypatch):
+def test_idx_files_of_mnist_are_read_exactly(tmp_path, ending, monkeypatch):
     monkeypatch.setattr(arrays, "BLOCK", 7 * 5 * 4)  # several blocks
     pixels = write_idx(tmp_path, ending)
     dataset = loaded(DATASETS["idx"].load(settings(tmp_path)), tmp_path / "out")
@@ -105,14 +106,15 @@ def header(*shape, magic=(0, 0, 8)):
 @pytest.mark.parametrize("ending", [".gz", ""])
 def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, ending):
     write_idx(tmp_path, ending)
-    path, opener = tmp_path / f"{file}-ubyte{ending}", gzip.open if ending else open
+    path = tmp_path / f"{file}-ubyte{ending}"
+    opener = gzip.open if ending else open
     with opener(path, "rb") as whole:
         content = change(whole.read())
     with opener(path, "wb") as changed:
         changed.write(content)
-    said = refusal(tmp_path, size=3)
-    assert re.search(message, said)
-    assert file in said or "labels range" in said
+    message_of_refusal = refusal(tmp_path, size=3)
+    assert re.search(message, message_of_refusal)
+    assert file in message_of_refusal or "labels range" in message_of_refusal
 
 
 def test_damaged_gzip_is_named(tmp_path):

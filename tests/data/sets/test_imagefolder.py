@@ -46,24 +46,23 @@ def test_pictures_are_in_name_order_and_exact(tmp_path):
     np.testing.assert_array_equal(dataset.images[13], expected)
 
 
-def test_split_folders_stand_and_a_missing_val_comes_from_test(tmp_path):
+def test_split_folders_are_used_and_a_missing_val_is_divided_from_test(tmp_path):
     for split, count in {"train": 6, "test": 10}.items():
         class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
     dataset = loaded(source_of(tmp_path / "pets"), tmp_path / "out")
     assert counts(dataset.splits) == [12, 8, 12]
 
 
-def test_folders_of_all_three_splits_stand_as_they_are(tmp_path):
+def test_folders_of_all_three_splits_are_used_as_they_are(tmp_path):
     for split, count in {"train": 6, "val": 3, "test": 4}.items():
         class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
     source = source_of(tmp_path / "pets")
     assert counts(source.splits) == [12, 6, 8]
-    assert all(
-        name.split("/")[0] == split for name, split in zip(source.names, source.splits, strict=True)
-    )
+    for name, split in zip(source.names, source.splits, strict=True):
+        assert name.startswith(f"{split}/")
 
 
-def test_samples_say_which_file_each_id_stands_for(pets, tmp_path):
+def test_samples_csv_names_the_file_of_each_id(pets, tmp_path):
     images = loaded(source_of(pets), tmp_path / "out").images
     with (tmp_path / "out/samples.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -87,7 +86,7 @@ def test_pictures_in_nested_folders_belong_to_their_class_and_other_files_are_co
     assert "skipped 2 files next to the pictures: 2 .txt; e.g. " in capfd.readouterr().err
 
 
-def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_by_ending(
+def test_other_files_beside_pictures_are_skipped_with_one_warning_that_counts_them_by_ending(
     pets, tmp_path, capfd
 ):
     for number, name in enumerate(
@@ -97,35 +96,35 @@ def test_what_lies_beside_pictures_is_left_out_with_one_warning_that_counts_it_b
     for folder in ("@eaDir", "__MACOSX", "cat/@eaDir", "dog/more/__MACOSX"):
         picture(pets / folder / "0.png", size=(4, 3), seed=7)
     dataset = loaded(source_of(pets), tmp_path / "out")
-    assert dataset.classes == ["cat", "dog"] and len(dataset.ids) == 20
+    assert dataset.classes == ["cat", "dog"]
+    assert len(dataset.ids) == 20
     err = capfd.readouterr().err
     assert err.count("skipped 11 files") == 1
     counts = "2 .pdf, 2 @eaDir (folder), 2 __MACOSX (folder), 1 .mpg, 1 .h5, 1 .eps, 1 .db, 1 without extension"
-    said = err.partition("skipped 11 files next to the pictures: ")[2].partition(";")[0]
-    assert sorted(said.split(", ")) == sorted(counts.split(", "))
+    for count in counts.split(", "):
+        assert count in err
 
 
-def test_pictures_that_cannot_be_read_are_skipped_where_that_is_asked_for_and_all_are_named(
-    pets, tmp_path, capfd
-):
+def test_unreadable_pictures_are_skipped_with_on_bad_skip_and_all_are_named(pets, tmp_path, capfd):
     (pets / "cat/3.png").write_bytes(b"")
     whole = (pets / "dog/5.png").read_bytes()
     (pets / "dog/5.png").write_bytes(whole[: len(whole) // 2])
     (pets / "dog/9.jpg").symlink_to(pets / "gone.jpg")
     with pytest.raises(SourceError, match=r"(?s)3 faults.*cat/3\.png.*dog/5\.png.*dog/9\.jpg"):
         loaded(source_of(pets), tmp_path / "out")
-    dataset = loaded(source := source_of(pets, on_bad="skip"), tmp_path / "out")
-    assert len(dataset.ids) == 18 and not {"cat/3.png", "dog/5.png", "dog/9.jpg"} & set(
-        source.names
-    )
+    source = source_of(pets, on_bad="skip")
+    dataset = loaded(source, tmp_path / "out")
+    assert len(dataset.ids) == 18
     err = capfd.readouterr().err
-    assert err.count("skipped 3 pictures that cannot be used") == 1
-    assert all(name in err for name in ("cat/3.png", "dog/5.png", "dog/9.jpg"))
+    assert err.count("skipped 3 pictures") == 1
+    for name in ("cat/3.png", "dog/5.png", "dog/9.jpg"):
+        assert name in err
+        assert name not in source.names
     for row, name in zip(dataset.ids, source.names, strict=True):
         np.testing.assert_array_equal(dataset.images[row], np.asarray(Image.open(pets / name)))
 
 
-def test_small_and_empty_classes_are_named_with_their_count_and_the_ways_out_beside_bad_pictures(
+def test_small_and_empty_classes_are_named_with_their_count_beside_bad_pictures(
     tmp_path,
 ):
     class_folders(tmp_path / "pets", {"many": 12, "few": 3})
@@ -134,37 +133,34 @@ def test_small_and_empty_classes_are_named_with_their_count_and_the_ways_out_bes
     with pytest.raises(SourceError) as refused:
         loaded(source_of(tmp_path / "pets"), tmp_path / "out")
     few, none, bad = refused.value.faults
-    assert few.startswith(
-        "no image of class 'few' in split 'val': it has 3 images in total. Add images;"
-    )
-    assert "source.only" in few and "source.split, or your own splits" in few
-    assert none == "class 'none' has no image" and "many/zero.png: cannot be read" in bad
+    assert few.startswith("no image of class 'few' in split 'val': it has 3 images")
+    assert "source.only" in few
+    assert "source.split" in few
+    assert none == "class 'none' has no image"
+    assert "many/zero.png: cannot be read" in bad
 
 
-def test_the_ways_out_of_a_class_that_is_too_small_lead_out(tmp_path):
+def test_only_and_split_settings_help_with_a_class_that_is_too_small(tmp_path):
     class_folders(tmp_path / "pets", {"many": 12, "more": 12, "few": 3})
     (tmp_path / "pets/none").mkdir()
-    asked = settings(tmp_path / "pets", only=["many", "more"])
-    source = apply_source_settings(DATASETS["imagefolder"].load(asked), asked)
+    changed_settings = settings(tmp_path / "pets", only=["many", "more"])
+    source = apply_source_settings(DATASETS["imagefolder"].load(changed_settings), changed_settings)
     assert loaded(source, tmp_path / "only").classes == ["many", "more"]
     (tmp_path / "pets/none").rmdir()
     thirds = source_of(tmp_path / "pets", shares=(0.34, 0.33, 0.33))
     assert counts(loaded(thirds, tmp_path / "thirds").splits) == [9, 9, 9]
 
 
-def test_a_picture_in_two_classes_is_warned_of_with_two_examples(pets, tmp_path):
+def test_a_picture_in_two_classes_gives_a_warning_with_two_examples(pets, tmp_path):
     (pets / "cat/more").symlink_to(pets / "dog")
     warnings = []
     prepare(source_of(pets), tmp_path / "out", report=warnings.append)
     (classes,) = [warning for warning in warnings if "two or more classes" in warning]
-    assert classes.startswith("WARNING: 10 samples are in two or more classes, as exact copies: ")
-    assert (
-        "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat) and dog/1.png (dog)."
-        in classes
-    )
+    assert classes.startswith("WARNING: 10 samples")
+    assert "cat/more/0.png (cat) and dog/0.png (dog); cat/more/1.png (cat)" in classes
 
 
-def test_a_picture_under_two_persons_is_warned_of(tmp_path):
+def test_a_picture_of_two_units_gives_a_warning(tmp_path):
     for number, name in enumerate(["p1_1", "p1_2", *(f"p{person}_3" for person in range(20, 40))]):
         picture(tmp_path / f"pets/dog/{name}.png", seed=number)
     for name in ("p1_0", "p2_0"):
@@ -175,10 +171,7 @@ def test_a_picture_under_two_persons_is_warned_of(tmp_path):
     prepare(
         source_of(tmp_path / "pets", units=r"(p\d+)_"), tmp_path / "out", report=warnings.append
     )
-    assert any(
-        "in two or more units, as exact copies: cat/p1_0.png (p1) and cat/p2_0.png (p2)" in w
-        for w in warnings
-    )
+    assert "cat/p1_0.png (p1) and cat/p2_0.png (p2)" in "\n".join(warnings)
 
 
 def deep(path, values):
@@ -186,7 +179,7 @@ def deep(path, values):
     Image.fromarray(values.astype(np.uint16)).save(path)
 
 
-def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, capfd):
+def test_gray_of_12_bits_gives_a_warning_and_is_scaled_by_the_setting(tmp_path, capfd):
     """The values 0, 1000, 4095: black, 62 (255 * 1000 / 4095 = 62.3) and white."""
     for name in ("sick", "well"):
         for number in range(8):
@@ -197,19 +190,16 @@ def test_gray_of_twelve_bits_is_warned_of_and_scaled_by_the_setting(tmp_path, ca
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert dark.images.max() == 15
     err = capfd.readouterr().err
-    assert "16 pictures, whose brightest value is 4,095 of 65,535" in err
-    assert "If they use 12 bits, as X-rays may, set source.white to 4095" in err
+    assert "16 pictures, whose brightest value is 4,095" in err
+    assert "source.white to 4095" in err
     bright = loaded(source_of(tmp_path / "xrays", white=4095), tmp_path / "bright")
     assert bright.images[0, 0, :, 0].tolist() == [0, 62, 255]
     assert "16 bits" not in capfd.readouterr().err
-    with pytest.raises(
-        SourceError,
-        match=r"16 faults.*\n.*gray values must be 0 to 4094, the setting for white",
-    ):
+    with pytest.raises(SourceError, match=r"16 faults.*\n.*0 to 4094"):
         loaded(source_of(tmp_path / "xrays", white=4094), tmp_path / "refused")
 
 
-def test_each_picture_is_judged_by_itself_and_a_mixed_set_has_two_whites(tmp_path, capfd):
+def test_a_set_of_12_and_16_bit_pictures_can_have_two_whites(tmp_path, capfd):
     """In each class, six pictures of 12 bits and two that use all 16."""
     for name in ("sick", "well"):
         for number in range(8):
@@ -218,8 +208,8 @@ def test_each_picture_is_judged_by_itself_and_a_mixed_set_has_two_whites(tmp_pat
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert sorted(dark.images.max(axis=(1, 2, 3)).tolist()) == [15] * 12 + [255] * 4
     err = capfd.readouterr().err
-    assert "nearly black in 12 pictures, whose brightest value is 4,095 of 65,535" in err
-    assert "set source.white to [4095, 65535], for the 4 brighter ones too" in err
+    assert "12 pictures, whose brightest value is 4,095" in err
+    assert "source.white to [4095, 65535]" in err
     whites = [65_535, 4095]
     mixed = loaded(source_of(tmp_path / "xrays", white=whites), tmp_path / "mixed")
     assert "16 bits" not in capfd.readouterr().err
@@ -227,7 +217,7 @@ def test_each_picture_is_judged_by_itself_and_a_mixed_set_has_two_whites(tmp_pat
     assert pixels == [[0, 4, 255]] * 4 + [[0, 62, 255]] * 12
 
 
-def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
+def test_gray_of_16_bits_gives_no_warning(tmp_path, capfd):
     for name in ("sick", "well"):
         for number in range(8):
             deep(tmp_path / "xrays" / name / f"{number}.png", np.array([[0, 2**15, number]]))
@@ -241,13 +231,11 @@ def test_gray_of_sixteen_bits_is_not_warned_of(tmp_path, capfd):
         (["train", "val"], "there is no folder 'test'"),
         (["train"], "there is no folder 'test'"),
         (["val", "test"], "there is no folder 'train'"),
-        (["train", "test", "dev"], "the folder 'dev' is not one of train, val, valid, validation,"),
+        (["train", "test", "dev"], "the folder 'dev' is not one of train, val"),
         (["train", "test", "val", "valid"], "the folders 'val' and 'valid' are both 'val'"),
     ],
 )
-def test_folders_of_splits_that_are_incomplete_are_never_taken_for_classes(
-    pets, tmp_path, present, message
-):
+def test_incomplete_split_folders_are_refused(pets, tmp_path, present, message):
     for name in present:
         (tmp_path / "mine").mkdir(exist_ok=True)
         (tmp_path / "mine" / name).symlink_to(pets)
@@ -267,16 +255,17 @@ def test_other_names_of_val_are_val(name, tmp_path):
     assert sum(file.startswith(f"{name}/") for file in source.names) == 20
 
 
-def test_many_pictures_that_cannot_be_read_are_counted_with_examples(pets, capfd):
+def test_many_unreadable_pictures_are_counted_with_examples(pets, capfd):
     for number in range(45):
         (pets / "cat" / f"bad{number:02}.png").write_bytes(b"")
     assert len(source_of(pets, on_bad="skip").labels) == 20
     err = capfd.readouterr().err
-    assert "skipped 45 pictures that cannot be used" in err and "... and 40 more" in err
+    assert "skipped 45 pictures that cannot be used" in err
+    assert "... and 40 more" in err
     assert err.count(".png") == 5
 
 
-def test_a_pointer_of_git_lfs_and_notes_of_macos_are_named_as_what_they_are(pets, tmp_path):
+def test_a_pointer_of_git_lfs_is_named_and_notes_of_macos_are_skipped(pets, tmp_path):
     pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 812\n"
     (pets / "cat/3.png").write_bytes(pointer)
     (pets / "cat/._4.png").write_bytes(b"\x00\x05\x16\x07")
@@ -306,7 +295,8 @@ def test_a_link_back_to_a_folder_that_it_lies_in_is_skipped(pets, place, target,
     to = {".": (pets / place).parent, "..": pets, "above": pets.parent}[target]
     (pets / place).symlink_to(to)
     expected = readable_names(pets)
-    assert list(source_of(pets).names) == expected and len(expected) == 20
+    assert list(source_of(pets).names) == expected
+    assert len(expected) == 20
     assert "1 link to a folder that contains it; e.g. " in capfd.readouterr().err
 
 
@@ -321,7 +311,8 @@ def test_links_that_lead_back_over_each_other_are_skipped(pets, capfd):
     (pets / "cat/dogs").symlink_to(pets / "dog")
     (pets / "dog/cats").symlink_to(pets / "cat")
     expected = readable_names(pets)
-    assert list(source_of(pets, on_bad="skip").names) == expected and len(expected) == 40
+    assert list(source_of(pets, on_bad="skip").names) == expected
+    assert len(expected) == 40
     assert "2 link to a folder that contains it; e.g. " in capfd.readouterr().err
 
 
@@ -332,7 +323,7 @@ def test_links_to_pictures_elsewhere_are_followed(pets, tmp_path):
     assert len(source_of(tmp_path / "linked").labels) == 20
 
 
-def test_names_that_are_not_utf_8_are_taken_and_written_with_escapes(pets, tmp_path, capfd):
+def test_names_that_are_not_utf_8_are_written_with_escapes(pets, tmp_path, capfd):
     latin = os.fsdecode(b"caf\xe9")
     (pets / "cat").rename(pets / latin)
     (pets / latin / "0.png").rename(pets / latin / f"{latin}.png")
@@ -348,7 +339,7 @@ def test_names_that_are_not_utf_8_are_taken_and_written_with_escapes(pets, tmp_p
     assert r"caf\xe9/caf\xe9.png: cannot be read" in str(refused.value)
 
 
-def test_a_folder_that_cannot_be_looked_into_is_named(pets, monkeypatch):
+def test_an_unreadable_folder_is_named(pets, monkeypatch):
     def denied(self):
         raise PermissionError(13, "Permission denied", str(self))
 
@@ -357,7 +348,7 @@ def test_a_folder_that_cannot_be_looked_into_is_named(pets, monkeypatch):
         source_of(pets)
 
 
-def test_a_pattern_finds_units_in_paths_and_keeps_each_in_one_split(tmp_path):
+def test_a_pattern_finds_units_in_paths_and_each_is_in_one_split(tmp_path):
     for person in range(20):
         for number in range(3):
             picture(
@@ -367,9 +358,10 @@ def test_a_pattern_finds_units_in_paths_and_keeps_each_in_one_split(tmp_path):
     picture(tmp_path / "pets/cat/other.png", seed=99)
     source = source_of(tmp_path / "pets", units=r"(p\d+)_")
     units = dict(zip(source.names, source.units, strict=True))
-    assert units["cat/p01_2.png"] == "p01" and units["cat/other.png"] is None
-    pairs = {(unit, split) for unit, split in zip(source.units, source.splits, strict=True) if unit}
-    assert len(pairs) == 20
+    assert units["cat/p01_2.png"] == "p01"
+    assert units["cat/other.png"] is None
+    pairs = set(zip(source.units, source.splits, strict=True))
+    assert len(pairs) == 20 + 1  # and the picture without a unit
 
 
 @pytest.mark.parametrize(
@@ -381,20 +373,21 @@ def test_a_pattern_without_one_group_is_refused(pattern, message):
         settings(units=pattern)
 
 
-def test_a_pattern_where_there_are_no_paths_is_refused():
-    asked = settings(units="(p)")
+def test_a_pattern_for_units_is_refused_without_paths():
+    with_pattern = settings(units="(p)")
     with pytest.raises(SourceError, match="applies only to image folders"):
-        apply_source_settings(DATASETS["digits"].load(asked), asked)
+        apply_source_settings(DATASETS["digits"].load(with_pattern), with_pattern)
 
 
-def test_names_from_a_mac_are_those_that_people_type(tmp_path):
+def test_decomposed_names_of_units_and_classes_are_composed(tmp_path):
     """Units and classes in NFD on disk are in NFC here; two folders of one name are refused."""
     for number in range(10):
         for name in ("Bär", "cat"):
             path = unicodedata.normalize("NFD", f"pets/{name}/Zoë {number % 3}_{number}.png")
             picture(tmp_path / path, seed=number + 10 * len(name) + (name == "cat"))
     source = source_of(tmp_path / "pets", units=r"(Zoë \d)_")
-    assert source.classes == ["Bär", "cat"] and set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
+    assert source.classes == ["Bär", "cat"]
+    assert set(source.units) == {"Zoë 0", "Zoë 1", "Zoë 2"}
     assert apply_source_settings(source, settings(only=["cat", "Bär"])).classes == ["Bär", "cat"]
     picture(tmp_path / "pets/Bär/0.png", seed=99)
     with pytest.raises(SourceError, match="two folders are named 'Bär'"):

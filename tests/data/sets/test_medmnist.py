@@ -6,8 +6,7 @@ from medmnist import INFO
 from munkey.data.download import PublishedFile
 from munkey.data.registry import DATASETS
 from munkey.data.sizes import SIZES, Size
-from tests.data.inputs import counts, settings
-from tests.data.sets.test_npz import archive
+from tests.data.inputs import archive, counts, settings
 
 
 def test_the_medmnist_counts_are_those_of_its_package():
@@ -22,7 +21,7 @@ def test_the_medmnist_counts_are_those_of_its_package():
     ("name", "sizes"),
     [("bloodmnist", (12, 15, 9)), ("dermamnist", (12, 15, 9)), ("pathmnist", (12, 4, 11))],
 )
-def test_each_is_read_from_its_archive_with_its_classes_or_refused_for_other_numbers(
+def test_each_data_set_is_read_with_its_classes_or_refused_for_other_numbers(
     name, sizes, tmp_path, monkeypatch
 ):
     """PathMNIST takes val and test from its val split."""
@@ -33,6 +32,6 @@ def test_each_is_read_from_its_archive_with_its_classes_or_refused_for_other_num
     monkeypatch.setitem(SIZES, name, Size(*sizes, 6, 3))
     source = DATASETS[name].load(settings())
     assert counts(source.splits) == list(sizes)
-    assert source.classes == [
-        INFO[name]["label"][str(number)] for number in range(len(INFO[name]["label"]))
-    ]
+    for number, label in enumerate(source.classes):
+        assert label == INFO[name]["label"][str(number)]
+    assert len(source.classes) == len(INFO[name]["label"])

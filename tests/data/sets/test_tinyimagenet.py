@@ -40,16 +40,17 @@ def in_zip(root):
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
+def test_tiny_imagenet_is_read_with_its_own_layout_of_val(tmp_path, zipped):
     root = small(tmp_path)
     source = tinyimagenet.read_zip(in_zip(root)) if zipped else tinyimagenet.read_folder(root)
     assert source.classes == ["n01", "n02"]
     assert source.labels.tolist() == [0, 0, 0, 1, 1, 1] + [1, 0] * 5
     assert counts(source.splits) == [6, 4, 6]
     assert np.concatenate(list(source.images)).shape == (16, 6, 8, 3)
-    names = [f"train/n0{1 + i // 3}/images/n0{1 + i // 3}_{i % 3}.JPEG" for i in range(6)]
-    names += [f"val/images/val_{i}.JPEG" for i in range(10)]
-    assert source.names == [f"{tinyimagenet.NAME}/{name}" for name in names]
+    folder = tinyimagenet.NAME
+    assert source.names[2] == f"{folder}/train/n01/images/n01_2.JPEG"
+    assert source.names[3] == f"{folder}/train/n02/images/n02_0.JPEG"
+    assert source.names[6:] == [f"{folder}/val/images/val_{i}.JPEG" for i in range(10)]
 
 
 @pytest.mark.parametrize(
@@ -77,20 +78,18 @@ def test_tiny_imagenet_with_its_odd_val_layout(tmp_path, zipped):
         ),
     ],
 )
-def test_what_is_wrong_with_an_unpacked_folder_is_named(tmp_path, change, message):
+def test_faults_of_an_unpacked_folder_are_named(tmp_path, change, message):
     change(small(tmp_path))
     with pytest.raises(SourceError, match=message):
         tinyimagenet.read_folder(tmp_path / tinyimagenet.NAME)
 
 
 @pytest.mark.parametrize("unpacked", [True, False])
-def test_an_unpacked_folder_stands_in_for_the_archive_and_other_images_than_those_published_are_refused(
+def test_an_unpacked_folder_replaces_the_archive_and_other_numbers_of_images_are_refused(
     unpacked, tmp_path, monkeypatch
 ):
     archive = in_zip(small(tmp_path))
-    monkeypatch.setattr(
-        PublishedFile, "obtain", {True: None, False: lambda _, **own: archive}[unpacked]
-    )
+    monkeypatch.setattr(PublishedFile, "obtain", None if unpacked else lambda _, **__: archive)
     monkeypatch.setattr(tinyimagenet, "FOLDER", tmp_path if unpacked else tmp_path / "none")
     with pytest.raises(ValueError, match="tinyimagenet should have"):
         DATASETS["tinyimagenet"].load(settings())

@@ -12,7 +12,7 @@ from munkey.deploy.http import connections
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.connections import MAX_CONNECTIONS, OncePerMinute
 from munkey.deploy.predictor import Predictor
-from tests.deploy.http.test_limits import TOKENS, running, wait_for
+from tests.deploy.http.inputs import TOKENS, running, wait_for
 from tests.deploy.inputs import model_in
 
 
@@ -71,7 +71,7 @@ def _many_descriptors():
 
 
 @pytest.mark.usefixtures("_many_descriptors")
-def test_silent_connections_keep_nobody_out_and_the_log_short(
+def test_silent_connections_block_no_request_and_write_one_warning(
     service, connect, monkeypatch, caplog
 ):
     """The failure: 520 of them made every request 503, and each of these wrote a line."""
@@ -80,10 +80,12 @@ def test_silent_connections_keep_nobody_out_and_the_log_short(
     for _ in range(20):
         assert service.ask("GET", "/health").status == 200
     assert service.ask("POST", "/forget", {"ids": [10]}, "forget").json["deleted"] == 1
-    ended = [is_ended(client) for client in silent]
     too_many = 520 + 1 - MAX_CONNECTIONS  # with that of a request
-    assert ended == [True] * too_many + [False] * (520 - too_many)
-    assert len([record for record in caplog.records if record.levelno >= logging.WARNING]) == 1
+    for number, client in enumerate(silent):
+        assert is_ended(client) == (number < too_many)
+    levels = [record.levelno for record in caplog.records]
+    assert levels.count(logging.WARNING) == 1
+    assert max(levels) == logging.WARNING
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_connection_that_sends_no_whole_head_is_closed(sent, connect, monkeypa
     assert time.monotonic() - begun < 10
 
 
-def test_bytes_after_a_response_do_not_keep_a_connection(connect, monkeypatch):
+def test_bytes_after_a_response_do_not_keep_a_connection_open(connect, monkeypatch):
     """The failure: one byte of a body that was refused unread, and uvicorn waits forever."""
     monkeypatch.setattr(connections, "SILENCE_S", 0.3)
     client = connect(b"POST /forget HTTP/1.1\r\nHost: x\r\nContent-Length: 8000\r\n\r\n")
@@ -106,7 +108,7 @@ def test_bytes_after_a_response_do_not_keep_a_connection(connect, monkeypatch):
         send_until_closed(client, b" ")
 
 
-def test_a_request_in_progress_is_not_silent(service, connect, monkeypatch):
+def test_a_slow_request_in_progress_is_not_closed_as_silent(service, connect, monkeypatch):
     monkeypatch.setattr(connections, "SILENCE_S", 0.2)
     head = f"POST /forget HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKENS['forget']}\r\n"
     body = b'{"ids": [10]}'
@@ -126,11 +128,10 @@ def test_a_client_that_reads_no_response_is_closed(service, connect, monkeypatch
     assert service.ask("GET", "/health").status == 200
 
 
-def test_a_deletion_has_a_place_while_all_others_are_taken(service, connect, monkeypatch):
+def test_a_deletion_is_served_while_all_other_places_are_taken(service, connect, monkeypatch):
     monkeypatch.setattr(connections, "MAX_REQUESTS", 2)
-    held = [
-        connect(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n") for _ in range(2)
-    ]
+    request = b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+    clients = [connect(request), connect(request)]
     refused = []
 
     def is_refused() -> bool:
@@ -139,9 +140,9 @@ def test_a_deletion_has_a_place_while_all_others_are_taken(service, connect, mon
 
     wait_for(is_refused)
     assert refused[-1].headers["retry-after"] == "1"
-    assert refused[-1].json == {"error": "2 requests are in progress already; try again"}
+    assert "2 requests" in refused[-1].json["error"]
     assert service.ask("POST", "/forget", {"ids": [10]}, "forget").json["deleted"] == 1
-    for client in held:
+    for client in clients:
         client.close()
     wait_for(lambda: service.ask("GET", "/health").status == 200)
 
@@ -159,7 +160,7 @@ def test_head_is_answered_wherever_get_is(service):
     assert service.ask("GET", "/health").status == 200
 
 
-def test_the_log_says_the_same_once_a_minute(monkeypatch):
+def test_the_log_repeats_a_message_once_a_minute(monkeypatch):
     """Of errors, the same error."""
     once_per_minute = OncePerMinute()
 
@@ -171,8 +172,10 @@ def test_the_log_says_the_same_once_a_minute(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(connections.time, "monotonic", lambda: clock[0])
     assert passes("Invalid HTTP request received.")
-    assert passes("failed", ValueError("a")) and passes("failed", ValueError("b"))
+    assert passes("failed", ValueError("a"))
+    assert passes("failed", ValueError("b"))
     clock[0] = 59.0
-    assert not passes("Invalid HTTP request received.") and not passes("failed", ValueError("a"))
+    assert not passes("Invalid HTTP request received.")
+    assert not passes("failed", ValueError("a"))
     clock[0] = 60.0
     assert passes("Invalid HTTP request received.")

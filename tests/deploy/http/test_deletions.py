@@ -14,7 +14,7 @@ from munkey.deploy.http.service import delete_samples
 from munkey.deploy.predictor import Predictor
 from munkey.memory.errors import UnreadableMemoryError
 from munkey.memory.memory_file import MemoryFile
-from tests.deploy.http.test_limits import TOKENS, Answer, Running, running
+from tests.deploy.http.inputs import TOKENS, Answer, Running, running
 from tests.deploy.inputs import CLASSES, IDS, model_in, picture_in
 
 CAT, DOG = CLASSES[:2]
@@ -32,7 +32,8 @@ class Office(Running):
     def read(self, path: str) -> Answer:
         return self.ask("GET", path, role="verify")
 
-    def held(self) -> list[int]:
+    def list_ids(self) -> list[int]:
+        """The ids of all samples in the memory."""
         return [row["id"] for row in self.read("/rows?limit=1000").json["samples"]]
 
 
@@ -55,72 +56,71 @@ def test_rows_are_listed_by_class_unit_and_file_in_pages(office):
     assert [row["id"] for row in everything["samples"]] == [*IDS, FIRST, FIRST + 1]
     assert (everything["total"], everything["next"]) == (26, None)
     [anna] = office.read("/rows?unit=Anna").json["samples"]
-    assert (anna["id"], anna["class"], anna["file"]) == (FIRST, CAT, None) and anna[
-        "added"
-    ].startswith("20")
+    assert (anna["id"], anna["class"], anna["file"]) == (FIRST, CAT, None)
+    assert anna["added"].startswith("20")
     [file] = office.read("/rows?file=glob:pets/1*.png&class=cat&class=fish&after=13&limit=1").json[
         "samples"
     ]
     assert file["id"] == min(one for one in range(14, 20, 2) if one % 3 != 1)
-    found, page = [], {"next": -1}
+    sizes = []
+    page = {"next": -1}
     while page["next"] is not None:
         page = office.read(f"/rows?limit=10&after={page['next']}").json
-        found.append(len(page["samples"]))
-    assert found == [10, 10, 6]
+        sizes.append(len(page["samples"]))
+    assert sizes == [10, 10, 6]
     assert office.read("/rows?limit=100000").status == office.read("/rows?label=cat").status == 422
 
 
 def test_a_preview_counts_classes_and_changes_nothing(office):
     order = {"classes": [DOG], "files": ["pets/12.png"], "units": ["Anna"], "dry_run": True}
-    seen = office.ask("POST", "/forget", order, "verify").json
+    preview = office.ask("POST", "/forget", order, "verify").json
     dogs = [int(one) for one in IDS if one % 3 == 1]
-    assert seen["would_delete"] == sorted([*dogs, 12, FIRST]) and seen["classes"] == {
+    assert preview["would_delete"] == sorted([*dogs, 12, FIRST])
+    assert preview["classes"] == {
         CAT: 2,
         DOG: len(dogs),
     }
-    assert (seen["identical"], seen["left"]) == ([FIRST + 1], 26 - len(dogs) - 2)
+    assert (preview["identical"], preview["left"]) == ([FIRST + 1], 26 - len(dogs) - 2)
     also = office.forget(units=["Anna"], dry_run=True, also_identical=True).json
     assert (also["would_delete"], also["identical"], also["left"]) == ([FIRST, FIRST + 1], [], 24)
-    assert len(office.held()) == 26 and office.metric("unpurged") == 0
+    assert len(office.list_ids()) == 26
+    assert office.metric("unpurged") == 0
 
 
 def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office):
     refused = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"])
     assert (refused.status, refused.json["unknown"]) == (404, ["pets/13.png", "unit Bob"])
-    assert len(office.held()) == 26
+    assert len(office.list_ids()) == 26
     done = office.forget(
         ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"], ignore_missing=True
     ).json
     assert (done["deleted"], done["left"], done["missing_count"]) == (2, 24, 2)
     emptied = office.forget(classes=[CAT]).json
-    assert emptied["emptied"] == [CAT] and emptied["deleted"] == len(CATS) - 1 + 2
-    assert not {10, *CATS, FIRST, FIRST + 1} & set(office.held())
+    assert emptied["emptied"] == [CAT]
+    assert emptied["deleted"] == len(CATS) - 1 + 2
+    assert not {10, *CATS, FIRST, FIRST + 1} & set(office.list_ids())
 
 
 @pytest.mark.parametrize(
-    ("order", "said"),
+    ("order", "message"),
     [
         (
             {"files": [f"x/{one}.png" for one in range(1001)]},
-            "files: List should have at most 1000 items",
+            "files: List should have at most 1000",
         ),
-        ({"units": ["x"] * 1001}, "units: List should have at most 1000 items"),
-        ({"classes": ["x" * 1025]}, "classes.0: String should have at most 1024 characters"),
-        ({"files": ["[" * 1_000_000]}, "files.0: String should have at most 1024 characters"),
-        (
-            {"files": ["glob:*.png"] * 33},
-            "33 patterns; a request may have 32: send several requests, or give ids",
-        ),
-        (
-            {"ids": [10], "request": "x" * 1025},
-            "request: String should have at most 1024 characters",
-        ),
+        ({"units": ["x"] * 1001}, "units: List should have at most 1000"),
+        ({"classes": ["x" * 1025]}, "classes.0: String should have at most 1024"),
+        ({"files": ["[" * 1_000_000]}, "files.0: String should have at most 1024"),
+        ({"files": ["glob:*.png"] * 33}, "33 patterns; a request may have 32"),
+        ({"ids": [10], "request": "x" * 1025}, "request: String should have at most 1024"),
     ],
     ids=lambda value: str(value)[:30],
 )
-def test_names_and_patterns_are_bounded_in_number_and_length(order, said, office):
+def test_names_and_patterns_are_bounded_in_number_and_length(order, message, office):
     refused = office.forget(**order)
-    assert refused.status == 422 and said in refused.json["error"] and len(office.held()) == 26
+    assert refused.status == 422
+    assert message in refused.json["error"]
+    assert len(office.list_ids()) == 26
 
 
 def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
@@ -131,13 +131,15 @@ def test_as_many_names_and_patterns_as_the_limit_are_looked_up(office):
 
 
 @pytest.mark.parametrize("dry_run", [True, False])
-def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch):
-    resolve, begun, go = deletions.resolve_selectors, threading.Event(), threading.Event()
+def test_predictions_are_answered_while_names_are_looked_up(dry_run, office, monkeypatch):
+    resolve = deletions.resolve_selectors
+    begun = threading.Event()
+    go = threading.Event()
 
-    def slow(*given, **how):
+    def slow(*selectors, **how):
         begun.set()
         assert go.wait(60)
-        return resolve(*given, **how)
+        return resolve(*selectors, **how)
 
     monkeypatch.setattr(deletions, "resolve_selectors", slow)
     answers: list[Answer] = []
@@ -149,36 +151,37 @@ def test_no_answer_waits_while_names_are_looked_up(dry_run, office, monkeypatch)
     assert office.ask("POST", "/predict", office.picture, "predict").status == 200
     go.set()
     asking.join()
-    assert answers[0].status == 200 and (10 in office.held()) is dry_run
+    assert answers[0].status == 200
+    assert (10 in office.list_ids()) is dry_run
 
 
-def test_what_goes_between_look_up_and_deletion_is_no_fault_and_no_number_is_used_twice(model):
-    first, second, third = (ForgetRequest(ids=[one], request="DSR-1") for one in (10, 10, 12))
-    meant = [model.plan(order.to_deletion_request()) for order in (first, second, third)]
-    assert delete_samples(model, first, meant[0])["deleted"] == 1
-    assert delete_samples(model, second, meant[1])["repeated"]
-    with pytest.raises(
-        ValueError,
-        match=r"request 'DSR-1' was carried out on .* its names now stand for 1 sample in the memory",
-    ):
-        delete_samples(model, third, meant[2])
-    other = ForgetRequest(ids=[14])
-    late = model.plan(other.to_deletion_request())
+def test_samples_deleted_between_plan_and_deletion_are_no_fault_and_a_request_number_is_used_once(
+    model,
+):
+    order = ForgetRequest(ids=[10], request="DSR-1")
+    other = ForgetRequest(ids=[12], request="DSR-1")
+    plan = model.plan(order.to_deletion_request())
+    plan_of_other = model.plan(other.to_deletion_request())
+    assert delete_samples(model, order, plan)["deleted"] == 1
+    assert delete_samples(model, order, plan)["repeated"]
+    with pytest.raises(ValueError, match=r"request 'DSR-1' was carried out .* 1 sample"):
+        delete_samples(model, other, plan_of_other)
+    late = ForgetRequest(ids=[14])
+    plan = model.plan(late.to_deletion_request())
     model.forget([14])
-    answer = delete_samples(model, other, late)
-    assert answer["deleted"] == 0 and "none of these samples" in answer["why"]
+    answer = delete_samples(model, late, plan)
+    assert answer["deleted"] == 0
+    assert "none of these samples" in answer["why"]
 
 
-def test_a_request_is_carried_out_once(office):
+def test_a_request_number_is_carried_out_once(office):
     first = office.forget(files=["pets/12.png"], request="DSR-1").json
     planned = office.forget(files=["pets/12.png"], request="DSR-1", dry_run=True).json
     again = office.forget(files=["pets/12.png"], request="DSR-1").json
     assert (first["request"], first["repeated"], again["repeated"]) == ("DSR-1", False, True)
-    assert (
-        again["head"] == first["head"]
-        and again["when"] == first["when"]
-        and len(office.held()) == 25
-    )
+    assert again["head"] == first["head"]
+    assert again["when"] == first["when"]
+    assert len(office.list_ids()) == 25
     assert planned.items() >= (again | {"would_delete": [], "classes": {}}).items()
     assert (again["missing"], again["purged"]) == ([], False)
     office.ask("POST", "/purge", role="forget")
@@ -186,19 +189,23 @@ def test_a_request_is_carried_out_once(office):
     assert (nothing["deleted"], nothing["purged"]) == (
         0,
         True,
-    ) and "none of these samples" in nothing["why"]
+    )
+    assert "none of these samples" in nothing["why"]
     assert office.forget(files=["pets/12.png"], request="DSR-1").json["purged"]
     for dry_run in (True, False):
         other = office.forget(ids=[14], request="DSR-1", dry_run=dry_run)
-        assert other.status == 422 and "DSR-1" in other.json["error"] and 14 in office.held()
+        assert other.status == 422
+        assert "DSR-1" in other.json["error"]
+        assert 14 in office.list_ids()
 
 
-def test_names_are_found_as_people_type_them_and_near_ones_offered(office):
+def test_names_are_normalized_and_similar_ones_are_suggested(office):
     typed = "/rows?unit=%20Anna%20"
     [anna] = office.read(typed).json["samples"]
     assert office.forget(units=[" Anna "], dry_run=True).json["would_delete"] == [anna["id"]]
     for answer in (office.read("/rows?unit=ana"), office.forget(units=["ana"])):
-        assert answer.status == 404 and "for 'ana': 'Anna'" in answer.json["error"]
+        assert answer.status == 404
+        assert "for 'ana': 'Anna'" in answer.json["error"]
         assert answer.json["unknown"] == ["unit ana"]
     assert office.read("/rows?file=pets/999.png").status == 404
     for role in (None, "predict"):  # who may not list names hears of none
@@ -206,27 +213,27 @@ def test_names_are_found_as_people_type_them_and_near_ones_offered(office):
             office.ask("POST", "/forget", {"units": ["ana"], "dry_run": True}, role),
             office.ask("GET", "/rows?unit=ana", role=role),
         ):
-            assert refused.status in (401, 403) and "Anna" not in refused.json["error"]
+            assert refused.status in (401, 403)
+            assert "Anna" not in refused.json["error"]
 
 
-def test_a_request_that_found_nothing_is_not_answered_as_carried_out(office):
+def test_a_request_that_found_nothing_is_not_recorded_as_carried_out(office):
     for options in ({"dry_run": True}, {}, {"certificate": True}):
         answer = office.forget(units=["Ana"], request="DSR-1", ignore_missing=True, **options)
-        assert answer.status == 404 and answer.json["error"].startswith(
-            "found nothing now; deleted nothing. Similar"
-        )
-        assert answer.json["found_nothing"] and not answer.json.get("repeated")
+        assert answer.status == 404
+        assert answer.json["found_nothing"]
+        assert not answer.json.get("repeated")
         assert (answer.json["unknown"], answer.json["unknown_count"]) == (["unit Ana"], 1)
         assert answer.json.get("certificate") is None
     assert office.read("/log").json["log"] == []
     assert office.forget(units=["Anna"], request="DSR-1").json["deleted"] == 1  # corrected
 
 
-def test_exact_copies_are_named_and_taken_along_and_kept_out(office, model):
+def test_exact_copies_are_named_forgotten_too_and_blocked(office, model):
     assert office.forget(ids=[FIRST]).json["identical"] == [FIRST + 1]
     model.add([ANNA], [CAT])
     office.forget(ids=[FIRST + 1], also_identical=True, block_return=True)
-    assert not {FIRST + 1, FIRST + 2} & set(office.held())
+    assert not {FIRST + 1, FIRST + 2} & set(office.list_ids())
     with pytest.raises(PictureError, match="forgotten with block_return"):
         model.add([ANNA], [CAT])
 
@@ -234,56 +241,69 @@ def test_exact_copies_are_named_and_taken_along_and_kept_out(office, model):
 @pytest.mark.parametrize(
     "order", [{}, {"request": "DSR-1"}, {"files": "pets/12.png"}, {"label": ["cat"]}], ids=str
 )
-def test_an_order_that_names_nothing_is_refused(order, office):
-    assert office.forget(**order).status == 422 and len(office.held()) == 26
+def test_a_request_that_names_no_samples_is_refused(order, office):
+    assert office.forget(**order).status == 422
+    assert len(office.list_ids()) == 26
 
 
 def test_a_certificate_is_made_and_checked(office):
     done = office.forget(ids=[12, 14], request="DSR-1", certificate=True).json
-    made, salt = done["certificate"], done["salt"]
-    assert done["purged"] and made["purged_at"] == done["purged_at"]
-    assert (made["rows"], made["request"], made["ids"]) == (2, "DSR-1", None)
-    assert made["live"] == 24
+    certificate = done["certificate"]
+    salt = done["salt"]
+    assert done["purged"]
+    assert certificate["purged_at"] == done["purged_at"]
+    assert (certificate["rows"], certificate["request"], certificate["ids"]) == (2, "DSR-1", None)
+    assert certificate["live"] == 24
 
-    def check(**asked: object) -> Answer:
-        return office.ask("POST", "/certificate/check", asked, "verify")
+    def check(**body: object) -> Answer:
+        return office.ask("POST", "/certificate/check", body, "verify")
 
-    sound = check(certificate=made, ids=[14, 12], salt=salt).json
-    assert sound["sound"] and sound["ids_checked"]
+    sound = check(certificate=certificate, ids=[14, 12], salt=salt).json
+    assert sound["sound"]
+    assert sound["ids_checked"]
     assert (
-        check(certificate=made, ids=[99]).status == check(certificate=made, salt=salt).status == 422
+        check(certificate=certificate, ids=[99]).status
+        == check(certificate=certificate, salt=salt).status
+        == 422
     )
-    assert "ids_sha256" in check(certificate=made).json["unconfirmed"]
-    assert check(certificate=made, ids=[12, 16], salt=salt).json["faults"] == [
+    assert "ids_sha256" in check(certificate=certificate).json["unconfirmed"]
+    assert check(certificate=certificate, ids=[12, 16], salt=salt).json["faults"] == [
         "it was not issued for these ids with this salt",
         "the memory holds samples of the given ids: 16",
     ]
-    assert "was changed" in check(certificate=made | {"purged_at": None}).json["faults"][0]
+    assert "was changed" in check(certificate=certificate | {"purged_at": None}).json["faults"][0]
     assert (
-        check(certificate=made, ids=[12], salt="no").status == check(certificate={}).status == 422
+        check(certificate=certificate, ids=[12], salt="no").status
+        == check(certificate={}).status
+        == 422
     )
     later = office.read("/certificate?request=DSR-1").json
-    assert (later["first"], later["rows"], later["head"]) == (1, 2, made["head"])
-    assert check(certificate=later).json["sound"] and later["ids_sha256"] is None
+    assert (later["first"], later["rows"], later["head"]) == (1, 2, certificate["head"])
+    assert check(certificate=later).json["sound"]
+    assert later["ids_sha256"] is None
     for unknown in ("deletion=99", "request=DSR-2"):
         refused = office.read(f"/certificate?{unknown}")
-        assert refused.status == 404 and "the chain has 2 deleted samples" in refused.json["error"]
+        assert refused.status == 404
+        assert "the chain has 2 deleted samples" in refused.json["error"]
     assert office.read("/certificate?deletion=0").status == 422
     assert office.forget(ids=[12], request="DSR-1", certificate=True).json["certificate"] is None
 
 
-def test_a_damage_that_appears_after_a_deletion_does_not_hide_it(office, monkeypatch):
+def test_damage_after_a_deletion_does_not_hide_the_deletion(office, monkeypatch):
     def fails(self):
         raise UnreadableMemoryError(Path("x"), "damaged")
 
     monkeypatch.setattr(MemoryFile, "purge", fails)
     done = office.forget(ids=[12], certificate=True)
     assert (done.status, done.json["deleted"], done.json["certificate"]) == (200, 1, None)
-    assert "damaged" in done.json["error"] and "Nothing was changed" not in done.json["error"]
-    assert not done.json["purged"] and 12 not in office.held() and len(done.json["salt"]) == 32
+    assert "damaged" in done.json["error"]
+    assert "Nothing was changed" not in done.json["error"]
+    assert not done.json["purged"]
+    assert 12 not in office.list_ids()
+    assert len(done.json["salt"]) == 32
 
 
-def test_a_purge_that_fails_after_a_deletion_is_said_and_its_certificate_claims_none(
+def test_a_purge_that_fails_after_a_deletion_is_reported_and_its_certificate_claims_none(
     office, monkeypatch
 ):
     def full(self):
@@ -293,26 +313,29 @@ def test_a_purge_that_fails_after_a_deletion_is_said_and_its_certificate_claims_
         patch.setattr(MemoryFile, "purge", full)
         done = office.forget(ids=[12], certificate=True)
         assert (done.status, done.json["deleted"], done.json["purged"]) == (200, 1, False)
-        assert "No space left" in done.json["unpurged"] and 12 not in office.held()
+        assert "No space left" in done.json["unpurged"]
+        assert 12 not in office.list_ids()
         assert done.json["certificate"]["purged_at"] is None
         assert office.ask("POST", "/purge", role="forget").status == 503
     assert office.ask("POST", "/purge", role="forget").json["purged"]
     assert office.read("/certificate").json["purged_at"]
 
 
-def test_a_certificate_claims_no_purge_where_a_foreign_file_lies(office, model):
+def test_a_certificate_claims_no_purge_beside_a_foreign_file(office, model):
     foreign = model.directory / "memory.db.bak"
     foreign.write_bytes(b"keys")
-    made = office.forget(ids=[12], certificate=True).json
-    assert not made["purged"] and made["certificate"]["purged_at"] is None
+    answer_to_forget = office.forget(ids=[12], certificate=True).json
+    assert not answer_to_forget["purged"]
+    assert answer_to_forget["certificate"]["purged_at"] is None
     answer = office.ask("POST", "/purge", role="forget").json
     assert answer == {"purged": False, "purged_at": None, "foreign": ["memory.db.bak"]}
-    assert office.read("/certificate").json["purged_at"] is None and office.metric("unpurged") == 1
+    assert office.read("/certificate").json["purged_at"] is None
+    assert office.metric("unpurged") == 1
     foreign.unlink()
     assert office.ask("POST", "/purge", role="forget").json["purged"]
 
 
-def test_a_memory_that_stays_busy_answers_503_and_nothing_is_changed(model, tmp_path):
+def test_a_busy_memory_answers_503_and_changes_nothing(model, tmp_path):
     with (
         Predictor.load(model.directory, device="cpu", wait=0.1) as impatient,
         running(impatient, b"", TOKENS, RequestLimits()) as one,
@@ -320,22 +343,27 @@ def test_a_memory_that_stays_busy_answers_503_and_nothing_is_changed(model, tmp_
         with model._file.hold_off_changes():
             for path, body in (("/forget", {"ids": [12]}), ("/purge", b"")):
                 refused = one.ask("POST", path, body, "forget")
-                assert refused.status == 503 and refused.headers["retry-after"] == "1"
+                assert refused.status == 503
+                assert refused.headers["retry-after"] == "1"
                 assert "nothing was changed, try again" in refused.json["error"].lower()
             assert 12 in model.ids
         assert one.ask("POST", "/forget", {"ids": [12]}, "forget").json["deleted"] == 1
 
 
-def test_what_another_process_forgets_is_in_no_later_answer_and_its_purge_is_said(office, model):
+def test_samples_forgotten_by_another_process_are_in_no_later_answer_and_its_purge_is_reported(
+    office, model
+):
     """As `munkey forget` beside a running service does."""
     with Predictor.load(model.directory, device="cpu") as other:
         other.forget([12], request="DSR-9")
-        assert 12 not in office.held() and office.metric("samples") == 25
+        assert 12 not in office.list_ids()
+        assert office.metric("samples") == 25
         [prediction] = office.ask("POST", "/predict?explain=true", office.picture, "verify").json[
             "predictions"
         ]
         assert 12 not in [near["id"] for near in prediction["neighbors"]]
-        assert office.read("/health").json["purged"] is False and office.metric("unpurged") == 1
+        assert office.read("/health").json["purged"] is False
+        assert office.metric("unpurged") == 1
         assert office.forget(ids=[12], request="DSR-9").json["repeated"]
         other.purge()
         health = office.read("/health").json
@@ -343,19 +371,18 @@ def test_what_another_process_forgets_is_in_no_later_answer_and_its_purge_is_sai
 
 
 def test_the_log_has_requests_and_heads_and_no_ids(office):
-    heads = [
-        office.forget(ids=[10 + 2 * one], request=f"DSR-{one}").json["head"] for one in range(3)
-    ]
+    heads = []
+    for number in range(3):
+        answer = office.forget(ids=[10 + 2 * number], request=f"DSR-{number}")
+        heads.append(answer.json["head"])
     log = office.read("/log").json
-    assert [(one["request"], one["deleted"], one["head"]) for one in log["log"]] == [
-        (f"DSR-{one}", 1, head) for one, head in enumerate(heads)
-    ]
-    assert log["purged"] is False and not {"id", "ids", "file"} & {
-        name for one in log["log"] for name in one
-    }
+    assert log["purged"] is False
+    for number, (entry, head) in enumerate(zip(log["log"], heads, strict=True)):
+        assert (entry["request"], entry["deleted"], entry["head"]) == (f"DSR-{number}", 1, head)
+        assert entry.keys().isdisjoint({"id", "ids", "file"})
 
 
-def test_classes_without_a_sample_are_not_answered_if_that_is_asked_for(office):
+def test_classes_without_samples_have_probability_0_with_only_held_classes(office):
     office.forget(classes=CLASSES[:2])
     for path in ("/predict?only_held_classes=true", "/predict"):
         [answer] = office.ask("POST", path, office.picture, "predict").json["predictions"]

@@ -14,7 +14,7 @@ import pytest
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.predictor import Predictor
 from tests.conftest import ROOT
-from tests.deploy.http.test_limits import TOKENS, Running, running, wait_for
+from tests.deploy.http.inputs import TOKENS, Running, running, wait_for
 from tests.deploy.inputs import model_in, picture_in
 
 NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -50,10 +50,9 @@ def behind(nginx_folder: Path) -> Iterator[tuple[Running, Running]]:
         }.items():
             assert there in text
             text = text.replace(there, here)
-        paths = "".join(
-            f"{kind}_temp_path {folder}/{kind};"
-            for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-        )
+        paths = ""
+        for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"):
+            paths += f"{kind}_temp_path {folder}/{kind};"
         main = f"daemon off; pid {folder}/pid; error_log {folder}/error.log; events {{}} http {{ {paths} {text} }}"
         (folder / "nginx.conf").write_text(main)
         process = stack.enter_context(subprocess.Popen([NGINX, "-c", str(folder / "nginx.conf")]))
@@ -77,15 +76,16 @@ def ended(connection: socket.socket) -> bytes:
         return b""
 
 
-def test_answers_and_refusals_of_the_service_pass(behind):
+def test_the_proxy_passes_answers_and_refusals_of_the_service(behind):
     proxy, _ = behind
     answer = proxy.ask("POST", "/predict?explain=true", proxy.picture, "forget")
-    assert answer.status == 200 and answer.json["predictions"][0]["neighbors"]
+    assert answer.status == 200
+    assert answer.json["predictions"][0]["neighbors"]
     assert proxy.ask("POST", "/predict", b"no picture", "predict").status == 422
     assert "this needs the token" in proxy.ask("POST", "/forget").json["error"]
 
 
-def test_too_large_a_body_is_refused_as_json(behind):
+def test_a_body_that_is_too_large_is_refused_as_json(behind):
     proxy, _ = behind
     refused = proxy.ask("POST", "/predict", bytes(9 * 2**20), "predict")
     assert (refused.status, refused.json) == (
@@ -94,7 +94,7 @@ def test_too_large_a_body_is_refused_as_json(behind):
     )
 
 
-def test_of_a_silent_or_slow_client_the_service_hears_nothing(behind):
+def test_a_silent_or_slow_client_does_not_reach_the_service(behind):
     proxy, service = behind
     with (
         proxy.begin(sent=10) as silent,
@@ -120,17 +120,17 @@ def test_a_client_that_does_not_read_is_closed(behind):
 
 def test_one_client_has_16_connections_and_the_next_is_refused_as_json(behind):
     proxy, _ = behind
-    held = [proxy.begin(sent=10) for _ in range(16)]
+    clients = [proxy.begin(sent=10) for _ in range(16)]
     refused = proxy.ask("GET", "/health")
     assert (refused.status, refused.json) == (
         503,
         {"error": "refused by the proxy with status 503"},
     )
-    for one in held:
+    for one in clients:
         one.close()
 
 
-def test_who_leaves_the_proxy_leaves_the_service(behind):
+def test_a_client_that_leaves_the_proxy_leaves_the_service(behind):
     proxy, service = behind
     service.go.clear()
     before = service.metric('refusals_total{status="499"}')

@@ -26,9 +26,12 @@ class Slow:
 
     def __init__(self) -> None:
         self.done: list[str] = []
-        self.go, self.readers, self.foreign_files = threading.Semaphore(0), 0, ()
+        self.go = threading.Semaphore(0)
+        self.readers = 0
+        self.foreign_files = ()
         self.manifest = SimpleNamespace(stored=STORED)
-        self.is_purge_due, self.purged_at = False, None
+        self.is_purge_due = False
+        self.purged_at = None
 
     def predict(self, images, *, only_held_classes):
         self.go.acquire()
@@ -48,7 +51,8 @@ class Slow:
             self.readers -= 1
             raise [LockedMemoryError("a reader is in the way"), OSError("full")][self.readers % 2]
         self.done.append("purge")
-        self.is_purge_due, self.purged_at = False, "2026-11-29T08:00:00.000000+00:00"
+        self.is_purge_due = False
+        self.purged_at = "2026-11-29T08:00:00.000000+00:00"
         return self.foreign_files
 
 
@@ -68,11 +72,13 @@ def forget_7(model):
 
 def test_predictions_take_turns_and_no_deletion_waits_for_one():
     async def work() -> None:
-        asked = [asyncio.create_task(served.predict(picture(number), here)) for number in range(4)]
+        predictions = [
+            asyncio.create_task(served.predict(picture(number), here)) for number in range(4)
+        ]
         await asyncio.sleep(0)
         await served.delete(forget_7)
         slow.go.release(4)
-        await asyncio.gather(*asked)
+        await asyncio.gather(*predictions)
 
     slow = Slow()
     served = RequestQueue(slow, RequestLimits(predictions=4))
@@ -81,7 +87,9 @@ def test_predictions_take_turns_and_no_deletion_waits_for_one():
 
 
 @pytest.mark.parametrize("change", ["forget", "purge"])
-def test_predictions_go_on_during_a_deletion_and_a_purge(change, monkeypatch: pytest.MonkeyPatch):
+def test_predictions_continue_during_a_deletion_and_a_purge(
+    change, monkeypatch: pytest.MonkeyPatch
+):
     async def work() -> None:
         changing = asyncio.create_task(
             served.purge() if change == "purge" else served.delete(forget_7)
@@ -92,10 +100,13 @@ def test_predictions_go_on_during_a_deletion_and_a_purge(change, monkeypatch: py
         go.set()
         await changing
 
-    slow, go = Slow(), threading.Event()
+    slow = Slow()
+    go = threading.Event()
     slow.go.release()
-    wanted = getattr(slow, change)
-    monkeypatch.setattr(slow, change, lambda *given: go.wait(60) and wanted(*given), raising=False)
+    usual = getattr(slow, change)
+    monkeypatch.setattr(
+        slow, change, lambda *arguments: go.wait(60) and usual(*arguments), raising=False
+    )
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 60))
     assert slow.done == ["predict 0", {"forget": "forget [7]", "purge": "purge"}[change]]
@@ -111,16 +122,16 @@ def test_neither_predictions_nor_deletions_wait_for_a_check():
         checked.set()
         await checking
 
-    slow, checked = Slow(), threading.Event()
+    slow = Slow()
+    checked = threading.Event()
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(work())
     assert slow.done == ["predict 0", "forget [7]"]
 
 
-def test_a_check_does_all_of_its_work_beside_the_event_loop(
-    predictor, monkeypatch: pytest.MonkeyPatch
-):
-    threads, verify = [], Predictor.verify
+def test_a_check_runs_outside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
+    threads = []
+    verify = Predictor.verify
     monkeypatch.setattr(
         Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1]
     )
@@ -130,19 +141,21 @@ def test_a_check_does_all_of_its_work_beside_the_event_loop(
     endpoints = {route.path: route.endpoint for route in router.routes}
     answer = asyncio.run(endpoints["/verify"](None))
     assert answer["sound"]
-    assert threads and threading.get_ident() not in threads
+    assert threads
+    assert threading.get_ident() not in threads
 
 
 @pytest.mark.parametrize(
     ("idle", "latest"), [(0.1, 60), (60, 0.1)], ids=["nobody asks", "in any case"]
 )
-def test_what_is_deleted_is_purged_once_when_there_is_time(
+def test_a_deletion_is_purged_once_when_the_service_is_idle_or_at_the_latest_time(
     idle, latest, monkeypatch: pytest.MonkeyPatch
 ):
     async def work() -> None:
         maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         await asyncio.sleep(0.05)
-        assert slow.done == [] and served.describe_purge()["purged"]
+        assert slow.done == []
+        assert served.describe_purge()["purged"]
         answer = await served.delete(forget_7)
         assert answer == {"deleted": 1, "purged": False, "purged_at": None}
         while "purge" not in slow.done:
@@ -161,7 +174,7 @@ def test_what_is_deleted_is_purged_once_when_there_is_time(
     assert served.describe_purge() == {"purged": True, "purged_at": slow.purged_at}
 
 
-def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch):
+def test_no_purge_starts_soon_after_a_request(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
         maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         await served.delete(forget_7)
@@ -175,10 +188,11 @@ def test_nothing_is_purged_soon_after_a_request(monkeypatch: pytest.MonkeyPatch)
     slow = Slow()
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 60))
-    assert slow.done == ["forget [7]", "empty log"] and slow.is_purge_due
+    assert slow.done == ["forget [7]", "empty log"]
+    assert slow.is_purge_due
 
 
-def test_what_another_process_left_to_purge_is_said_and_purged(monkeypatch: pytest.MonkeyPatch):
+def test_a_purge_that_another_process_left_is_reported_and_done(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
         maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
         await asyncio.sleep(0.05)
@@ -197,7 +211,7 @@ def test_what_another_process_left_to_purge_is_said_and_purged(monkeypatch: pyte
     assert slow.done == ["purge"]
 
 
-def test_the_latest_purge_counts_from_the_first_deletion_and_foreign_files_are_no_purge(
+def test_the_latest_time_counts_from_the_first_deletion_and_foreign_files_are_reported(
     monkeypatch: pytest.MonkeyPatch,
 ):
     async def work() -> None:

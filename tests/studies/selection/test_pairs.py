@@ -35,19 +35,18 @@ def test_the_smallest_gap_wins_where_none_is_comparable():
     pairs = [Pair(0.1, 0.1, P_s=0.05, gap=3.0), Pair(0.3, 0.1, P_s=0.25, gap=1.0)]
     best, why = reasons(pairs)
     assert best is pairs[1]
-    assert why == ["its gap is 2.00 points above the smallest", "chosen: smallest gap"]
+    assert "2.00 points" in why[0]
+    assert why[1] == "chosen: smallest gap"
 
 
 def test_among_comparable_gaps_the_smallest_sensitivity_wins():
     pairs = [Pair(0.1, 0.1, 0.20, 1.0), Pair(0.1, 0.3, 0.10, 1.5), Pair(0.3, 0.1, 0.05, 1.51)]
     best, why = reasons(pairs)
     assert best is pairs[1]
-    assert (
-        why[0]
-        == "its gap is comparable to the smallest (1.00), but its P_s is larger than the chosen one's"
-    )
-    assert why[1] == "chosen: smallest P_s among the 2 whose gaps are within 0.5 of 1.00"
-    assert why[2] == "its gap is 0.51 points above the smallest"
+    assert "comparable" in why[0]
+    assert "P_s is larger" in why[0]
+    assert why[1].startswith("chosen: smallest P_s among the 2")
+    assert "0.51 points" in why[2]
 
 
 def test_ties_in_sensitivity_go_to_the_smaller_gap():
@@ -63,10 +62,11 @@ def test_the_health_check_comes_first_and_the_corner_takes_no_part():
     ]
     best, why = reasons(pairs)
     assert best is pairs[2]
-    assert why[0].startswith("for reference") and why[1] == "dropped: P_s is not below 0.3"
+    assert why[0].startswith("for reference")
+    assert why[1] == "dropped: P_s is not below 0.3"
 
 
-def test_where_nothing_passes_the_whole_grid_is_listed():
+def test_the_error_lists_the_whole_grid_where_nothing_passes():
     with pytest.raises(
         NothingPassesError,
         match=r"(?s)P_s < 0\.3.*p_image 0\.1, p_token 0\.3: P_s 0\.400, gap 1\.00",
@@ -81,6 +81,11 @@ GRID = {
     "p_drop/0.1_0.3": {"p_image": 0.1, "p_token": 0.3},
 }
 SYSTEMS = Systems(before="whole", after="cut")
+
+
+def rows_of(key, metrics):
+    """A row for each metric."""
+    return [key | {"metric": metric, "value": value} for metric, value in metrics.items()]
 
 
 def measured():
@@ -100,18 +105,9 @@ def measured():
                 "whole": {"P_s": 0.1 + 0.2 * seed, "VA": 1.0, "FA": 50.0},
                 "cut": after | {"P_s": 9.0},
             }
-            lines += [
-                {
-                    "case": case,
-                    "rate": 0.1,
-                    "seed": seed,
-                    "method": method,
-                    "metric": metric,
-                    "value": value,
-                }
-                for method, metrics in systems.items()
-                for metric, value in metrics.items()
-            ]
+            key = {"case": case, "rate": 0.1, "seed": seed}
+            for method, metrics in systems.items():
+                lines += rows_of(key | {"method": method}, metrics)
     return pd.DataFrame(lines)
 
 
@@ -120,7 +116,8 @@ def test_pairs_take_sensitivity_from_before_and_the_gap_of_each_seed_from_after_
     assert (corner.p_image, corner.p_token, corner.reference) == (0.0, 0.0, True)
     assert (pair.p_image, pair.p_token, pair.reference) == (0.1, 0.3, False)
     assert corner.P_s == pair.P_s == pytest.approx(0.2)
-    assert corner.gap == (1 + 3) / 2 and pair.gap == (10 + 4) / 2
+    assert corner.gap == (1 + 3) / 2
+    assert pair.gap == (10 + 4) / 2
 
 
 def test_a_pair_that_was_not_measured_is_an_error():
@@ -128,7 +125,7 @@ def test_a_pair_that_was_not_measured_is_an_error():
         collect_pairs(measured(), GRID, Systems("whole", "lost"))
 
 
-def test_the_table_tells_every_pair_with_its_reason_and_its_means():
+def test_the_table_has_every_pair_with_its_reason_and_its_means():
     pairs = collect_pairs(measured(), GRID, SYSTEMS)
     lines = make_table("digits", decide_pairs(pairs, settings()), measured(), GRID, SYSTEMS)
     assert list(lines[0]) == [
@@ -153,7 +150,7 @@ def test_the_table_tells_every_pair_with_its_reason_and_its_means():
     }
 
 
-def test_where_none_is_required_the_table_says_that_nothing_passes():
+def test_the_table_says_that_nothing_passes_where_no_choice_is_required():
     pairs = [Pair(0, 0, 0.1, 0.0, reference=True), Pair(0.1, 0.3, 0.4, 1.0)]
     verdicts = decide_pairs(pairs, settings(), required=False)
     assert get_chosen_pair(verdicts) is None
@@ -170,17 +167,13 @@ def test_a_pair_whose_training_diverged_is_not_chosen_and_has_no_numbers():
     for case in grid:
         for seed in (0, 1):
             key = {"case": case, "seed": seed}
+            before = {"P_s": 0.1}
+            after = dict.fromkeys(("TA", "RA", "FA", "MIA"), 50.0) | {"VA": 52.0}
             if case == "p_drop/a" and seed == 1:
-                lines += [
-                    key | {"method": name, "metric": "diverged", "value": 1.0} for name in SYSTEMS
-                ]
-                continue
-            lines.append(key | {"method": SYSTEMS.before, "metric": "P_s", "value": 0.1})
-            measured = dict.fromkeys(("TA", "RA", "FA", "MIA"), 50.0) | {"VA": 52.0}
-            lines += [
-                key | {"method": SYSTEMS.after, "metric": name, "value": v}
-                for name, v in measured.items()
-            ]
+                before = {"diverged": 1.0}
+                after = {"diverged": 1.0}
+            lines += rows_of(key | {"method": SYSTEMS.before}, before)
+            lines += rows_of(key | {"method": SYSTEMS.after}, after)
     tidy = pd.DataFrame(lines)
     verdicts = decide_pairs(collect_pairs(tidy, grid, SYSTEMS), settings())
     assert [(verdict.chosen, verdict.reason) for verdict in verdicts] == [
@@ -188,11 +181,8 @@ def test_a_pair_whose_training_diverged_is_not_chosen_and_has_no_numbers():
         (True, "chosen: smallest gap"),
     ]
     first, second = make_table("digits", verdicts, tidy, grid, SYSTEMS)
-    assert math.isnan(first["TA"]) and math.isnan(first["P_s"]) and second["TA"] == 50.0
-    everything = tidy.assign(metric="diverged")
-    assert (
-        get_chosen_pair(
-            decide_pairs(collect_pairs(everything, grid, SYSTEMS), settings(), required=False)
-        )
-        is None
-    )
+    assert math.isnan(first["TA"])
+    assert math.isnan(first["P_s"])
+    assert second["TA"] == 50.0
+    all_diverged = collect_pairs(tidy.assign(metric="diverged"), grid, SYSTEMS)
+    assert get_chosen_pair(decide_pairs(all_diverged, settings(), required=False)) is None
