@@ -1062,8 +1062,8 @@ def _read_rows(connection: sqlite3.Connection, state: State, after: int = 0) -> 
         for column in narrow_columns:
             column[:count] = column[:count][order]
     # Row by row, straight into the room: a list of blobs would be copied twice.
-    key_bytes = memoryview(room.keys).cast("B")
-    token_bytes = memoryview(room.tokens).cast("B")
+    key_bytes = room.keys.data.cast("B")
+    token_bytes = room.tokens.data.cast("B")
     key_size = room.keys[0].nbytes
     token_size = room.tokens[0].nbytes
     query = "SELECT number, key, token FROM vectors WHERE number > ? ORDER BY number"
