@@ -33,7 +33,7 @@ SQLITE_PATIENCE_MS = 30_000  # for readers, while another process recovers a log
 # How a connection that changes the database is set up. Each setting is read back.
 WRITER_SETTINGS = {
     "journal_mode": "wal",
-    "synchronous": 1,  # NORMAL: `change` syncs once more itself, by emptying the log
+    "synchronous": 2,  # FULL: a commit is on disk when it returns
     "secure_delete": 1,
     "wal_autocheckpoint": 0,  # a checkpoint runs under the file lock, after the commit
     "cache_size": -16_384,  # KiB, for the inner pages of 1,000,000 rows
@@ -327,19 +327,8 @@ class Database:
                     self._close_writer()
                 raise
         self._require_in_place()
-        is_log_empty = False
-        with suppress(OSError):  # the changes are in the log; it is emptied later then
-            is_log_empty = self.empty_log()
-        if not is_log_empty:
-            self._sync_log()
-
-    def _sync_log(self) -> None:
-        """Write the write-ahead log to the disk, which only a complete checkpoint does by itself."""
-        descriptor = os.open(self._watched[1], os.O_RDWR)
-        try:
-            os.fdatasync(descriptor)
-        finally:
-            os.close(descriptor)  # SQLite has no locks on this file that this could release
+        with suppress(OSError):  # the changes are on disk; the log is emptied later then
+            self.empty_log()
 
     def empty_log(self) -> bool:
         """Move the write-ahead log into the database file, and truncate it.

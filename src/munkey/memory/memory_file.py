@@ -59,9 +59,6 @@ from munkey.memory.verify import (
 MEMORY_FORMAT = 5  # version of the format of the file
 MAX_WIDTH = 1 << 20  # maximum width of a key or token
 APPLICATION_ID = 0x6D756E6B  # "munk", which distinguishes a memory from other SQLite files
-PAGE_SIZE = (
-    16_384  # bytes; a key takes several of SQLite's default pages, which are read one by one
-)
 BLOCK = 256  # rows that are read at a time; few, so that they stay in the cache of the processor
 WAIT_S = 60.0  # seconds that a change waits for others; a purge of 1,000,000 rows takes 7
 SCHEMA = """
@@ -407,7 +404,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         with _create_file(path) as temporary:
             connection = sqlite3.connect(temporary, isolation_level=None)
             # It becomes the memory only once it is complete and on disk.
-            connection.execute(f"PRAGMA page_size={PAGE_SIZE}")
             connection.execute("PRAGMA journal_mode=OFF")
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
