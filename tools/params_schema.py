@@ -13,13 +13,8 @@ FILE = Path("workflow/params.schema.json")
 
 
 def schema() -> str:
-    """Return the schema of params.yaml, including scenarios and overrides, as JSON."""
+    """Return the schema of params.yaml, including overrides, as JSON."""
     whole = get_settings_schemas().whole.model_json_schema()
-    scenario = whole["properties"]["scenarios"]["additionalProperties"]
-    # A scenario can be null, which switches it off.
-    whole["properties"]["scenarios"]["additionalProperties"] = {
-        "anyOf": [scenario, {"type": "null"}]
-    }
     sections = {
         name: whole["properties"][name] for name in get_settings_schemas().dataset.model_fields
     }
