@@ -3,6 +3,7 @@ from munkey.studies.ablations.plan import TABLES, AblationPlan, list_ablation_ru
 
 ABLATIONS = AblationPlan(PLAN)
 ABLATION_TABLES = expand(LAYOUT.table, table=TABLES, ending=["md", "tex"])
+ABLATION_METRICS = LAYOUT.result_path("ablations/{dataset}.csv")
 ABLATION_CHAPTER = LAYOUT.result_path("tables/ablations-chapter.json")
 CHAPTERS.append(lambda: so_far("ablations", [ABLATION_CHAPTER]))
 FIGURES |= ABLATIONS.figures
@@ -21,7 +22,7 @@ use rule metrics as ablation_metrics with:
     input:
         lambda w: plan.list_files(list_ablation_runs(PLAN, w.dataset)),
     output:
-        metrics=LAYOUT.ablation_metrics,
+        metrics=ABLATION_METRICS,
     log:
         LAYOUT.log("ablations/{dataset}"),
     params:
@@ -32,7 +33,7 @@ use rule metrics as ablation_metrics with:
 
 use rule job as ablation_tables with:
     input:
-        metrics=expand(LAYOUT.ablation_metrics, dataset=list_datasets(PARAMS)),
+        metrics=expand(ABLATION_METRICS, dataset=list_datasets(PARAMS)),
     output:
         summary=table("ablations", "csv"),
         tables=ABLATION_TABLES,

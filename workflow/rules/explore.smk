@@ -8,7 +8,7 @@ EXPLORE = ExplorePlan(PLAN)
 def explores_scenarios(dataset):
     if dataset not in SCENARIO_DATASETS:
         return []
-    return so_far("scenarios", expand(LAYOUT.scenario_table, dataset=dataset, ending="csv"), in_paper=False)
+    return so_far("scenarios", expand(SCENARIO_TABLE, dataset=dataset, ending="csv"), in_paper=False)
 
 
 # The report links pages, but none that shows a user's own pictures: a report is handed on.

@@ -3,6 +3,9 @@ from munkey.studies.scenarios import plan as scenario_plan
 
 SCENARIOS = scenario_plan.ScenarioPlan(EXHIBITS)
 SCENARIO_DATASETS = scenario_plan.list_datasets(PARAMS)
+SCENARIO_METRICS = LAYOUT.result_path("scenarios/{dataset}/metrics.csv")
+SCENARIO_TABLE = LAYOUT.result_path("scenarios/{dataset}/table.{ending}")
+SCENARIO_FIGURE = LAYOUT.result_path("scenarios/{dataset}/tow.{ending}")
 SCENARIO_CHAPTER = LAYOUT.result_path("scenarios/{dataset}/chapter.json")
 CHAPTERS.append(lambda: so_far("scenarios", expand(SCENARIO_CHAPTER, dataset=SCENARIO_DATASETS), in_paper=False))
 REQUESTS |= {dataset: SCENARIOS.describe_requests(dataset) for dataset in SCENARIO_DATASETS}
@@ -10,8 +13,8 @@ REQUESTS |= {dataset: SCENARIOS.describe_requests(dataset) for dataset in SCENAR
 
 rule scenarios:
     input:
-        expand(LAYOUT.scenario_table, dataset=SCENARIO_DATASETS, ending="md"),
-        expand(LAYOUT.scenario_figure, dataset=SCENARIO_DATASETS, ending=["svg", "png"]),
+        expand(SCENARIO_TABLE, dataset=SCENARIO_DATASETS, ending="md"),
+        expand(SCENARIO_FIGURE, dataset=SCENARIO_DATASETS, ending=["svg", "png"]),
         LAYOUT.settings,
 
 
@@ -35,7 +38,7 @@ use rule metrics as scenario_metrics with:
     input:
         lambda w: plan.list_files(scenario_plan.list_scenario_runs(PLAN, w.dataset)),
     output:
-        metrics=LAYOUT.scenario_metrics,
+        metrics=SCENARIO_METRICS,
     log:
         LAYOUT.log("scenarios/{dataset}/metrics"),
     params:
@@ -46,11 +49,11 @@ use rule metrics as scenario_metrics with:
 
 use rule job as scenario_tables with:
     input:
-        metrics=LAYOUT.scenario_metrics,
+        metrics=SCENARIO_METRICS,
     output:
-        **picture(LAYOUT.scenario_figure, "scenarios", "Scenarios"),
-        markdown=fill(LAYOUT.scenario_table, ending="md"),
-        csv=fill(LAYOUT.scenario_table, ending="csv"),
+        **picture(SCENARIO_FIGURE, "scenarios", "Scenarios"),
+        markdown=fill(SCENARIO_TABLE, ending="md"),
+        csv=fill(SCENARIO_TABLE, ending="csv"),
         chapter=SCENARIO_CHAPTER,
     log:
         LAYOUT.log("scenarios/{dataset}/table"),

@@ -4,6 +4,8 @@ from munkey.studies.selection.plan import SelectionPlan, list_selection_runs
 from munkey.studies.selection.settings import SelectionSettings
 
 SELECTION = SelectionPlan(PLAN)
+SELECTION_METRICS = LAYOUT.result_path("selection/{dataset}/metrics.csv")
+SELECTION_TABLE = LAYOUT.result_path("selection/{dataset}/table.{ending}")
 SELECTION_CHAPTER = LAYOUT.result_path("selection/{dataset}/chapter.json")
 CHAPTERS.append(lambda: so_far("selection", expand(SELECTION_CHAPTER, dataset=PARAMS.datasets)))
 FIGURES |= SELECTION.figures
@@ -11,7 +13,7 @@ FIGURES |= SELECTION.figures
 
 rule selection:
     input:
-        expand(LAYOUT.selection_table, dataset=PARAMS.datasets, ending="md"),
+        expand(SELECTION_TABLE, dataset=PARAMS.datasets, ending="md"),
 
 
 PAPER += rules.selection.input
@@ -21,7 +23,7 @@ use rule metrics as selection_metrics with:
     input:
         lambda w: plan.list_files(list_selection_runs(PLAN, w.dataset)),
     output:
-        metrics=LAYOUT.selection_metrics,
+        metrics=SELECTION_METRICS,
     log:
         LAYOUT.log("selection/{dataset}/metrics"),
     params:
@@ -32,10 +34,10 @@ use rule metrics as selection_metrics with:
 
 use rule job as select with:
     input:
-        metrics=LAYOUT.selection_metrics,
+        metrics=SELECTION_METRICS,
     output:
         chosen=LAYOUT.selection_chosen,
-        table=fill(LAYOUT.selection_table, ending="csv"),
+        table=fill(SELECTION_TABLE, ending="csv"),
     log:
         LAYOUT.log("selection/{dataset}/select"),
     params:
@@ -50,9 +52,9 @@ use rule job as select with:
 
 use rule job as selection_tables with:
     input:
-        table=fill(LAYOUT.selection_table, ending="csv"),
+        table=fill(SELECTION_TABLE, ending="csv"),
     output:
-        markdown=fill(LAYOUT.selection_table, ending="md"),
+        markdown=fill(SELECTION_TABLE, ending="md"),
         chapter=SELECTION_CHAPTER,
     log:
         LAYOUT.log("selection/{dataset}/tables"),
@@ -64,7 +66,7 @@ use rule job as selection_tables with:
 
 use rule job as selection_figure with:
     input:
-        table=fill(LAYOUT.selection_table, ending="csv"),
+        table=fill(SELECTION_TABLE, ending="csv"),
     output:
         **picture(fill(LAYOUT.figure, figure="selection-{dataset}"), "figure", "Figures"),
     log:

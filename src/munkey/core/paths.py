@@ -1,6 +1,6 @@
 """All paths of a configuration's results. Names in braces are wildcards.
 
-`case` is a data set, or DATASET/KNOB/VALUE for an ablation. `subset` is `full`, or `rateR` for a
+`case` is a data set, or DATASET/FOLDER/NAME for a case that a study adds. `subset` is `full`, or `rateR` for a
 system that was trained without the forget set of that rate. `scope` is the memory that is searched:
 `full`, or `seedN/rateR` for the memory without a forget set.
 """
@@ -36,16 +36,7 @@ class Layout:
         self.logits = result_path("logits/{case}/seed{seed}/{subset}/{system}.npz")
         self.metrics = result_path("metrics/{dataset}.csv")
         self.differences = result_path("differences/{dataset}.csv")
-        self.ablation_metrics = result_path("ablations/{dataset}.csv")
-        self.scenario_metrics = result_path("scenarios/{dataset}/metrics.csv")
-        self.scenario_table = result_path("scenarios/{dataset}/table.{ending}")
-        self.scenario_figure = result_path("scenarios/{dataset}/tow.{ending}")
-        self.selection_metrics = result_path("selection/{dataset}/metrics.csv")
         self.selection_chosen = result_path("selection/{dataset}/chosen.json")
-        self.selection_table = result_path("selection/{dataset}/table.{ending}")
-        self.half = result_path("audit/{dataset}/halves/seed{seed}.csv")
-        self.hardest_half = result_path("audit/{dataset}/hardest/seed{seed}.csv")
-        self.mislabeled = result_path("audit/{dataset}/mislabeled/{part}")
         self.audit = result_path("audit/{dataset}/{part}")
         self.all_metrics = result_path("metrics.csv")
         self.table = result_path("tables/{table}.{ending}")
