@@ -52,7 +52,6 @@ CHAPTERS = []  # functions that list the files of chapters that the page shows
 FIGURES = {name: get_caption(name) for name in EXHIBITS.figures}  # captions, by name
 PAPER = []  # what `make paper` makes of them
 EXPLORED = []  # functions that list the pages of single samples that the page links
-REQUESTS = {}  # words for requests that are not random, by data set and case
 EXPORTS = expand(
     [LAYOUT.exported, fill(LAYOUT.export, part="manifest.json")], dataset=PARAMS.datasets, seed=PARAMS.seeds
 )

@@ -53,7 +53,7 @@ use rule job as explore_page with:
         rows=EXHIBITS.rows,
         designs=EXHIBITS.designs,
         neighbor_counts=lambda w: EXPLORE.count_answering_neighbors(w.dataset),
-        requests=lambda w: REQUESTS.get(w.dataset, {}),
+        requests=lambda w: SCENARIOS.describe_requests(w.dataset),
         settings=dump_settings(EXPLORE.settings),
         code=code("studies.explore.page.explore"),
     message:

@@ -8,7 +8,6 @@ SCENARIO_TABLE = LAYOUT.result_path("scenarios/{dataset}/table.{ending}")
 SCENARIO_FIGURE = LAYOUT.result_path("scenarios/{dataset}/tow.{ending}")
 SCENARIO_CHAPTER = LAYOUT.result_path("scenarios/{dataset}/chapter.json")
 CHAPTERS.append(lambda: so_far("scenarios", expand(SCENARIO_CHAPTER, dataset=SCENARIO_DATASETS), in_paper=False))
-REQUESTS |= {dataset: SCENARIOS.describe_requests(dataset) for dataset in SCENARIO_DATASETS}
 
 
 rule scenarios:
@@ -59,7 +58,7 @@ use rule job as scenario_tables with:
         LAYOUT.log("scenarios/{dataset}/table"),
     params:
         rows=SCENARIOS.rows,
-        requests=lambda w: REQUESTS[w.dataset],
+        requests=lambda w: SCENARIOS.describe_requests(w.dataset),
         code=code("studies.scenarios.tables.scenario_tables"),
     message:
         "make the tables of the scenarios of {wildcards.dataset}"

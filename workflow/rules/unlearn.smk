@@ -23,7 +23,7 @@ use rule gpu_job as unlearn with:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
 
-# In an audit, where nothing but the answers of what a method leaves is needed.
+# Of models in pairs, nothing but the answers of what a method leaves is needed.
 use rule unlearn as unlearn_audited with:
     input:
         unpack(lambda w: PLAN.unlearn_input(w.case, w.seed, w.rate, w.method)),
@@ -32,7 +32,7 @@ use rule unlearn as unlearn_audited with:
         logits=fill(LAYOUT.logits, subset="rate{rate}", system="{method}"),
         record=fill(LAYOUT.record, subset="rate{rate}", system="{method}"),
     wildcard_constraints:
-        case=r"[\w-]+/audit/[\w.-]+",
+        case=plan.wildcard_pattern(PLAN.paired_cases),
         method=plan.wildcard_pattern(name for name in METHODS if name not in PLAN.searched),
     params:
         settings=lambda w: dump_settings(

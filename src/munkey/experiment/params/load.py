@@ -293,6 +293,8 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
     faults = find_class_faults(params, "forget", forget.sampling)
     for study in load_studies().values():
         faults += study.find_faults(params, dataset)
+    if not faults:
+        faults += _find_repeated_cases(params, dataset)
     if faults:
         return faults
     for name, case in params.list_cases(dataset).items():
@@ -300,4 +302,19 @@ def _find_case_faults(params: Params, dataset: str) -> list[str]:
             forget = params.for_case(f"{dataset}/{name}").forget
             if "forget" in case.changes:
                 faults += find_list_faults(forget, params.seeds, f"{case.setting}: ")
+    return faults
+
+
+def _find_repeated_cases(params: Params, dataset: str) -> list[str]:
+    """Return messages about cases that two studies add, whose results would share a folder."""
+    faults = []
+    settings: dict[str, str] = {}
+    for study in load_studies().values():
+        for name, case in study.list_cases(params, dataset).items():
+            if name in settings:
+                faults.append(
+                    f"{case.setting}: its results would be in the folder {name}, as those of"
+                    f" {settings[name]}; choose another name"
+                )
+            settings[name] = case.setting
     return faults

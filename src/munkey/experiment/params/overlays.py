@@ -1,4 +1,4 @@
-"""The values of an ablation: the knobs that a value sets, and its name in paths.
+"""The values of a case: the knobs that a value sets, and its name in paths.
 
 Values are listed under a key in params.yaml. If the key is a knob, e.g. inference.k, a value may be
 that of the knob, e.g. 8. If the key is a section, e.g. munkey, a value may be a mapping of the

@@ -75,8 +75,8 @@ class Study:
     Attributes
     ----------
     sections
-        The types of its sections of `params.yaml` by name, e.g. `stream`, or `audit.relearn` for a
-        section within another one.
+        The types of its sections of `params.yaml` by name, or by OUTER.NAME for a section within
+        another one.
     dataset_sections
         The types of its sections that `overrides` may change for a data set.
     list_cases
@@ -112,6 +112,11 @@ def load_studies() -> dict[str, Study]:
 
     def add(name: str) -> None:
         for needed in found[name].needs:
+            if needed not in found:
+                raise ImportError(
+                    f"the study {name} needs {needed}, which is not in munkey/studies: put it back,"
+                    f" or remove {name}, too"
+                )
             add(needed)
         studies.setdefault(name, found[name])
 

@@ -1,1 +1,1 @@
-"""The plan of a configuration, computed from its parameters: cases, files, audits, exhibits."""
+"""The plan of a configuration, computed from its parameters: cases, files, exhibits."""

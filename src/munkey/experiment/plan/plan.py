@@ -89,6 +89,16 @@ class Plan(Cases):
                     cases.append(name)
         return cases
 
+    @cached_property
+    def paired_cases(self) -> list[str]:
+        """The cases whose models are trained in pairs."""
+        cases = []
+        for dataset in self.params.datasets:
+            for name, case in self.params.list_cases(dataset).items():
+                if case.in_pairs:
+                    cases.append(f"{dataset}/{name}")
+        return cases
+
     def owner(self, case: str, subset: str, *names: str) -> str:
         """Return the case whose systems or predictions a case shares.
 

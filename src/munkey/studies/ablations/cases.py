@@ -10,9 +10,6 @@ from munkey.experiment.params.schema import Params
 from munkey.experiment.params.studies import Case
 from munkey.studies.ablations.settings import Ablations
 
-# The first folders of the cases of other studies.
-RESERVED = ("p_drop", "audit", "scenario")
-
 
 def list_cases(params: Params, dataset: str) -> Mapping[str, Case]:
     """Return a case for each value of each ablation."""
@@ -33,11 +30,10 @@ def find_faults(params: Params, dataset: str) -> list[str]:
             faults.append(f"ablations.{knob} = {shorten(names)}: each may be listed only once")
         for name in names:
             folder = f"{knob}/{name}"
-            is_folder = re.fullmatch(r"[\w.]+/[\w.-]+", folder)
-            if not is_folder or knob in RESERVED:
+            if not re.fullmatch(r"[\w.]+/[\w.-]+", folder):
                 faults.append(
                     f"ablations: {folder}: this becomes the name of a folder; use only letters,"
-                    " digits, _ and . (the names p_drop, audit and scenario are reserved)"
+                    " digits, _ and ."
                 )
         for value in values:
             knobs = read_knobs(knob, value)
