@@ -20,7 +20,7 @@ from munkey.experiment.plan.plan import Plan
 from munkey.experiment.run.job import Surroundings
 from munkey.jobs.data import data
 from munkey.jobs.evaluate import evaluate
-from munkey.jobs.forget import Sampling, forget
+from munkey.jobs.forget import forget
 from munkey.jobs.keys import keys, neighbors
 from munkey.jobs.train import train
 from munkey.jobs.unlearn import unlearn
@@ -48,7 +48,7 @@ cpu = Surroundings("cpu")
 # %%
 data(images, "digits", plan.params.source, config)
 keys(images, keyfile, plan.params.keys, "cpu")
-forget(images, forgotten, "digits", seed=0, rate="0.1", draw=Sampling("stratified"))
+forget(images, forgotten, "digits", seed=0, rate="0.1", sampling="stratified")
 for subset, without in (("full", None), ("rate0.1", forgotten)):
     neighbors(images, keyfile, Path(f"neighbors-{subset}.npz"), plan.params.keys.depth, without)
 
