@@ -35,7 +35,7 @@ Row = dict[str, object]
 
 
 class MemoryFiles(TypedDict):
-    """A system with a memory in the plan (munkey.experiment.plan.audits).
+    """A system with a memory in the plan (munkey.studies.audits.plan).
 
     Attributes
     ----------

@@ -20,7 +20,7 @@ from munkey.evaluation.records import DEPLOYED
 
 
 class PlannedSystem(TypedDict):
-    """A system in the plan (munkey.experiment.plan.audits).
+    """A system in the plan (munkey.studies.audits.plan).
 
     Attributes
     ----------
