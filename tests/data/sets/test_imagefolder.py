@@ -190,7 +190,7 @@ def test_gray_of_12_bits_gives_a_warning_and_is_scaled_by_the_setting(tmp_path, 
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert dark.images.max() == 15
     err = capfd.readouterr().err
-    assert "16 pictures, whose brightest value is 4,095" in err
+    assert "16 pictures, in which the largest value is 4,095" in err
     assert "source.white to 4095" in err
     bright = loaded(source_of(tmp_path / "xrays", white=4095), tmp_path / "bright")
     assert bright.images[0, 0, :, 0].tolist() == [0, 62, 255]
@@ -208,7 +208,7 @@ def test_a_set_of_12_and_16_bit_pictures_can_have_two_whites(tmp_path, capfd):
     dark = loaded(source_of(tmp_path / "xrays"), tmp_path / "dark")
     assert sorted(dark.images.max(axis=(1, 2, 3)).tolist()) == [15] * 12 + [255] * 4
     err = capfd.readouterr().err
-    assert "12 pictures, whose brightest value is 4,095" in err
+    assert "12 pictures, in which the largest value is 4,095" in err
     assert "source.white to [4095, 65535]" in err
     whites = [65_535, 4095]
     mixed = loaded(source_of(tmp_path / "xrays", white=whites), tmp_path / "mixed")

@@ -253,10 +253,14 @@ def _is_deep(picture: "Image") -> bool:
 
 
 def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
-    """Format a warning about 16-bit gray that becomes nearly black, or return "".
+    """Format a warning about 16-bit gray pictures that become nearly black; "" if none does.
 
-    Each picture counts by its own `brightest` value. `setting` is the name of the one that sets
-    white.
+    Parameters
+    ----------
+    brightest
+        The largest value of each picture; None for a picture that is not 16-bit gray.
+    setting
+        The setting that the warning tells the user to change.
     """
     maxima = [value for value in brightest if value is not None]
     dim_maxima = [value for value in maxima if value < 2**15]  # less than half as bright as white
@@ -271,8 +275,8 @@ def format_dim_warning(brightest: Iterable[int | None], setting: str) -> str:
             f"[{2**bits - 1}, {MAX_GRAY}], for the {pluralize(brighter_count, 'brighter one')} too"
         )
     return (
-        f"16-bit gray becomes nearly black in {pluralize(len(dim_maxima), 'picture')}, whose brightest value"
-        f" is {highest:,} of {MAX_GRAY:,}. If they use {bits} bits, as X-rays may, set {setting} to {white}"
+        f"16-bit gray becomes nearly black in {pluralize(len(dim_maxima), 'picture')}, in which the largest"
+        f" value is {highest:,} of {MAX_GRAY:,}. If they use {bits} bits, as X-rays may, set {setting} to {white}"
     )
 
 

@@ -202,10 +202,15 @@ def _open_array(archive: zipfile.ZipFile, name: str) -> Iterator[IO[bytes]]:
 def _parse_header(archive: zipfile.ZipFile, file: IO[bytes], name: str) -> ArrayHeader:
     """Parse the header of an .npy file. Raises SourceError for a zip bomb."""
     version = np.lib.format.read_magic(file)
-    read_array_header = {
-        (1, 0): np.lib.format.read_array_header_1_0,
-        (2, 0): np.lib.format.read_array_header_2_0,
-    }[version]
+    if version == (1, 0):
+        read_array_header = np.lib.format.read_array_header_1_0
+    elif version == (2, 0):
+        read_array_header = np.lib.format.read_array_header_2_0
+    else:
+        raise ValueError(
+            f"version {version[0]}.{version[1]} of the .npy format; save the array again with"
+            " numpy.savez, without named fields"
+        )
     shape, fortran_order, dtype = read_array_header(file)
     packed_bytes = archive.getinfo(f"{name}.npy").compress_size
     header = ArrayHeader(name, shape, dtype, packed_bytes, fortran_order)

@@ -52,9 +52,9 @@ SMALL_SHARES = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "A residual share counts as at most 1% if its whole 95% interval lies within ± 1%. Designs that were"
-    " flagged only by an attack (†), or that were not audited, are left out. Bold: every more accurate design has a"
-    " larger residual share. Not significantly different: the 95% interval of the difference in test accuracy"
-    " contains 0."
+    " flagged only by an attack (†), or that were not audited, are left out. Bold: no more accurate design, oracles"
+    " aside, has as small a bound, the far end of the interval. Not significantly different: the 95% interval of"
+    " the difference in test accuracy contains 0."
 )
 
 

@@ -339,7 +339,7 @@ class PredictionTable:
         top = arrays["logits"].argmax(axis=1)
         divergence = explain_divergence(arrays)
         self._count(run, top, forgotten)
-        if f"/{FULL}/" in run.logits:  # an original, which is the same for all requests
+        if Path(run.logits).parent.name == FULL:  # an original, which is the same for all requests
             key = f"{run.seed}/{FULL}/{run.method}"
         else:
             key = f"{make_request_key(run)}/{run.method}"
