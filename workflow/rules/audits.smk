@@ -4,16 +4,16 @@ from munkey.studies.audits.plan import PATHS, AuditPlan, list_attack_functions
 
 AUDITS = AuditPlan(PLAN)
 AUDIT_CHAPTER = fill(LAYOUT.audit, part="chapter.json")
-
-
-def list_audited():
-    if "paper" in targets():
-        return AUDITS.in_paper
-    return [name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))]
-
-
-AUDITED.append(list_audited)
-CHAPTERS.insert(0, lambda: expand(AUDIT_CHAPTER, dataset=list_audited()))  # the first on the page
+AUDITED.append(
+    lambda: (
+        AUDITS.in_paper
+        if "paper" in targets()
+        else [
+            name for name in PARAMS.datasets if so_far("audits", expand(LAYOUT.audit, dataset=name, part="table.csv"))
+        ]
+    )
+)
+CHAPTERS.insert(0, lambda: expand(AUDIT_CHAPTER, dataset=audited(None)))  # the first on the page
 
 
 rule audits:

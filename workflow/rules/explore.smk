@@ -5,19 +5,22 @@ EXPLORE = ExplorePlan(PLAN)
 
 
 # Scenarios are on the page as soon as their tables were made.
-def explores_scenarios(dataset):
-    if dataset not in SCENARIO_DATASETS:
-        return []
-    return so_far("scenarios", expand(SCENARIO_TABLE, dataset=dataset, ending="csv"), in_paper=False)
-
-
+explores_scenarios = lambda dataset: (
+    so_far("scenarios", expand(SCENARIO_TABLE, dataset=dataset, ending="csv"), in_paper=False)
+    if dataset in SCENARIO_DATASETS
+    else []
+)
 # The report links pages, but none that shows a user's own pictures: a report is handed on.
-def linked_pages():
-    public = [name for name in PARAMS.datasets if not (EXPLORE.is_own(name) and EXPLORE.settings.pictures)]
-    return so_far("explore", expand(LAYOUT.explore, dataset=public))
-
-
-EXPLORED.append(linked_pages)
+EXPLORED.append(
+    lambda: so_far(
+        "explore",
+        [
+            fill(LAYOUT.explore, dataset=name)
+            for name in PARAMS.datasets
+            if not (EXPLORE.is_own(name) and EXPLORE.settings.pictures)
+        ],
+    )
+)
 
 
 rule explore:
