@@ -187,14 +187,14 @@ def attacked(monkeypatch) -> list[tuple[Predictions, np.random.Generator]]:
 
 
 def test_attacks_get_the_sets_of_the_run_and_one_that_refuses_has_a_row_without_numbers(
-    run: Evaluation, attacks
+    run: Evaluation, attacked
 ):
     lines = make_attack_rows(run)
     assert [line["attack"] for line in lines] == ["loss", "margin"]
     assert lines[0]["method"] == "cf"
     for line in lines:
         assert "auroc" not in line
-    (answers, one), (_, other) = attacks
+    (answers, one), (_, other) = attacked
     assert one.random() != other.random()
     assert np.flatnonzero(answers.forget).tolist() == list(range(40))
     assert np.flatnonzero(answers.retain).tolist() == list(range(40, 120))
