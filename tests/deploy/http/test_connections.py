@@ -53,10 +53,10 @@ def is_ended(client: socket.socket) -> bool:
 
 
 def send_until_closed(client: socket.socket, data: bytes) -> None:
-    """Send data again and again, for at most 10 seconds. Raises OSError when the service closes."""
-    client.settimeout(10)
+    """Send data again and again, for at most a minute. Raises OSError when the service closes."""
+    client.settimeout(60)
     begun = time.monotonic()
-    while time.monotonic() - begun < 10:
+    while time.monotonic() - begun < 60:
         client.sendall(data)
         time.sleep(0.02)
 

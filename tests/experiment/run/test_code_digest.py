@@ -23,7 +23,7 @@ JOBS = sorted(f"munkey.jobs.{path.stem}" for path in (PACKAGE / "jobs").glob("[!
 JOBS += sorted(
     f"munkey.studies.{path.parent.name}.{path.stem}"
     for path in (PACKAGE / "studies").glob("*/*.py")
-    if path.stem in ("jobs", "tables")
+    if path.stem in ("figure", "jobs", "page", "table_jobs", "tables")
 )
 
 # An edit of a module
@@ -158,6 +158,7 @@ WRITE_MESSAGES = {
     "munkey.data.decoding.picture_files",
     "munkey.data.forget_draws",
     "munkey.data.intake.csv_tables",
+    "munkey.data.intake.unit_names",
     "munkey.data.pictures",
     "munkey.data.prepared",
     "munkey.data.sets.csv_file",
