@@ -11,7 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from munkey.memory.errors import ClosedMemoryError, UnknownIdsError, UnreadableMemoryError
+from munkey.memory.errors import (
+    ClosedMemoryError,
+    LockedMemoryError,
+    UnknownIdsError,
+    UnreadableMemoryError,
+)
 from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows, parse_classes
 from tests.memory.inputs import add, content, create, raw
 
@@ -419,3 +424,51 @@ def test_a_memory_without_rows_takes_rows_and_loses_them(path):
         with MemoryFile.open(path) as other:
             assert len(other.snapshot().memory) == 0 and other.verify().sound
             assert other.snapshot().state.next_id == 10
+
+
+def test_a_memory_whose_index_of_the_log_was_removed_is_opened_again(path):
+    ids = raw(30)[0]
+    with create(path, 30) as file:
+        file.delete(ids[:1])
+        Path(f"{path}-shm").unlink()
+        with MemoryFile.open(path) as other:
+            other.delete(ids[1:2])
+        with pytest.raises(OSError, match="open it again"):
+            file.snapshot()
+    with MemoryFile.open(path) as file:
+        assert (file.snapshot().memory.find_rows(ids[:2]) < 0).all()
+        assert file.verify().sound
+
+
+def test_changes_wait_for_the_lock_that_has_the_name(path):
+    ids = raw(30)[0]
+    lock = Path(f"{path}-lock")
+    with create(path, 30) as file:
+        file.delete(ids[:1])
+        lock.unlink()
+        file.delete(ids[1:2])
+        with MemoryFile.open(path, wait=0.1) as other, file.change():
+            assert lock.exists()
+            with pytest.raises(LockedMemoryError):
+                other.delete(ids[2:3])
+
+
+def test_a_change_of_another_state_than_the_file_s_is_refused(path, monkeypatch):
+    ids = raw(30)[0]
+    with create(path, 30) as file:
+        stale = file.snapshot()
+        with MemoryFile.open(path) as other:
+            other.delete(ids[:1])
+        monkeypatch.setattr(file, "snapshot", lambda: stale)
+        with pytest.raises(OSError, match="others have changed it unseen"):
+            file.delete(ids[1:2])
+    with MemoryFile.open(path) as file:
+        assert file.verify().sound
+        assert file.snapshot().memory.find_rows(ids[1:2]) >= 0
+
+
+def test_a_memory_is_not_created_beside_the_log_of_another(path):
+    Path(f"{path}-wal").write_bytes(b"of an earlier memory")
+    with pytest.raises(FileExistsError, match="belongs to an earlier memory"):
+        create(path, 30)
+    assert not path.exists()

@@ -77,6 +77,14 @@ os.register_at_fork(
 )
 
 
+def _is_file_at(descriptor: int, name: str) -> bool:
+    """Return whether an open file still has a name."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.stat(name))  # noqa: PTH116
+    except FileNotFoundError:
+        return False
+
+
 class Database:
     """A SQLite file, open for reading; the connection for changes is opened by the first change.
 
@@ -114,7 +122,7 @@ class Database:
         self._process = os.getpid()
         self._lock_depth = 0  # of nested blocks that hold the file lock
         # Not paths: these are looked up several times in every change.
-        self._watched = (os.fspath(path), f"{path}-wal")
+        self._watched = (os.fspath(path), f"{path}-wal", f"{path}-shm")
         # A thread takes the change lock before the read lock.
         self.change_lock = threading.RLock()
         self.read_lock = threading.RLock()
@@ -195,8 +203,8 @@ class Database:
         # Without its name, no other process would find what is committed to the file.
         if self._identify_files() != self._identities:
             raise OSError(
-                f"{self.path}: it or its write-ahead log was replaced or removed while it was open;"
-                " open it again"
+                f"{self.path}: it, its write-ahead log, or the log's index was replaced or removed"
+                " while it was open; open it again"
             )
 
     # Reading
@@ -287,14 +295,19 @@ class Database:
 
     def _lock_file(self, wait: float) -> None:
         """Lock the file with the suffix -lock until it is unlocked, or this process ends."""
-        if self._lock_descriptor is None:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            self._lock_descriptor = os.open(f"{self.path}-lock", flags, 0o666)
+        name = f"{self.path}-lock"
         deadline = time.monotonic() + wait
         while True:
+            if self._lock_descriptor is None:
+                flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+                self._lock_descriptor = os.open(name, flags, 0o666)
             try:
                 fcntl.flock(self._lock_descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return
+                if _is_file_at(self._lock_descriptor, name):
+                    return
+                # Others lock the file that has the name now.
+                os.close(self._lock_descriptor)
+                self._lock_descriptor = None
             except BlockingIOError:
                 if time.monotonic() >= deadline:
                     raise LockedMemoryError(

@@ -387,7 +387,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         FileExistsError
             If the file exists.
         """
-        path = Path(path)
+        path = Path(path).absolute()
         new_rows = check_rows(ids, keys, tokens, labels, files, units, contents)
         state = State(
             store=name or secrets.token_bytes(16),
@@ -424,7 +424,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
 
         Raises UnreadableMemoryError if the file is not a memory, is damaged, or has another format.
         """
-        return cls(Path(path), wait)
+        return cls(Path(path).absolute(), wait)
 
     def _check_format(self, connection: sqlite3.Connection) -> None:
         """Raise UnreadableMemoryError unless the file is a memory of this format."""
@@ -599,12 +599,28 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         """
         with self._database.lock_changes(wait):
             with self._database.change() as connection:
-                change = Change(connection, self.snapshot())
+                change = Change(connection, self._snapshot_to_change(connection))
                 yield change
             with self._database.read_lock:
                 # What a snapshot would read next, since nothing else has changed the memory.
                 self._snapshot = change.snapshot
                 self._data_version = self._database.read_unchecked_data_version()
+
+    def _snapshot_to_change(self, connection: sqlite3.Connection) -> Snapshot:
+        """Return the snapshot that a transaction changes.
+
+        Raises OSError if it is not what the transaction itself reads. A change that was planned on
+        it would damage the memory.
+        """
+        snapshot = self.snapshot()
+        current = self._read_state(connection)
+        if current != (snapshot.state, snapshot.sequence, snapshot.head, snapshot.mark):
+            raise OSError(
+                f"{self.path}: others have changed it unseen by this process, because a file beside"
+                " it was removed, or because this process was forked while it was open; nothing was"
+                " changed; open it again in a new process"
+            )
+        return snapshot
 
     def add(  # noqa: PLR0913  # the parts of a row
         self,
@@ -723,7 +739,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 # The row numbers of the deletions since the purge before this one stay, so that
                 # other processes can follow the deletions that this purge completes.
                 connection.execute("DELETE FROM dropped WHERE sequence <= ?", (state.purged,))
-                state = state._replace(purged=sequence, purged_at=time.time_ns() // 1000)
+                state = state._replace(purged=sequence, purged_at=max(time.time_ns() // 1000, 1))
                 _write_state(connection, state, head, mark)
         return sequence
 
@@ -936,6 +952,12 @@ def _create_file(path: Path) -> Iterator[Path]:
     `path` exists.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for suffix in ("-wal", "-shm"):
+        if os.path.lexists(f"{path}{suffix}"):
+            raise FileExistsError(
+                f"{path}{suffix}: belongs to an earlier memory of this name; choose another name or"
+                " folder"
+            )
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         yield temporary
