@@ -5,7 +5,7 @@ import re
 import pytest
 import yaml
 
-from munkey.report.tables import setting
+from munkey.studies.paper import setting
 from munkey.unlearn.contract import METHODS
 from tests.conftest import ROOT
 
