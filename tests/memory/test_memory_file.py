@@ -472,3 +472,19 @@ def test_a_memory_is_not_created_beside_the_log_of_another(path):
     with pytest.raises(FileExistsError, match="belongs to an earlier memory"):
         create(path, 30)
     assert not path.exists()
+
+
+def test_a_log_that_was_removed_does_not_undo_what_others_deleted(path):
+    ids = raw(30)[0]
+    file = create(path, 30)
+    file.delete(ids[:1])
+    for suffix in ("-wal", "-shm"):
+        Path(f"{path}{suffix}").unlink()
+    with MemoryFile.open(path) as other:
+        other.delete(ids[1:2])
+    with pytest.raises(OSError, match="open it again"):
+        file.purge()
+    file.close()
+    with MemoryFile.open(path) as file:
+        assert (file.snapshot().memory.find_rows(ids[:2]) < 0).all()
+        assert file.verify().sound

@@ -347,8 +347,10 @@ class Database:
         """Move the write-ahead log into the database file, and truncate it.
 
         Returns False, and leaves it for later, if a reader needs it just now. The caller must hold
-        the lock of `lock_changes`.
+        the lock of `lock_changes`. Raises OSError if the log is no longer the one that has the name:
+        its pages would replace what others wrote.
         """
+        self._require_in_place()
         writer = self._get_writer()
         with self.translate_errors():
             try:
@@ -382,6 +384,7 @@ class Database:
                 f" {free / 1e6:,.0f} MB; nothing was changed, purge again",
                 str(self.path),
             )
+        self._require_in_place()
         writer = self._get_writer()
         with self.translate_errors():
             writer.execute("VACUUM")
