@@ -96,10 +96,6 @@ def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
             "ablations.aggregation = ['rank', 'rank']: each may be listed only once",
         ),
         ({"my name": [BOTH]}, "ablations: my name/rank: this becomes the name of a folder"),
-        (
-            {"p_drop": [BOTH]},
-            "ablations: p_drop/rank: this becomes the name of a folder; use only letters, digits, _ and .",
-        ),
         ({"keys": [{}]}, "ablations: keys/: this becomes the name of a folder"),
     ],
 )
