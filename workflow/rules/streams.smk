@@ -1,4 +1,5 @@
 # Requests one after another (docs/scenarios.md), on the models of the audit's pool: `make run TARGET=streams`.
+from munkey.studies.audits.cases import POOL
 from munkey.studies.streams.plan import StreamPlan
 
 STREAMS = StreamPlan(PLAN)
@@ -11,7 +12,7 @@ rule streams:
 
 use rule gpu_job as stream with:
     input:
-        unpack(lambda w: PLAN.prepared(f"{w.dataset}/audit/pool")),
+        unpack(lambda w: PLAN.prepared(f"{w.dataset}/{POOL}")),
         unpack(lambda w: STREAMS.list_input_files(w.dataset, w.seed, w.system)),
     output:
         logits=STREAMS.logits,

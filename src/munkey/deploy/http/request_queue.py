@@ -180,9 +180,11 @@ class RequestQueue:
         """Run `maintain` during the block."""
         stopping = asyncio.Event()
         maintenance = asyncio.create_task(self.maintain(stopping))
-        yield
-        stopping.set()
-        await maintenance
+        try:
+            yield
+        finally:
+            stopping.set()
+            await maintenance
 
     async def maintain(self, stopping: asyncio.Event) -> None:
         """Purge whenever the service is idle, until `stopping` is set.
