@@ -109,7 +109,7 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
     child = os.fork()
     if child == 0:
         try:
-            os.read(waiting, 1)  # SQLite must not be open across a fork: the reader opens after it
+            os.read(waiting, 1)  # the reader is open then
             own_random = np.random.default_rng(seed)
             if by_itself:
                 arm(own_random, path)

@@ -134,7 +134,7 @@ def _convert_ids(source: str, words: Sequence[str]) -> list[int]:
     if not words:
         raise ValueError(f"{source}: no ids; write whole numbers from 0, e.g. 1,2,3")
     for word in words:
-        if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 1, the largest id, has 19 digits
+        if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 2, the largest id, has 19 digits
             raise ValueError(
                 f"{source}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
             )
