@@ -407,20 +407,22 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             classes=json.dumps(classes),
             secret=secrets.token_bytes(32),
         )
-        with _create_file(path) as temporary:
-            with closing(sqlite3.connect(temporary, isolation_level=None)) as connection:
-                # It becomes the memory only once it is complete and on disk.
-                connection.execute("PRAGMA journal_mode=OFF")
-                connection.execute("PRAGMA synchronous=OFF")
-                connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
-                connection.execute(f"PRAGMA user_version={MEMORY_FORMAT}")
-                connection.executescript(f"BEGIN;{SCHEMA}")
-                values = ", ".join("?" * (len(State._fields) + 1))
-                connection.execute(f"INSERT INTO state VALUES ({values})", (*state, b""))
-                state, _ = _insert_rows(connection, state, new_rows)
-                _write_state(connection, state, compute_first_head(state.store), b"")
-                connection.execute("COMMIT")
-                connection.execute("PRAGMA journal_mode=WAL")
+        with (
+            _create_file(path) as temporary,
+            closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
+        ):
+            # It becomes the memory only once it is complete and on disk.
+            connection.execute("PRAGMA journal_mode=OFF")
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version={MEMORY_FORMAT}")
+            connection.executescript(f"BEGIN;{SCHEMA}")
+            values = ", ".join("?" * (len(State._fields) + 1))
+            connection.execute(f"INSERT INTO state VALUES ({values})", (*state, b""))
+            state, _ = _insert_rows(connection, state, new_rows)
+            _write_state(connection, state, compute_first_head(state.store), b"")
+            connection.execute("COMMIT")
+            connection.execute("PRAGMA journal_mode=WAL")
         return cls(path, WAIT_S)
 
     @classmethod
