@@ -64,6 +64,14 @@ def compute_first_head(store: bytes) -> bytes:
     return hashlib.sha256(store).digest()
 
 
+def compute_log_entry(commitment: bytes) -> bytes:
+    """Return SHA-256(c), the log entry for a deleted row with commitment c.
+
+    The commitment itself is erased with the row.
+    """
+    return hashlib.sha256(commitment).digest()
+
+
 def compute_next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:
     """Return SHA-256(head || sequence || at || entry || mark), with numbers from `to_bytes`."""
     return hashlib.sha256(head + to_bytes(sequence, at) + log_entry + mark).digest()

@@ -28,6 +28,7 @@ from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
 from munkey.memory.chain import (
     Receipt,
     compute_first_head,
+    compute_log_entry,
     compute_next_head,
     compute_next_mark,
     to_bytes,
@@ -49,7 +50,6 @@ from munkey.memory.rows import (
     check_matrix,
     check_texts,
     commit_rows,
-    compute_log_entry,
     digest_keys,
 )
 from munkey.memory.verify import (

@@ -96,14 +96,6 @@ def copy_first_halves(contents: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(contents[:, :8]).view("<u8")[:, 0]
 
 
-def compute_log_entry(commitment: bytes) -> bytes:
-    """Return SHA-256(c), the log entry for a deleted row with commitment c.
-
-    The commitment itself is erased with the row.
-    """
-    return hashlib.sha256(commitment).digest()
-
-
 # What a commitment covers of a row, besides its key, token, and source. `added` is in microseconds
 # since 1970, UTC.
 COMMITTED = np.dtype(
