@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from munkey.memory.database import is_in_use
 from munkey.memory.errors import (
     ClosedMemoryError,
     LockedMemoryError,
@@ -313,6 +314,18 @@ def test_what_is_not_a_memory_is_refused_and_stays(path, tmp_path):
     )
     with pytest.raises(UnreadableMemoryError, match=r"of format 4.*export"):
         MemoryFile.open(path)
+
+
+def test_whether_a_memory_is_in_use_is_not_said_of_what_is_not_one(path):
+    with create(path, 5):
+        assert is_in_use(path)
+    assert not is_in_use(path)
+    path.write_bytes(b"x" * 5000)
+    with pytest.raises(UnreadableMemoryError, match=str(path)):
+        is_in_use(path)
+    path.unlink()
+    with pytest.raises(OSError, match=str(path)):
+        is_in_use(path)
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-lock"])
