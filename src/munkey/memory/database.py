@@ -78,6 +78,7 @@ def _unlock_after_fork() -> None:
 def _abandon_in_child() -> None:
     for database in _list_open_databases():
         database.abandon()
+    _OPEN_DATABASES.clear()  # a fork of this child need not wait for them
     _unlock_after_fork()
 
 
