@@ -164,21 +164,19 @@ def certify(
     receipt: Receipt,
     *,
     live: int | None = None,
+    identical: int | None = None,
     purged_at: str | None = None,
     exact: dict[str, str] | None = None,
     constants: Sequence[str] = (),
 ) -> Certificate:
     """Certify a deletion.
 
-    live: number of rows after the deletion, if known. purged_at: when the memory was purged since;
-    None if it was not. The chain records neither. exact: from `Predictor.digests`. constants: from
-    `Predictor.constants`. Raises CertificateError if nothing was deleted.
+    The chain does not record these: live, the number of rows after the deletion; identical, the
+    number of exact copies that stayed; purged_at, when the memory was purged since. exact: from
+    `Predictor.digests`. constants: from `Predictor.constants`. Raises CertificateError if nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
-    identical = None
-    if live is not None and receipt.identical is not None:
-        identical = len(receipt.identical)
     return Certificate(
         memory=receipt.store,
         request=receipt.request,

@@ -25,9 +25,11 @@ from munkey.data.intake.unit_names import (
     format_large_units_warning,
     format_similar_names_warning,
 )
+from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.encoders.keys import normalize_rows, scale_to_bound
+from munkey.estimators.deletions import complete_deletion, match_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
 from munkey.estimators.handle import ThreadLock
 from munkey.estimators.names import (
@@ -39,7 +41,6 @@ from munkey.estimators.names import (
     resolve_ids,
     to_python,
 )
-from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
 from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
 from munkey.memory.rows import check_texts
 from munkey.memory.sums import UNIT
@@ -168,7 +169,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         files: Any = None,
         ignore_missing: bool = False,
         dry_run: bool = False,
-    ) -> DeletionReceipt:
+    ) -> Deletion:
         """Forget rows. If the estimator was saved or loaded, its directory is changed as well.
 
         After this call, the estimator is bit-for-bit the same as one fitted to the remaining rows.
@@ -192,7 +193,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
         Returns
         -------
-        receipt : DeletionReceipt
+        deletion : Deletion
             A sequence of the forgotten rows' ids, in ascending order. ``print(receipt)`` shows the
             same summary as `munkey forget`.
 
@@ -225,7 +226,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         >>> receipt.tolist(), len(receipt), receipt.left
         ([0, 2], 2, 2)
         >>> print(model.forget(labels="dog", dry_run=True))
-        would forget 1 row and keep 1
+        would forget 1 sample (dog 1) and keep 1
         ids 3
         """
         check_is_fitted(self)
@@ -238,8 +239,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 rows.match_files(request.files),
                 ignore_missing=ignore_missing,
             )
-            output = rows.forget(matches.ids, dry_run=dry_run)
-        return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
+            deletion = rows.forget(matches.ids, dry_run=dry_run)
+        return complete_deletion(deletion, matches, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.

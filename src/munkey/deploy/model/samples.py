@@ -76,6 +76,12 @@ class Samples:
                 break
         return labels[is_present]
 
+    def count_classes(self, rows: np.ndarray) -> dict[str, int]:
+        """Count these rows (N,) by the name of their class."""
+        labels, counts = np.unique(self.memory.labels[rows], return_counts=True)
+        names = [self.classes.get(label, str(label)) for label in labels.tolist()]
+        return dict(zip(names, counts.tolist(), strict=True))
+
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Convert labels, each a class name or a class index, to class indices (N,).
 
@@ -198,14 +204,10 @@ class Samples:
         for _, name_ids in ids_by_name:
             selected_ids.update(name_ids)
         is_selected = np.isin(present_ids, list(selected_ids))
-        class_counts: dict[str, int] = {}
-        selected_labels, counts = np.unique(present_labels[is_selected], return_counts=True)
-        for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
-            class_counts[classes.get(label, str(label))] = count
         return Selection(
             ids=present_ids[is_selected],
             missing=(*map(str, unknown_ids), *missing_names),
-            classes=class_counts,
+            classes=self.count_classes(self.memory.live_rows[is_selected]),
             hint=hint,
         )
 

@@ -6,14 +6,12 @@ Our runs have the tag `munkey.results` with their folder of results. Other runs 
 import json
 import os
 import socket
-import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from munkey.core.console import pluralize
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import (
     StoreError,
@@ -23,7 +21,6 @@ from munkey.experiment.tracking.store import (
     iterate_pages,
     open_store,
 )
-from munkey.report.tables.terminal import WIDTH
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
@@ -47,7 +44,6 @@ METRICS_PER_CALL = 1000  # MLflow's limit
 PARAMS_PER_CALL = 100  # MLflow's limit
 CHANGED_LENGTH = 500  # characters
 NO_SETTING = "no setting: code, data or versions"  # if no param changed
-SHOWN_CHANGES = 3  # in the summary at the end of a run
 TABLE = "main.json"  # the artifact that MLflow shows as a table
 
 
@@ -139,52 +135,6 @@ def next_attempt(path: str) -> int:
     if last.get("failure"):
         attempt += 1
     return attempt
-
-
-def describe_outcome(path: str) -> str:
-    """Return where to see a run's results in MLflow, or why logging failed.
-
-    Parameters
-    ----------
-    path
-        The file that the tracking job wrote.
-    """
-    if not Path(path).exists():
-        return "make ui"
-    last = read_json(path)
-    if last.get("failure"):
-        return str(last["failure"])
-    uri = hide_credentials(last.get("uri", ""))
-    if uri.startswith("http"):
-        return "\n          ".join([uri, *last["comparisons"].values()])
-    return "make ui"
-
-
-def describe_replaced_runs(path: str, since: float) -> str:
-    """Describe the earlier MLflow runs whose results this run replaced; empty if there are none.
-
-    Parameters
-    ----------
-    path
-        The file that the tracking job wrote.
-    since
-        The time at which this run began. An older file was written by an earlier run.
-    """
-    if not Path(path).exists() or Path(path).stat().st_mtime < since:
-        return ""
-    earlier = read_json(path).get("replaced") or {"runs": 0}
-    if not earlier["runs"]:
-        return ""
-    changes = [change for change in earlier["changes"] if change != NO_SETTING] or [NO_SETTING]
-    listed = "; ".join(changes[:SHOWN_CHANGES])
-    if len(changes) > SHOWN_CHANGES:
-        listed += f" and {len(changes) - SHOWN_CHANGES} more"
-    message = (
-        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and"
-        " files on disk are the current ones. To keep both on disk: set another `name`, or use"
-        " `ablations` or `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
-    )
-    return textwrap.fill(message, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
 
 
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
