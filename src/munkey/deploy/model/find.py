@@ -39,13 +39,10 @@ class NearSamples:
         For each picture, the samples near it: exact copies first, then by descending cosine.
     files : tuple of str or None
         The file of each picture; None if unknown.
-    pictures : ndarray of uint8, shape (N, H, W, 3), or None
-        The pictures as the encoder saw them; None for rows of numbers.
     """
 
     samples: tuple[tuple[NearSample, ...], ...]
     files: tuple[str | None, ...]
-    pictures: np.ndarray | None
 
 
 def require_valid_search(count: int, above: float) -> None:

@@ -165,9 +165,6 @@ class LiveModel:
         else:
             allowed_logits = logits
         labels = allowed_logits.argmax(axis=1)
-        shown_pictures = None
-        if self.manifest.stored is not None:
-            shown_pictures = pictures.images
         return Prediction(
             logits=logits,
             probabilities=softmax(allowed_logits),
@@ -175,7 +172,6 @@ class LiveModel:
             classes=tuple(names[label] for label in labels),
             neighbors=evidence,
             names=names,
-            pictures=shown_pictures,
             files=pictures.files,
             basis=describe_basis(self.manifest, len(snapshot.memory)),
         )
@@ -191,13 +187,11 @@ class LiveModel:
         pictures, rows = self.read_inputs(images, on_bad)
         if rows is None:
             keys = self.encoder.compute_keys(pictures.images)
-            query_pictures = pictures.images
         else:
-            keys = rows
-            query_pictures = None  # the model takes embeddings
+            keys = rows  # the model takes embeddings
         contents = self.digest_contents(pictures, rows)
         samples = find_samples(self.samples(), keys, contents, count, above)
-        return NearSamples(tuple(samples), pictures.files, query_pictures)
+        return NearSamples(tuple(samples), pictures.files)
 
     def _compute_logits(
         self, snapshot: Snapshot, images: np.ndarray, keys: np.ndarray

@@ -69,8 +69,6 @@ class Prediction:
         The samples that the predictions are based on.
     names : tuple of str
         The names of all classes.
-    pictures : ndarray of uint8, shape (N, H, W, 3), or None
-        The pictures as the encoder saw them; None for rows of numbers.
     files : tuple of str or None
         The file of each picture; None if unknown.
     basis : str
@@ -83,7 +81,6 @@ class Prediction:
     classes: tuple[str, ...]
     neighbors: Evidence
     names: tuple[str, ...]
-    pictures: np.ndarray | None
     files: tuple[str | None, ...]
     basis: str = ""
 
