@@ -243,9 +243,8 @@ def add_ids(
 ) -> Certificate:
     """Return a certificate with the salted hash of the deleted ids.
 
-    list_ids: also list the ids; the certificate then says that it is a trace of them. added_later:
-    whether the user supplied the ids after the deletion; the certificate then says that nothing
-    shows that they are the right ones.
+    list_ids: also list the ids. added_later: whether the user supplied the ids after the deletion.
+    The certificate states the limit of either.
     """
     changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
@@ -261,16 +260,13 @@ def add_ids(
 def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """Return the names of the digests that differ.
-
-    Returns None if the digests cannot be compared, because they are missing, or because they belong
-    to different states of the memory. Earlier certificates also have a digest of weights, whose
-    last bits depend on the machine and its threads: it is not compared.
-    """
+    """Return the names of the digests that differ; None if they cannot be compared."""
     if not certified or not exact:
         return None
+    # Digests of different states of the memory cannot be compared.
     if certified.get("head") != exact["head"] or certified.get("live") != exact["live"]:
         return None
+    # Earlier certificates also have a digest of weights, whose last bits depend on the machine.
     shared_names = exact.keys() & certified.keys() - {"head", "live"}
     if not shared_names:
         return None
@@ -425,9 +421,7 @@ def describe_unconfirmed_fields(
 ) -> dict[str, str]:
     """Describe each field of a certificate that the chain does not confirm, by field name.
 
-    The result includes the ids and their hash if the certificate has them, because its writer chooses
-    both ids and salt. exact: as for `find_faults`. Digests that can be compared with `exact` are
-    left out.
+    exact: as for `find_faults`. Digests that can be compared with it are left out.
     """
     fields = {}
     for name, description in UNCHAINED.items():
@@ -456,11 +450,10 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page next to it. Both are on disk when this returns.
+    """Write a certificate as JSON, and its page next to it, and return the path of the page.
 
-    If the page cannot be written, the JSON file is removed again. If the process is killed between
-    the two, only the JSON file exists. Returns the path of the page. Raises CertificateError as
-    `get_page_path` does, and OSError if a file cannot be written.
+    Both are on disk when this returns; if the page cannot be written, neither is. Raises
+    CertificateError as `get_page_path` does, and OSError if a file cannot be written.
     """
     page = get_page_path(path)
     page_text = render_page(certificate)

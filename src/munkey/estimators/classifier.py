@@ -569,8 +569,6 @@ def warn_of_copies(
     ----------
     rows
         (N, d): the rows, or digests of their contents.
-    labels, units
-        The class and the unit of each row.
     names
         The name of each row in the message, such as its file or id.
     """

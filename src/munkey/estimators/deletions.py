@@ -17,16 +17,9 @@ from munkey.estimators.names import RowRequest, class_name
 
 
 class NamedRows(NamedTuple):
-    """The ids, classes and units of an estimator's rows, sorted by id.
+    """The ids (N,), classes and units of an estimator's rows, sorted by id.
 
-    Attributes
-    ----------
-    ids
-        (N,) int64.
-    labels
-        (N,): the class of each row, as the value that was passed to `fit`.
-    units
-        (N,): the unit of each row. None for a row without a unit.
+    labels: as the values that were passed to `fit`. units: None for a row without a unit.
     """
 
     ids: np.ndarray
@@ -50,16 +43,8 @@ def read_named_rows(model: Predictor) -> NamedRows:
 class RowMatches(NamedTuple):
     """The rows that match a request.
 
-    Attributes
-    ----------
-    ids
-        (N,) int64: the ids of these rows, in ascending order.
-    missing
-        Requested ids, units, classes and files without rows.
-    patterns
-        The requested files that are patterns.
-    hint
-        Sentences that suggest names similar to the missing ones; may be empty.
+    ids: (N,), ascending. missing: requested ids, units, classes and files without rows. patterns: the
+    requested files that are patterns. hint: sentences that suggest similar names; may be empty.
     """
 
     ids: np.ndarray
@@ -125,14 +110,7 @@ def describe_deletion(
 ) -> Deletion:
     """Describe the deletion of rows of a model in memory, or its dry run.
 
-    Parameters
-    ----------
-    rows
-        All rows before the deletion.
-    ids
-        The ids of the rows to forget.
-    copy_ids
-        The ids of other rows that are exact copies of these.
+    rows: all rows before the deletion. copy_ids: other rows that are exact copies of those with `ids`.
     """
     is_deleted = np.isin(rows.ids, ids)
     deleted_per_class = Counter(str(rows.labels[row]) for row in np.flatnonzero(is_deleted))

@@ -83,18 +83,8 @@ def require_classes(classes: np.ndarray) -> None:
 class MemoryState:
     """Rows in memory, and the system that was fitted to them. A change makes a new state.
 
-    Attributes
-    ----------
-    memory
-        The rows, whose labels are indices into `classes`.
-    classes
-        (C,): the classes that have rows, in ascending order.
-    system
-        The fitted system.
-    next_id
-        The default id of the next row: above every id that was ever used.
-    has_forgotten
-        Whether any row was ever forgotten.
+    classes: (C,), those that have rows, ascending; labels are indices into them. next_id: the default
+    id of the next row, above every id that was ever used.
     """
 
     memory: Memory

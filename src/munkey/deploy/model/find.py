@@ -16,9 +16,8 @@ MAX_COUNT = 1000
 class NearSample(NamedTuple):
     """A sample near a picture.
 
-    label: its class. unit: the person, device, or other unit that it belongs to. file: its source
-    file. Each of these is None if unknown. cosine: that of its key and the picture's key. copy:
-    whether the sample is an exact copy: all stored pixels, or all numbers of the row, are equal.
+    label, unit, file: None if unknown. cosine: of its key and the picture's key. copy: whether all
+    stored pixels, or all numbers of the row, are equal.
     """
 
     id: int

@@ -108,9 +108,9 @@ class LiveModel:
     ) -> tuple[DecodedPictures, np.ndarray | None]:
         """Read pictures at the size that the manifest states.
 
-        For a model that takes embeddings, read rows instead: return a blank picture of one pixel
-        for each, and the rows as keys (N, d). For other models, the second result is None. Raises
-        PictureError if an input cannot be read and is not skipped, or if none is left.
+        For a model that takes embeddings, return a blank picture of one pixel for each row, and the
+        rows as keys (N, d), which are None otherwise. Raises PictureError if an input cannot be read
+        and is not skipped, or if none is left.
         """
         if self.manifest.stored is not None:
             return read_pixels(images, self.manifest.stored, on_bad), None
@@ -137,13 +137,7 @@ class LiveModel:
     # Predicting
 
     def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
-        """Classify pictures, or rows for a model that takes embeddings.
-
-        only_held_classes: assign probability 0 to classes without a sample in the memory. on_bad:
-        whether pictures that cannot be read raise an error or are skipped. Raises PictureError as
-        `read_inputs` does, EmptyModelError if the memory has no samples, and UnreadableModelError
-        if the logits are not finite.
-        """
+        """Classify pictures, or rows for a model that takes embeddings; see `Predictor.predict`."""
         # In a forked child, torch would wait forever. There, `snapshot` raises an error first.
         if not len(self.snapshot().memory):
             raise EmptyModelError(self.directory, self.fitted_model is not None)
@@ -177,11 +171,7 @@ class LiveModel:
         )
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
-        """Find at most `count` samples near each picture, or near each row of embeddings.
-
-        above: the least cosine of their keys, except for exact copies. on_bad: whether pictures
-        that cannot be read raise an error or are skipped. Raises PictureError as `read_inputs` does.
-        """
+        """Find at most `count` samples near each picture or row of embeddings; see `Predictor.find`."""
         # In a forked child, torch would wait forever. There, `snapshot` raises an error first.
         self.snapshot()
         pictures, rows = self.read_inputs(images, on_bad)

@@ -37,9 +37,8 @@ class Evidence:
 class ExplanationRow:
     """One neighbor of one picture, as a row of an explanation.
 
-    picture: index of the picture, from 0. answer, probability: the predicted class of the picture,
-    and its probability. rank: 1 for the nearest neighbor of the picture. id, label, weight, cosine,
-    file: those of the neighbor; label and file are None if unknown.
+    picture: its index, from 0. answer, probability: the picture's predicted class. rank: from 1. id,
+    label, weight, cosine, file: those of the neighbor; label and file are None if unknown.
     """
 
     picture: int

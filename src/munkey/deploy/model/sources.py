@@ -178,8 +178,7 @@ class SourceFiles:
         """Return the ids that `find_ids` finds at the paths that a name can mean.
 
         quote: escapes a folder's name if `name` is a pattern. Raises AmbiguousFileError if several
-        paths lead to different samples. Choosing the first would be wrong: once its samples are
-        deleted, the same name would mean the samples at another path.
+        paths lead to different samples.
         """
         ids_by_path: dict[str, set[int]] = {}
         for path in self._list_paths(name, quote):
@@ -187,6 +186,7 @@ class SourceFiles:
             if ids and ids not in ids_by_path.values():
                 ids_by_path[path] = ids
         if len(ids_by_path) > 1:
+            # Once the samples at the first were deleted, the name would mean those at another.
             raise AmbiguousFileError(ids_by_path)
         return set().union(*ids_by_path.values())
 
@@ -322,10 +322,9 @@ class FileTree:
 
 
 def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]) -> str:
-    """Return a sentence that suggests names similar to the first ten missing ones.
+    """Return a sentence that suggests names similar to the first ten missing ones; may be empty.
 
-    The sentence ends with a space, so that another one can follow. kind: the noun for a name. present:
-    the names to choose from. Returns an empty string if none of them is similar.
+    kind: the noun for a name. present: the names to choose from. The sentence ends with a space.
     """
     queries = [*missing][:10]
     if not queries:

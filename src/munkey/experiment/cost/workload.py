@@ -40,8 +40,6 @@ class Work:
         The name of the folder of keys, the system or the method; "all systems" for evaluations.
     steps, operations
         The training steps and floating-point operations of all jobs together.
-    network
-        The cost of the network that they run, if any.
     """
 
     step: str
@@ -170,12 +168,11 @@ class RunSetting(NamedTuple):
     Attributes
     ----------
     network
-        The cost of the network; None for a family whose weights are not trained in epochs.
+        None for a family whose weights are not trained in epochs.
     token_dim
         The length of an exemplar token; 0 for a network that reads none.
     models
-        The number of networks in an ensemble, each trained on its share of the samples (SISA's
-        shards).
+        The number of networks in an ensemble, each trained on its share of the samples (SISA).
     """
 
     params: DatasetParams

@@ -343,9 +343,8 @@ class FamilySection(NamedTuple):
 def get_settings_schemas() -> SettingsSchemas:
     """Return the schemas that check settings, with the sections of all families and methods.
 
-    The section of a method is optional, and so is that of a family from a plug-in, since it may be
-    unused. `Params` requires the sections of those that are used. The section of a family or method
-    that fails to import is not checked.
+    The sections of methods and of families from plug-ins are optional, since they may be unused;
+    `Params` requires those that are used. Those that fail to import are not checked.
     """
     family_sections = []
     for family in FAMILIES.values():

@@ -162,13 +162,8 @@ class Cases:
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """Return the sections that unlearning depends on.
 
-        These are the sections of the original's training and of fine-tuning, `network` if the
-        original is a network, and `method`: the method's section, or a candidate of its search.
-
-        Parameters
-        ----------
-        candidate
-            The number of the candidate; None if the settings are not searched.
+        Those of the original's training and of fine-tuning, `network` if the original is a network, and
+        `method`: the method's section, or that of a `candidate` of its search.
         """
         method = self.params.method(name)
         names = list(method.original.sections)

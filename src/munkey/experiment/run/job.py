@@ -43,17 +43,11 @@ class Surroundings:
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     """Limit the block to a number of CPU threads, and write everything that it prints to a log.
 
-    An exception, also of sys.exit, ends the process with status 1. In this case, the log ends with the traceback and
-    the reason, which the run's summary also shows (`outcome.describe_failures`). If the job succeeds, the
-    last line of the log contains its wall time (`read_seconds`).
+    An exception, also of sys.exit, ends the process with status 1. The log then ends with the
+    traceback and the reason; otherwise, with the job's wall time (`read_seconds`).
 
     For `munkey job`, the output stays in the terminal instead, where a debugger works. In all other
     jobs, a breakpoint raises an error, because there is no terminal.
-
-    Parameters
-    ----------
-    outputs
-        The output files of the job.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)

@@ -27,13 +27,7 @@ STOPPED = Event()  # set by Ctrl-C in Snakemake's process
 
 
 class FailedJob(NamedTuple):
-    """A job that failed.
-
-    Attributes
-    ----------
-    log
-        The path of its log.
-    """
+    """A job that failed, and the path of its log."""
 
     message: str
     log: str
@@ -43,14 +37,7 @@ class FailedJob(NamedTuple):
 class Observations:
     """Facts about the run of this process that the logger plug-in observes.
 
-    Attributes
-    ----------
-    failed
-        The failed jobs by their numbers.
-    has_jobs
-        Whether any jobs will run, or would run in a dry run.
-    has_nothing_to_do
-        Whether all results were up to date, unless the run is dry.
+    failed: by job number. has_jobs: also true in a dry run, if any jobs would run.
     """
 
     failed: dict[int, FailedJob] = field(default_factory=dict)
@@ -83,10 +70,7 @@ def notice_ctrl_c() -> None:
 def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     """Find the files that an earlier run wrote but that no longer exist.
 
-    Parameters
-    ----------
-    jobs
-        The logs and the outputs of each job.
+    jobs: the logs and the outputs of each job.
     """
     lost_files = []
     for logs, outputs in jobs:
@@ -102,10 +86,7 @@ def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list
 def describe_lost_files(files: Sequence[str], again: bool) -> str:
     """Return a message about files that an earlier run wrote but that no longer exist.
 
-    Parameters
-    ----------
-    again
-        Whether this run will create them again.
+    again: whether this run will create them again.
     """
     first = files[0]
     if len(files) > 1:
@@ -132,12 +113,8 @@ def describe_figure_jobs(
 
     Parameters
     ----------
-    training_jobs
-        The number of jobs that train a model.
-    jobs
-        The logs of the jobs that will run, by rule.
-    known
-        The logs of jobs that have run before, by rule.
+    jobs, known
+        The logs of the jobs that will run, and of those that have run before, by rule.
     at_once
         How many jobs run in parallel.
     ready
@@ -168,12 +145,8 @@ def describe_figure_jobs(
 def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each data set on which design to deploy, and why.
 
-    Audits that are older than the metrics are ignored.
-
-    Parameters
-    ----------
-    designs
-        The fields of `munkey.report.tables.frontier.Design`.
+    designs: the fields of `munkey.report.tables.frontier.Design`. Audits that are older than the
+    metrics are ignored.
     """
     # These modules import pandas, which only the end of a run needs.
     from munkey.report.tables import frontier
@@ -230,13 +203,8 @@ def summarize_run(
 ) -> Iterator[str]:
     """Yield the lines of a run's summary: a table, and the paths of the requested files.
 
-    The main table is followed by advice on which design to deploy. If an earlier run wrote the
-    page, its path is also shown, with a remark if it is older than the metrics.
-
-    Parameters
-    ----------
-    designs
-        The designs, as for `write_advice`.
+    Advice on which design to deploy follows the main table. If an earlier run wrote the page, its
+    path is also shown, with a remark if it is older than the metrics.
     """
     results = Path(layout.all_metrics).parent
     files = sorted(requested, key=os.path.split)  # folder by folder
@@ -280,10 +248,7 @@ def summarize_run(
 def describe_mlflow(path: str) -> str:
     """Return where to see a run's results in MLflow, or why logging failed.
 
-    Parameters
-    ----------
-    path
-        The file that the tracking job wrote.
+    path: the file that the tracking job wrote.
     """
     if not Path(path).exists():
         return "make ui"
@@ -299,12 +264,8 @@ def describe_mlflow(path: str) -> str:
 def describe_replaced_runs(path: str, since: float) -> str:
     """Describe the earlier MLflow runs whose results this run replaced; empty if there are none.
 
-    Parameters
-    ----------
-    path
-        The file that the tracking job wrote.
-    since
-        The time at which this run began. An older file was written by an earlier run.
+    path: the file that the tracking job wrote. since: when this run began; an older file is of an
+    earlier run.
     """
     if not Path(path).exists() or Path(path).stat().st_mtime < since:
         return ""

@@ -32,8 +32,6 @@ class PlannedJob:
     ----------
     what
         The job's message.
-    method
-        The method that the job applies, if any.
     changed
         The params that changed, by name.
     before

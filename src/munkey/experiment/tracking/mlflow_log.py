@@ -54,14 +54,12 @@ class LogSummary(NamedTuple):
     ----------
     unchanged, added
         The numbers of runs.
-    pages
-        The address of each run's page.
-    comparisons
-        The addresses of pages that compare runs, by name.
+    pages, comparisons
+        The addresses of each run's page, and of pages that compare runs, by name.
     replaced
         The number of earlier runs whose results were replaced.
     changes
-        Descriptions of how the settings differ from those of the replaced runs.
+        How the settings differ from those of the replaced runs.
     """
 
     unchanged: int
@@ -78,15 +76,8 @@ class LogSummary(NamedTuple):
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
     """Log the runs, and print a summary. Returns the content of the job's result file.
 
-    In it, `failure` is the reason why the store cannot be used, or None. If it is None, each entry
-    of `runs` has the address of the run's page; otherwise, these addresses are empty.
-
-    Parameters
-    ----------
-    configuration
-        The name of the configuration.
-    attempt
-        The number that `next_attempt` returned.
+    `failure` is the reason why the store cannot be used, or None; then each entry of `runs` has the
+    address of the run's page. attempt: from `next_attempt`.
     """
     failure = None
     pages = [""] * len(runs)
@@ -115,15 +106,10 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """Return the number of the next attempt to log.
+    """Return the number of the next attempt to log, a param of the job.
 
-    The number is a param of the job. It increases after a failed attempt, so the next run repeats
-    the job, and it stays the same after a successful attempt.
-
-    Parameters
-    ----------
-    path
-        The file that the last attempt wrote.
+    It increases after a failed attempt, so the next run repeats the job. path: the file that the last
+    attempt wrote.
     """
     if not Path(path).exists():
         return 0
@@ -140,17 +126,9 @@ def next_attempt(path: str) -> int:
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
     """Log the runs that are not yet in the store at `uri`, and tag all of them as present.
 
-    Earlier runs of this configuration lose the tag. Waits while another process logs.
-
-    Parameters
-    ----------
-    runs
-        The runs. Each run comes after the one that it is nested under.
-
-    Raises
-    ------
-    StoreError
-        If the store cannot be used. The next call skips the runs that were logged before the error.
+    Earlier runs of this configuration lose the tag. Waits while another process logs. A run comes
+    after the one that it is nested under. Raises StoreError if the store cannot be used; the next
+    call skips the runs that were logged before.
     """
     # Read our own files before opening the store, since a fault in them is not a StoreError.
     digests = [run.digest() for run in runs]
@@ -246,14 +224,9 @@ def get_site(uri: str, port: int = UI_PORT) -> str:
 def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
     """Return the addresses of MLflow's pages that compare runs, by name.
 
-    For each data set and rate, there is a page for the present methods of each folder of results.
-    If some of them replaced earlier runs, another page compares these methods before and after. If
-    there are several folders of results, another page compares the methods of all of them.
-
-    Parameters
-    ----------
-    owner
-        The owner of the runs; None for all owners.
+    For each data set and rate: a page for the present methods of each folder of results; one for
+    methods before and after, if runs were replaced; one for all folders, if there are several.
+    owner: None for all owners.
     """
     experiments = {}  # names by id
     for mlflow_experiment in iterate_pages(client.search_experiments):

@@ -84,13 +84,8 @@ def find_database(uri: str) -> Path | None:
 def get_experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
     """Return the id of an experiment, which is created if it does not exist.
 
-    Raises
-    ------
-    MlflowException
-        If the experiment was deleted.
-    StoreError
-        If an SQLite file was moved or copied. MLflow stores the absolute path of an experiment's
-        artifacts, so they would be logged next to the old file.
+    Raises MlflowException if it was deleted, and StoreError if an SQLite file was moved or copied:
+    artifacts would be logged next to the old file.
     """
     from mlflow.exceptions import MlflowException
 

@@ -198,15 +198,10 @@ def _make_unknown_share(reason: str) -> dict[str, object]:
 def recommend_design(points: pd.DataFrame) -> str:
     """Return a recommendation of a design to deploy, with the reason.
 
-    A sentence names the most accurate of the designs whose residual share is shown to be small, and
-    all other such designs whose accuracy does not differ significantly from it. If a design with a
-    larger share is significantly more accurate, the sentence also names that design. If no share is
-    shown to be small, two sentences explain this and suggest retraining.
-
-    Parameters
-    ----------
-    points
-        The result of `collect_points`.
+    Recommended is the most accurate of the designs whose residual share is shown to be small, with
+    those whose accuracy does not differ significantly. A significantly more accurate design with a
+    larger share is named, too. If no share is shown to be small, retraining is suggested.
+    points: from `collect_points`.
     """
     points = points.dropna(subset="TA_mean")
     candidates = points[points["kind"] != "anew"]
@@ -296,12 +291,7 @@ def describe_frontier(points: pd.DataFrame) -> str:
     """Return sentences that name the most accurate designs within each limit of the residual share.
 
     The sentences also name the designs that do not differ significantly from these, the oracles,
-    and the designs whose residual share is unknown.
-
-    Parameters
-    ----------
-    points
-        The result of `collect_points`.
+    and the designs whose residual share is unknown. points: from `collect_points`.
     """
     has_diverged = points["TA_mean"].isna() | (points["unknown_because"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])

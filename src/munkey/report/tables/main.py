@@ -178,9 +178,7 @@ def _make_remarks(results: pd.DataFrame, table_rows: Sequence[Row]) -> str:
 def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return all data sets in one LaTeX table, each below a row with its name.
 
-    pandas cannot write rows that span all columns. Therefore, the first cell of each data set also
-    contains the LaTeX code of such a row and of the rules around it. The table needs booktabs and
-    amsmath.
+    It needs booktabs and amsmath.
     """
     rates = sorted(summary["rate"].unique(), reverse=True)
     width = 1 + len(COLUMNS) * len(rates)
@@ -193,6 +191,7 @@ def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
         dataset_rows = _make_cells(part, rates, rows, "latex", {})
         n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
+        # pandas cannot write rows that span all columns, so the first cell contains such a row.
         first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_rows[0][0])])
         if table_rows:
             first_cell = "\\midrule\n" + first_cell

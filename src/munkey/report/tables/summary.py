@@ -227,13 +227,8 @@ def describe_diverged_systems(part: pd.DataFrame) -> str:
 def describe_underfitting(part: pd.DataFrame) -> str:
     """Return a warning if MUNKEY is no more accurate than the best classifier fitted to the same keys.
 
-    Otherwise, return an empty string. Both are compared after deletion and thus on the same rows,
-    at the smallest rate, which keeps nearly all of them.
-
-    Parameters
-    ----------
-    part
-        The rows of a summary for one data set.
+    Empty otherwise. Both are compared after deletion, so on the same rows, at the smallest rate, which
+    keeps nearly all of them. part: the rows of a summary for one data set.
     """
     by_method = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
     fitted = by_method.reindex(FITTED).dropna(subset="TA_mean")
