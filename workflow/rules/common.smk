@@ -7,7 +7,8 @@ from pathlib import Path
 from snakemake.logging import logger
 
 from munkey.core import gpu_slots
-from munkey.experiment.run import code_digest, fork_server, outcome, reasons
+from munkey.experiment import outcome
+from munkey.experiment.run import code_digest, fork_server, reasons
 from munkey.experiment.run.dispatch import name_job_module
 from munkey.experiment.tracking import mlflow_log
 from munkey.core.paths import fill

@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
 from munkey.core.plugins import Package
+from munkey.experiment.outcome import KILLED, FailedJob, describe_failures
 from munkey.experiment.run import job as module
 from munkey.experiment.run import record
 from munkey.experiment.run.job import (
@@ -27,7 +28,6 @@ from munkey.experiment.run.job import (
     job,
     read_seconds,
 )
-from munkey.experiment.run.outcome import KILLED, FailedJob, describe_failures
 from munkey.experiment.run.record import now, write_record
 from munkey.settings import NetworkName, Section
 

@@ -12,7 +12,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_json, write_text
-from munkey.experiment.run.outcome import describe_mlflow, describe_replaced_runs
+from munkey.experiment.outcome import describe_mlflow, describe_replaced_runs
 from munkey.experiment.tracking.mlflow_log import (
     get_owner,
     list_comparisons,

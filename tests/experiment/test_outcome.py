@@ -9,7 +9,7 @@ import pytest
 
 from munkey.core.files import CONFIGFILES, write_json, write_text
 from munkey.core.paths import Layout
-from munkey.experiment.run import outcome
+from munkey.experiment import outcome
 from munkey.experiment.run.job import TOOK
 from tests.plugins import written
 
