@@ -355,10 +355,7 @@ def _compare_with_receipt(certificate: Certificate, receipt: Receipt) -> list[st
 
 
 def _find_id_faults(certificate: Certificate, memory: Memory, ids: list[int]) -> list[str]:
-    """Describe why these ids cannot be those of the deletion: their number, or rows with these ids.
-
-    The chain does not record ids, so it cannot show that they are right.
-    """
+    """Describe why these ids cannot be those of the deletion, whose ids the chain does not record."""
     faults: list[str] = []
     distinct_count = len(set(ids))
     if distinct_count != certificate.rows:
@@ -406,10 +403,7 @@ def _find_digest_faults(
 
 
 def _parse_microseconds(at: str) -> int:
-    """Convert a time in a certificate to microseconds since 1970, as the memory stores times.
-
-    A text that is not a time becomes 0, which is before any deletion.
-    """
+    """Convert a time in a certificate to microseconds since 1970; 0 if it is not a time."""
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
     except (ValueError, OverflowError):

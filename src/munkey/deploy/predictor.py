@@ -603,10 +603,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._file.empty_log()
 
     def _forget_empty_classes(self) -> None:
-        """Forget the names of empty classes of an estimator's model.
-
-        A class may be named after a person. Does nothing for a model of pictures.
-        """
+        """Forget the names of an estimator's empty classes: a class may be named after a person."""
         if self.manifest.encoder is not None:
             return
         snapshot = self._model.snapshot()

@@ -119,19 +119,7 @@ def _remove_folder(path: Path, process_id: int) -> None:
 
 
 class _LabeledPictures(NamedTuple):
-    """Pictures, sorted by id.
-
-    Attributes
-    ----------
-    images
-        (N, H, W, 3) uint8.
-    ids, labels
-        (N,).
-    unit_names
-        The unit of each picture. None for a picture without a unit.
-    file_names
-        The names of the pictures' files, by id.
-    """
+    """Pictures (N, H, W, 3) uint8, sorted by id. file_names: by id."""
 
     images: np.ndarray
     ids: np.ndarray
@@ -356,15 +344,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _read_pictures(
         self, X: Any, all_labels: np.ndarray, ids: Any, tables: dict[str, Any], side: int
     ) -> _LabeledPictures:
-        """Read the pictures and sort them by id. With ``on_bad="skip"``, omits unreadable pictures.
-
-        Warns about copies with different labels or units, and about large units.
-
-        Parameters
-        ----------
-        tables
-            X, y and units, by name, as the user passed them.
-        """
+        """Read the pictures in `tables`, X, y and units by name, and sort them by id."""
         pictures = list(iterate_inputs(X))
         all_ids = resolve_ids(ids, tables, len(pictures), start=0)
         _require_aligned(len(pictures), all_labels, all_ids)

@@ -98,10 +98,7 @@ class FittedModel:
 
     @contextmanager
     def _sum_rows(self, snapshot: Snapshot) -> Iterator[Sums]:
-        """Yield the sums over the rows of a snapshot. Use them only inside the block.
-
-        Raises UnreadableModelError if the rows cannot be summed.
-        """
+        """Yield the sums over the rows of a snapshot. Use them only inside the block."""
         assert self.sums is not None, "the family has no sums"
         with ExitStack() as stack:
             with translate_sum_errors(self.path):

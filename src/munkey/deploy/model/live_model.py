@@ -186,10 +186,7 @@ class LiveModel:
     def _compute_logits(
         self, snapshot: Snapshot, images: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, Evidence]:
-        """Compute logits (N, C) of images (N, H, W, 3) with keys (N, d).
-
-        Returns the logits, and the neighbors that they are based on.
-        """
+        """Return logits (N, C) of images (N, H, W, 3) with keys (N, d), and their neighbors."""
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
@@ -225,10 +222,7 @@ class LiveModel:
         return Retriever(snapshot.memory, settings, first_borrowing_id).retrieve(keys)
 
     def _collect_evidence(self, snapshot: Snapshot, retrieved_rows: "RetrievedRows") -> Evidence:
-        """Collect the neighbors that predictions are based on, with weights and source files.
-
-        Raises UnreadableModelError if a neighbor's label is not a class.
-        """
+        """Collect the neighbors that predictions are based on, with weights and source files."""
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(snapshot.classes.names):
             why = "its memory has labels that are not among its classes"

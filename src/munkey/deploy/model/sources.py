@@ -191,11 +191,7 @@ class SourceFiles:
         return set().union(*ids_by_path.values())
 
     def _list_paths(self, name: str, quote: Callable[[str], str]) -> list[str]:
-        """Return the paths that a name can mean: from the data set's folder, from above, from here.
-
-        For example, `data/pets/1.png` is found in the folder `/home/me/data/pets`, whatever the
-        current folder is.
-        """
+        """Return the paths that a name can mean: from the data set's folder, from above, from here."""
         paths = []
         relative_name = Path(escape_undecodable(name))
         if relative_name.parts:  # `.` is the current folder, not the root of the data set
@@ -237,10 +233,7 @@ class SourceFiles:
         )
 
     def _find_files(self, names: Sequence[str]) -> dict[str, set[int]]:
-        """Return the ids of the samples from the file at each path that a name can mean, by path.
-
-        All are looked up in one pass over the memory.
-        """
+        """Return the ids of the samples from the file at each path that a name can mean, by path."""
         paths_by_file: dict[str, list[str]] = defaultdict(list)
         ids_by_path: dict[str, set[int]] = {}
         for name in names:

@@ -64,10 +64,7 @@ class Work:
 
 
 def _merge_by_kind(works: Iterable[Work]) -> list[Work]:
-    """Merge the works of each kind, in the order in which the kinds first occur.
-
-    Jobs are of one kind if they do the same step with the same system or encoder for one data set.
-    """
+    """Merge the works of jobs that do the same step with the same system or encoder on one data set."""
     work_by_kind: dict[tuple[str, str, str], Work] = {}
     for work in works:
         kind = (work.step, work.what, work.dataset)

@@ -367,14 +367,7 @@ def _make_settings_schemas(
 ) -> SettingsSchemas:
     """Create the schemas that check settings. Equal arguments return the same schemas.
 
-    Parameters
-    ----------
-    family_sections
-        The section of each family that has settings.
-    methods
-        The name and the settings of each method.
-    refused_families, refused_methods
-        The names of those that fail to import.
+    refused_families, refused_methods: the names of those that fail to import.
     """
     # Pydantic's fields: a type and a default value, or ... if there is none.
     sections: dict[str, object] = dict.fromkeys(refused_families, (object, None))

@@ -102,10 +102,7 @@ class Cases:
         return next(family for family in self.families if family.letter == letter)
 
     def _select_sections(self, case: str, *names: str) -> Sections:
-        """Return the named sections of a case, and those that the named families borrow.
-
-        A rule passes the sections to its job, and reruns the job if they change.
-        """
+        """Return the named sections of a case, and those that the named families borrow."""
         params = self.params.for_case(case)
         section_names = set(names)
         for family in FAMILIES.values():

@@ -165,10 +165,7 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
 def _select_arguments(
     function: Callable[..., Any], values: Named
 ) -> tuple[dict[str, Any], list[str]]:
-    """Select the values of a function's parameters by name. Returns them and the missing names.
-
-    The fields of a parameter whose type is a dataclass are selected in the same way.
-    """
+    """Select the values of a function's parameters by name. Returns them and the missing names."""
     arguments: dict[str, Any] = {}
     missing_names: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():

@@ -101,10 +101,7 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stay_in_terminal() -> Iterator[None]:
-    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set.
-
-    Exceptions end the process, as in `_redirect_to_log`.
-    """
+    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set."""
     try:
         yield
     except bdb.BdbQuit:

@@ -265,10 +265,7 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
 
 
 def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """Return the address of the page that compares these runs, sorted by gap.
-
-    Oracles and originals come last, because they have no gap.
-    """
+    """Return the address of the page that compares these runs, sorted by gap."""
 
     def get_gap_and_name(run: "MlflowRun") -> tuple[float, str]:
         return run.data.metrics.get("gap", float("inf")), run.info.run_name

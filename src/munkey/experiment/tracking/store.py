@@ -131,11 +131,7 @@ def iterate_pages(search: "Callable[..., PagedList[ItemT]]", *arguments: object)
 
 
 def _explain(error: BaseException) -> str:
-    """Explain in one line why a store cannot be used.
-
-    Libraries wrap the error of the operating system or of SQLite in their own errors, so the
-    innermost one is used.
-    """
+    """Explain in one line why a store cannot be used, by the innermost error."""
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError | sqlite3.Error):

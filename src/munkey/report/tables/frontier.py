@@ -158,11 +158,8 @@ def mark_front(points: pd.DataFrame) -> pd.DataFrame:
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     """Return the residual share of a design, as numbers and as text.
 
-    Parameters
-    ----------
-    audited
-        The design's row in an audit; None if it was not audited. Its `contrast` is 0 if the
-        design's outputs equal its oracle's bit for bit.
+    audited: its row in an audit; None if it was not audited. Its `contrast` is 0 if the design's
+    outputs equal its oracle's bit for bit.
     """
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0, "unknown_because": ""}
     contrast = math.nan
@@ -250,10 +247,7 @@ def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
 
 
 def _describe_more_accurate_rival(best: pd.Series, others: pd.DataFrame) -> str:
-    """Return a clause on the most accurate design that is significantly more accurate than `best`.
-
-    The clause is empty if there is no such design.
-    """
+    """Return a clause on the most accurate design that is significantly better than `best`, or ""."""
     for _, rival in _sort_by_accuracy(others).iterrows():
         if _is_shown_better(rival, best):
             difference = get_difference(rival, best)

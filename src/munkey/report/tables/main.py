@@ -125,15 +125,7 @@ def _make_cells(
     markup: Markup,
     residue: Residue,
 ) -> list[list[str]]:
-    """Return the cells of one data set, one list per row.
-
-    At each rate, the gap that `find_lowest_gap` finds is bold.
-
-    Parameters
-    ----------
-    part
-        The data set's summary.
-    """
+    """Return the cells of one data set, one list per row. The lowest gap of a rate may be bold."""
     ranked = [row.name for row in rows if row.is_ranked]
     cells_by_name = {row.name: [row.title] for row in rows}
     if residue:
@@ -159,13 +151,7 @@ def _make_cells(
 
 
 def _make_remarks(results: pd.DataFrame, table_rows: Sequence[Row]) -> str:
-    """Return the sentences below a data set's table, or an empty string if there are none.
-
-    Parameters
-    ----------
-    results
-        The data set's summary.
-    """
+    """Return the sentences below a data set's table; may be empty."""
     sentences = [
         describe_underfitting(results),
         describe_damage(results, table_rows),

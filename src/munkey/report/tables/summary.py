@@ -377,14 +377,9 @@ def describe_certificates(part: pd.DataFrame) -> str:
 
 
 def _compute_seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
-    """Return the gap of each seed as tidy metrics.
+    """Return the gap of each seed as tidy metrics. Raises KeyError without an oracle of the same seeds.
 
-    Raises KeyError if the system or its oracle is missing, or if they have different seeds.
-
-    Parameters
-    ----------
-    wide
-        Metrics with one column per metric and one row per data set, rate, seed and method.
+    wide: one column per metric, one row per data set, rate, seed and method.
     """
     systems = _select_method(wide, system)
     oracles = _select_method(wide, oracle)
