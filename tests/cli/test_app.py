@@ -557,14 +557,25 @@ def test_the_commands_of_the_docs_run_as_printed(
     monkeypatch.chdir(tmp_path)
     picture_in(tmp_path)
     (tmp_path / "requests.csv").write_text("".join(blocks("serving", "text", heading)))
-    [commands] = blocks("serving", "sh", heading)
-    for line in commands.splitlines():
+    for line in blocks("serving", "sh", heading)[0].splitlines():
         command, *words = shlex.split(line.partition(" >")[0], comments=True)
         ended = munkey(*words)
         assert (command, ended.code) == ("munkey", 0), ended.err
     assert (
         munkey("inspect", model, "--json").json["samples"] == samples and (tmp_path / page).exists()
     )
+
+
+def test_the_files_of_a_person_in_another_table_are_forgotten(munkey, model, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text(
+        'file,person\npets/14.png,Anna K.\n"pets/1,2.png",Anna K.\npets/16.png,Ben\n'
+    )
+    heading = "A privacy officer's day"
+    [lookup] = blocks("serving", "python", heading)
+    exec(lookup)
+    command = shlex.split(blocks("serving", "sh", heading)[1])
+    assert munkey(*command[1:], "--json").json["would_delete"] == [14]
 
 
 @pytest.mark.parametrize(

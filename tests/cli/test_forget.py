@@ -261,7 +261,7 @@ def test_a_class_without_a_sample_is_said_and_can_be_kept_from_answers(munkey, m
     picture = picture_in(tmp_path)
     emptied = munkey("predict", model, picture, "--json").json["predictions"][0]["class"]
     assert (
-        f"no samples remain in class {emptied};" in munkey("forget", model, "--class", emptied).out
+        f"no samples remain in class {emptied}\n" in munkey("forget", model, "--class", emptied).out
     )
     [answer] = munkey("predict", model, picture, "--only-held-classes", "--json").json[
         "predictions"

@@ -164,21 +164,19 @@ def certify(
     receipt: Receipt,
     *,
     live: int | None = None,
+    identical: int | None = None,
     purged_at: str | None = None,
     exact: dict[str, str] | None = None,
     constants: Sequence[str] = (),
 ) -> Certificate:
     """Certify a deletion.
 
-    live: number of rows after the deletion, if known. purged_at: when the memory was purged since;
-    None if it was not. The chain records neither. exact: from `Predictor.digests`. constants: from
-    `Predictor.constants`. Raises CertificateError if nothing was deleted.
+    The chain does not record these: live, the number of rows after the deletion; identical, the
+    number of exact copies that stayed; purged_at, when the memory was purged since. exact: from
+    `Predictor.digests`. constants: from `Predictor.constants`. Raises CertificateError if nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
-    identical = None
-    if live is not None and receipt.identical is not None:
-        identical = len(receipt.identical)
     return Certificate(
         memory=receipt.store,
         request=receipt.request,
@@ -245,9 +243,8 @@ def add_ids(
 ) -> Certificate:
     """Return a certificate with the salted hash of the deleted ids.
 
-    list_ids: also list the ids; the certificate then says that it is a trace of them. added_later:
-    whether the user supplied the ids after the deletion; the certificate then says that nothing
-    shows that they are the right ones.
+    list_ids: also list the ids. added_later: whether the user supplied the ids after the deletion.
+    The certificate states the limit of either.
     """
     changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
@@ -263,16 +260,13 @@ def add_ids(
 def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """Return the names of the digests that differ.
-
-    Returns None if the digests cannot be compared, because they are missing, or because they belong
-    to different states of the memory. Earlier certificates also have a digest of weights, whose
-    last bits depend on the machine and its threads: it is not compared.
-    """
+    """Return the names of the digests that differ; None if they cannot be compared."""
     if not certified or not exact:
         return None
+    # Digests of different states of the memory cannot be compared.
     if certified.get("head") != exact["head"] or certified.get("live") != exact["live"]:
         return None
+    # Earlier certificates also have a digest of weights, whose last bits depend on the machine.
     shared_names = exact.keys() & certified.keys() - {"head", "live"}
     if not shared_names:
         return None
@@ -361,10 +355,7 @@ def _compare_with_receipt(certificate: Certificate, receipt: Receipt) -> list[st
 
 
 def _find_id_faults(certificate: Certificate, memory: Memory, ids: list[int]) -> list[str]:
-    """Describe why these ids cannot be those of the deletion: their number, or rows with these ids.
-
-    The chain does not record ids, so it cannot show that they are right.
-    """
+    """Describe why these ids cannot be those of the deletion, whose ids the chain does not record."""
     faults: list[str] = []
     distinct_count = len(set(ids))
     if distinct_count != certificate.rows:
@@ -412,10 +403,7 @@ def _find_digest_faults(
 
 
 def _parse_microseconds(at: str) -> int:
-    """Convert a time in a certificate to microseconds since 1970, as the memory stores times.
-
-    A text that is not a time becomes 0, which is before any deletion.
-    """
+    """Convert a time in a certificate to microseconds since 1970; 0 if it is not a time."""
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
     except (ValueError, OverflowError):
@@ -427,9 +415,7 @@ def describe_unconfirmed_fields(
 ) -> dict[str, str]:
     """Describe each field of a certificate that the chain does not confirm, by field name.
 
-    The result includes the ids and their hash if the certificate has them, because its writer chooses
-    both ids and salt. exact: as for `find_faults`. Digests that can be compared with `exact` are
-    left out.
+    exact: as for `find_faults`. Digests that can be compared with it are left out.
     """
     fields = {}
     for name, description in UNCHAINED.items():
@@ -458,11 +444,10 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page next to it. Both are on disk when this returns.
+    """Write a certificate as JSON, and its page next to it, and return the path of the page.
 
-    If the page cannot be written, the JSON file is removed again. If the process is killed between
-    the two, only the JSON file exists. Returns the path of the page. Raises CertificateError as
-    `get_page_path` does, and OSError if a file cannot be written.
+    Both are on disk when this returns; if the page cannot be written, neither is. Raises
+    CertificateError as `get_page_path` does, and OSError if a file cannot be written.
     """
     page = get_page_path(path)
     page_text = render_page(certificate)

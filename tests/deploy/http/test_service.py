@@ -175,7 +175,7 @@ def test_the_commands_that_the_service_prints_work_in_a_shell(service, picture):
     assert len(answers[1]["predictions"]) == 1
     # the token was right
     assert "neighbors" in answers[2]["predictions"][0]
-    assert answers[3]["unknown"] == [
+    assert answers[3]["missing"] == [
         "1",
         "2",
         "3",

@@ -18,14 +18,13 @@ from threadpoolctl import threadpool_info
 
 from munkey.core.files import read_json
 from munkey.core.plugins import Package
+from munkey.experiment.outcome import KILLED, FailedJob, describe_failures
 from munkey.experiment.run import job as module
 from munkey.experiment.run import record
 from munkey.experiment.run.job import (
     FAILED,
     IN_TERMINAL,
-    KILLED,
     POST_MORTEM,
-    describe_failures,
     job,
     read_seconds,
 )
@@ -97,7 +96,7 @@ def test_the_failure_of_a_plug_in_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "find_plugin_packages", lambda: found)
     with pytest.raises(SystemExit), job(str(tmp_path / "job.log"), 1):
         runpy.run_path(str(path))["unlearn"]()
-    failed = {str(tmp_path / "job.log"): "unlearn: mine"}
+    failed = [FailedJob("unlearn: mine", str(tmp_path / "job.log"))]
     assert f"in the plug-in shop 1.0 ({path}, line 3)" in describe_failures(failed)
 
 
@@ -164,13 +163,16 @@ def test_leaving_the_debugger_ends_the_job_without_a_traceback(tmp_path, monkeyp
 
 
 def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
-    assert describe_failures({}).startswith(
+    assert describe_failures([]).startswith(
         "The run was stopped. To continue, run the same command again"
     )
     failing_job(tmp_path / "a.log")
     (tmp_path / "killed.log").write_text("epoch 1")
-    names = {str(tmp_path / "a.log"): "train vit", str(tmp_path / "killed.log"): "train munkey"}
-    assert describe_failures(names).splitlines() == [
+    failed = [
+        FailedJob("train vit", str(tmp_path / "a.log")),
+        FailedJob("train munkey", str(tmp_path / "killed.log")),
+    ]
+    assert describe_failures(failed).splitlines() == [
         "2 jobs failed:",
         "train vit",
         "  ValueError: the reason",
@@ -181,9 +183,11 @@ def test_a_run_ends_with_what_failed_and_why_and_what_to_do(tmp_path):
         "Fix the above, then run the same command again; finished work is kept.",
     ]
     # the other was stopped
-    assert describe_failures(names, stopped=True).splitlines()[:2] == ["1 job failed:", "train vit"]
-    del names[str(tmp_path / "a.log")]
-    assert describe_failures(names, stopped=True) == describe_failures({})
+    assert describe_failures(failed, stopped=True).splitlines()[:2] == [
+        "1 job failed:",
+        "train vit",
+    ]
+    assert describe_failures(failed[1:], stopped=True) == describe_failures([])
 
 
 def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
@@ -193,7 +197,7 @@ def test_a_run_with_many_long_faults_ends_with_30_lines_at_most(tmp_path):
         )
     for count in range(1, 10):
         words = describe_failures(
-            {str(tmp_path / f"{number}.log"): "data" for number in range(count)}
+            FailedJob("data", str(tmp_path / f"{number}.log")) for number in range(count)
         )
         assert len(words.splitlines()) <= 30
         assert "picture 0 is broken" in words and "more lines in its log" in words

@@ -12,9 +12,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_json, write_text
+from munkey.experiment.outcome import describe_mlflow, describe_replaced_runs
 from munkey.experiment.tracking.mlflow_log import (
-    describe_outcome,
-    describe_replaced_runs,
     get_owner,
     list_comparisons,
     log,
@@ -443,6 +442,6 @@ def test_only_an_attempt_that_failed_is_repeated(left, number, tmp_path):
 )
 def test_a_run_ends_by_saying_where_to_look_or_why_there_is_nothing(tmp_path, content, words):
     path = tmp_path / "tracking.json"
-    assert describe_outcome(str(path)) == "make ui"
+    assert describe_mlflow(str(path)) == "make ui"
     write_json(path, content)
-    assert describe_outcome(str(path)) == words
+    assert describe_mlflow(str(path)) == words

@@ -7,9 +7,9 @@ from threading import Event
 
 import pytest
 
-from munkey.core.files import CONFIGFILES, write_text
+from munkey.core.files import CONFIGFILES, write_json, write_text
 from munkey.core.paths import Layout
-from munkey.experiment.run import outcome
+from munkey.experiment import outcome
 from munkey.experiment.run.job import TOOK
 from tests.plugins import written
 
@@ -26,9 +26,11 @@ def said(tmp_path, monkeypatch):
     def of(asked, made):
         for number, name in enumerate([*made, *(name for name in asked if name not in made)]):
             written(tmp_path, {f"results/default/{name}": f"| {name} |\n|-|\n| 1 |\n"})
+            if name == "tracking.json":
+                write_json(LAYOUT.tracking, {"uri": "sqlite:///mlflow.db"})
             os.utime(f"results/default/{name}", (number, number))
         return "\n".join(
-            outcome.summarize_run({f"results/default/{name}" for name in asked}, LAYOUT, "make ui")
+            outcome.summarize_run({f"results/default/{name}" for name in asked}, LAYOUT)
         )
 
     return of
@@ -87,7 +89,7 @@ def test_the_main_run_and_the_audits_end_with_what_to_deploy(
         Path("results/default/audit/digits/table.csv").unlink()
     else:
         os.utime("results/default/audit/digits/table.csv", (audit_made, audit_made))
-    lines = outcome.summarize_run({f"results/default/{asked}"}, LAYOUT, "make ui", DESIGNS)
+    lines = outcome.summarize_run({f"results/default/{asked}"}, LAYOUT, DESIGNS)
     text = " ".join("\n".join(lines).split())
     assert (
         "digits: Deploy LDA (96.00 ± 0.10%): the only design that deletes exactly; CF is more accurate by 2.0 points"
@@ -106,7 +108,7 @@ def test_a_table_that_is_damaged_ends_no_run_before_it_says_where_everything_lie
             for name in (MAIN, "tables/main.csv", "metrics.csv")
         },
     )
-    text = "\n".join(outcome.summarize_run({f"results/default/{MAIN}"}, LAYOUT, "make ui", DESIGNS))
+    text = "\n".join(outcome.summarize_run({f"results/default/{MAIN}"}, LAYOUT, DESIGNS))
     assert "main.csv: its checksum" in text and "MLflow    make ui" in text
 
 
