@@ -41,11 +41,6 @@ class Receipt:
         The request number, if the deletion has one.
     repeated : bool
         Whether the request was carried out before, so that nothing was deleted this time.
-    identical : tuple of int or None
-        Ids of exact copies that stay in the memory. None if unknown: only a `Predictor` sets this
-        field, and not for a `repeated` request, because the log does not store these ids.
-    emptied : tuple of str or None
-        Classes without remaining rows. None under the same conditions as `identical`.
     """
 
     store: str
@@ -55,8 +50,6 @@ class Receipt:
     when: datetime
     request: str | None = None
     repeated: bool = False
-    identical: tuple[int, ...] | None = None
-    emptied: tuple[str, ...] | None = None
 
 
 def compute_first_head(store: bytes) -> bytes:
