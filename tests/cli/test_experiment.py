@@ -21,8 +21,7 @@ from munkey.studies.paper import preflight
 from munkey.studies.paper import tables as paper
 from tests.conftest import ROOT, unit_rows
 from tests.evaluation.test_search import search
-from tests.experiment.cost.test_estimate import epyc
-from tests.experiment.inputs import small_config, small_plan
+from tests.experiment.inputs import epyc, small_config, small_plan
 
 PAPER = ("workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "1,8")
 
@@ -37,12 +36,15 @@ def test_it_prints_the_costs(munkey):
     printed = munkey("plan", *PAPER)
     assert printed.code == 0
     assert printed.out.startswith("paper on AMD EPYC, CPU (speeds measured)\n")
-    assert "84 training runs" in printed.out and "on 8 machines: at least" in printed.out
+    assert "84 training runs" in printed.out
+    assert "on 8 machines: at least" in printed.out
 
 
 def test_it_prints_the_same_as_json(munkey):
     costs = munkey("plan", *PAPER, "--json")
-    assert costs.code == 0 and costs.json["name"] == "paper" and costs.json["uncounted"] == []
+    assert costs.code == 0
+    assert costs.json["name"] == "paper"
+    assert costs.json["uncounted"] == []
     assert costs.json["machine"] == {"name": "AMD EPYC, CPU", "gpu": False, "measured": True}
     seconds = sum(each["seconds"] for each in costs.json["work"])
     assert costs.json["hours"] == {
@@ -56,7 +58,8 @@ def test_a_speed_may_be_named(munkey):
     slow, fast = (
         munkey("plan", "--tflops", speed, "--json").json["hours"]["1"] for speed in (0.1, 0.2)
     )
-    assert slow == pytest.approx(2 * fast) and munkey("plan", "--tflops", 0).code == 2
+    assert slow == pytest.approx(2 * fast)
+    assert munkey("plan", "--tflops", 0).code == 2
 
 
 @pytest.mark.parametrize("pdb", [False, True])
@@ -73,7 +76,8 @@ def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked
     file = "results/default/forget/digits/seed0/rate0.1.csv"
     assert munkey("job", file, *(["--pdb"] if pdb else [])).code == 3
     ((command, environment),) = calls
-    assert command[-3:] == ["--force", "--", file] and (
+    assert command[-3:] == ["--force", "--", file]
+    assert (
         environment[IN_TERMINAL],
         environment[SWITCH],
     ) == (file, "0")
@@ -99,7 +103,9 @@ def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
 )
 def test_bad_input_ends_with_a_sentence(munkey, words, why):
     ended = munkey("plan", *words)
-    assert ended.code == 2 and why in ended.err and ended.out == ""
+    assert ended.code == 2
+    assert why in ended.err
+    assert ended.out == ""
 
 
 def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlays(munkey, tmp_path):
@@ -111,14 +117,16 @@ def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlay
     )
     ended = munkey("plan", overlay)
     command = f"--configfile '{overlay}' -- results/never-made/data/imagefolder/samples.csv"
-    assert ended.code == 2 and command in ended.err
+    assert ended.code == 2
+    assert command in ended.err
 
 
 def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkeypatch):
     monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: [])
     monkeypatch.setattr(machines, "find_machine", epyc)
     ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
-    assert ready.code == 0 and ready.out.endswith("This machine is ready.\n")
+    assert ready.code == 0
+    assert ready.out.endswith("This machine is ready.\n")
     assert ready.out.startswith(
         "paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 training runs"
     )
@@ -155,7 +163,8 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
     said = munkey("compare-paper", ROOT / PAPER[0]).out
     assert said.startswith("### main, cifar10, 10%: ours (the paper's)\n")
     (line,) = [line for line in said.splitlines() if line.startswith("| munkey ")]
-    assert "✗" in line and line.count("✓") == 4
+    assert "✗" in line
+    assert line.count("✓") == 4
     (line,) = [
         line for line in said.splitlines() if line.startswith("| main ") and "| 10% " in line
     ]
@@ -176,7 +185,8 @@ def test_the_settings_of_a_search_are_listed_best_first_within_the_runs_limit(mu
             .startswith(f"  {first}:")
         )
     missing = munkey("search-summary", tmp_path / "nowhere")
-    assert missing.code == 2 and "no search.json" in missing.err
+    assert missing.code == 2
+    assert "no search.json" in missing.err
     (tmp_path / "seed0/rate0.1/cf/search.json").write_text("{")
     assert "search.json: damaged" in munkey("search-summary", tmp_path).err
 
@@ -189,7 +199,8 @@ def test_the_external_state_is_that_of_the_plan_and_the_same_again(munkey, tmp_p
         assert json.loads((tmp_path / "state.json").read_text()) == small_plan().external_state
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({"datasets": ["digit"]})))
     refused = munkey("external-state", "state.json")
-    assert refused.code == 2 and "unknown data set 'digit'" in refused.err
+    assert refused.code == 2
+    assert "unknown data set 'digit'" in refused.err
 
 
 def test_the_external_state_needs_nothing_that_only_a_run_needs(tmp_path):
@@ -224,11 +235,9 @@ def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(cont
     (tmp_path / "mine.yaml").write_bytes(content)
     command = ["make", "-o", ".venv/ready", "run", f"CONFIG={tmp_path}/mine.yaml"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (
-        done.returncode == 2
-        and f"{tmp_path}/mine.yaml: is not valid: " in done.stderr
-        and "line 2" in done.stderr
-    )
+    assert done.returncode == 2
+    assert f"{tmp_path}/mine.yaml: is not valid: " in done.stderr
+    assert "line 2" in done.stderr
 
 
 def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, tmp_path):
@@ -253,12 +262,16 @@ def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, t
     ]
     losses = [float(line.split("likelihood ")[1].split(",")[0]) for line in lines[1:3]]
     assert -0.5 < losses[1] <= losses[0] < 0
-    assert all(float(line.split()[-1].rstrip("%")) > 80 for line in lines[1:3])
+    for line in lines[1:3]:
+        assert float(line.split()[-1].rstrip("%")) > 80
     (folder / "one").rename(folder / "other")
     again = munkey("search-neighbors", tmp_path / "data/signs", "--keys", folder / "other/keys.npz")
-    assert again.code == 0 and again.out.count("likelihood") == 3
+    assert again.code == 0
+    assert again.out.count("likelihood") == 3
     in_folder = munkey("search-neighbors", tmp_path / "data/signs", "--keys", folder / "other")
-    assert in_folder.code == 0 and in_folder.out.count("likelihood") == 3
+    assert in_folder.code == 0
+    assert in_folder.out.count("likelihood") == 3
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-neighbors", tmp_path / "data/signs")
-    assert refused.code == 2 and "choose its keys with --keys (found: none in" in refused.err
+    assert refused.code == 2
+    assert "choose its keys with --keys (found: none in" in refused.err
