@@ -79,13 +79,13 @@ def test_the_address_restores_the_choices(browser: Any, random_page: Path) -> No
         tab.locator("select[name=class]").select_option("1")
         tab.locator("select[name=a]").select_option("two")
         tab.locator("#samples .kept .sample").nth(1).click()
-        shown = tab.locator("#samples .one").inner_text()
+        sample_text = tab.locator("#samples .one").inner_text()
         address = tab.url
     fragment = address.partition("#")[2]
     with opened(browser, random_page, f"#{fragment}") as tab:
         assert tab.locator("select[name=class]").input_value() == "1"
         assert tab.locator("select[name=a]").input_value() == "two"
-        assert tab.locator("#samples .one").inner_text() == shown
+        assert tab.locator("#samples .one").inner_text() == sample_text
 
 
 @pytest.mark.parametrize(

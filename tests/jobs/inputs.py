@@ -1,5 +1,6 @@
 """A prepared data set, its keys and its nearest neighbors, as files."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -34,3 +35,18 @@ def write_keys(folder: Path, dataset: Dataset, depth: int) -> tuple[Path, Path]:
     nearest = neighbors.find_nearest(keys.Keys(dataset.ids, vectors), members, depth)
     neighbors.write_neighbors(folder / "neighbors.npz", dataset.ids, nearest)
     return folder / "keys.npz", folder / "neighbors.npz"
+
+
+@dataclass(frozen=True)
+class DatasetFiles:
+    """The files of a data set that jobs read."""
+
+    images: Path
+    keys: Path
+    neighbors: Path
+
+
+def prepare_files(folder: Path, depth: int) -> DatasetFiles:
+    """A prepared data set with its keys and neighbors, below a folder."""
+    dataset = prepare_dataset(folder / "data")
+    return DatasetFiles(folder / "data/images.npy", *write_keys(folder, dataset, depth))

@@ -139,7 +139,7 @@ def test_the_papers_printed_gaps_follow_from_its_printed_rows():
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)]
+    ("value", "rounded"), [(80.33333, 80.33), (0.00081234, 0.0008123), (1234.56, 1235), (0, 0)]
 )
-def test_numbers_to_be_read_have_four_digits(value, shown):
-    assert round_to_four_digits(value) == shown
+def test_numbers_to_be_read_have_four_digits(value, rounded):
+    assert round_to_four_digits(value) == rounded
