@@ -157,12 +157,19 @@ def test_a_far_cluster_leaves_room_for_the_others() -> None:
     assert np.array_equal(narrow_gaps(np.full(3, 7.0)), np.zeros(3))
 
 
-def model_contents(**options: object) -> Contents:
+def model_contents(max_count: int = 100, **options: object) -> Contents:
+    """The page of a model with five samples."""
     generator = np.random.default_rng(0)
     ids = np.array([3, 5, 8, 9, 12])
     names = [f"#{number}" for number in range(5)]
     rows = MemoryRows(ids, generator.normal(size=(5, 4)), ["b", "a", "b", "a", MARKUP], names)
-    return gather_contents("model", rows, 100, 3, **options)
+    return gather_contents("model", rows, max_count, 3, **options)
+
+
+@pytest.mark.usefixtures("_no_umap")
+def test_a_page_of_a_model_says_how_many_samples_it_shows() -> None:
+    assert model_contents().scope.startswith("All 5 samples")
+    assert model_contents(max_count=3).scope.startswith("3 of the memory's 5 samples")
 
 
 @pytest.mark.usefixtures("_no_umap")
