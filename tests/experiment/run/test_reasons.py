@@ -1,5 +1,7 @@
 """A dry run says for each job, in words, which knob or which code changed."""
 
+import pytest
+
 from munkey.experiment.run import code_digest
 from munkey.experiment.run.reasons import PlannedJob, explain_jobs
 
@@ -69,11 +71,16 @@ def test_jobs_that_are_new_or_follow_are_counted_by_rule():
     ]
 
 
-def test_the_first_of_many_changes_are_listed():
-    knobs = [f"knob{number}" for number in range(9)]
+@pytest.mark.parametrize(
+    ("changes", "end"), [(9, "knob3 0 → 1; 5 more"), (5, "knob3 0 → 1; 1 more"), (4, "knob3 0 → 1")]
+)
+def test_the_first_four_changes_are_listed_and_the_others_counted(changes, end):
+    knobs = [f"knob{number}" for number in range(changes)]
     settings = {"settings": dict.fromkeys(knobs, 1)}
     (line,) = explain(planned_job(changed=settings, before=[dict.fromkeys(knobs, 0)]))
-    assert line.endswith("knob3 0 → 1; 5 more")
-    assert explain(planned_job(files=["a.csv"], other=["forced"])) == [
-        "train vit: a.csv changed; forced"
-    ]
+    assert line.endswith(end)
+
+
+def test_a_changed_file_and_another_reason_are_both_listed():
+    (line,) = explain(planned_job(files=["a.csv"], other=["forced"]))
+    assert line == "train vit: a.csv changed; forced"
