@@ -79,9 +79,9 @@ def check_log(project: Project, site: str, folder: Path) -> None:
     reason=f"needs {', '.join(MISSING)}: apt-get install postgresql; the extra `test-services` of pyproject.toml",
 )
 def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_track(
-    fresh: Project, services: Services, tmp_path: Path
+    project: Project, services: Services, tmp_path: Path
 ) -> None:
-    first = fresh.copy(tmp_path / "first")
+    first = project
     first.params({"tracking": {"uri": services.site}})
     publish, take = blocks("tracking", "sh", "From one checkout to another")
     services.run(first, publish)
