@@ -63,8 +63,8 @@ class Project:
     ) -> subprocess.CompletedProcess:
         """Run a command of the environment here, with this checkout's code.
 
-        Snakemake, munkey and scripts run in a fork that has imported their libraries; by their path in `BIN`, they start
-        as users start them.
+        Snakemake, munkey and scripts run in a fork that has imported their libraries (`warm`). Named by their path
+        in `BIN`, they start as users start them.
         """
         variables = self.environment(**env)
         if command[0] in ("snakemake", "munkey"):

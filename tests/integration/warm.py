@@ -1,10 +1,11 @@
 """Commands of the environment in forks of a process that has imported the libraries that take seconds to import.
 
-A start of Snakemake takes two seconds of imports, and so does each job that imports torch; a run starts a server of jobs,
-which imports for nine seconds. Here one server, that of `munkey.experiment.run.fork_server`, serves all commands of a
-pytest process and all jobs of their runs. It imports nothing from munkey, so that each fork loads a checkout's own code.
+A start of Snakemake takes 2 s of imports, a job that imports torch 3 s, and a run's server of jobs 9 s. Here one
+server, that of `munkey.experiment.run.fork_server`, serves all commands of a pytest process and all jobs of their runs.
+It imports nothing from munkey, so each fork loads the code of its checkout.
 """
 
+import atexit
 import contextlib
 import importlib.util
 import json
@@ -64,7 +65,7 @@ def run(
         socket.socket(socket.AF_UNIX) as connection,
         tempfile.TemporaryFile("w+") as out,
         tempfile.TemporaryFile("w+") as errors,
-        open(os.devnull) as nothing,
+        Path(os.devnull).open() as nothing,
     ):
         connection.settimeout(timeout)
         connection.connect(server())
@@ -85,13 +86,11 @@ def run_here(jobs_server: str, script: str, *arguments: str) -> None:
     del os.environ["MUNKEY_FORKED"]  # its jobs are forks of their own
     from munkey.experiment.run import fork_server
 
-    fork_server._launch = lambda path: os.symlink(jobs_server, path)
+    fork_server._launch = lambda path: path.symlink_to(jobs_server)
     sys.argv = [script, *arguments]
     try:
         runpy.run_path(script, run_name="__main__")
     finally:
-        import atexit
-
         atexit._run_exitfuncs()  # which a fork leaves out
 
 
