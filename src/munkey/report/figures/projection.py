@@ -1,6 +1,7 @@
 """Two-dimensional projections of tokens and features (fig. UMAP)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 import matplotlib
@@ -37,7 +38,8 @@ def _keep_compiled_functions() -> None:
 
     for member in [*vars(umap_).values(), *vars(utils).values()]:
         if hasattr(member, "enable_caching"):
-            member.enable_caching()
+            with suppress(RuntimeError):  # no folder can be written to
+                member.enable_caching()
 
 
 @matplotlib.rc_context(theme.THEME)
