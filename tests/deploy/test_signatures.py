@@ -1,6 +1,5 @@
 """Signed certificates: who signed them, that no byte of the file can change, and what stays as without a key."""
 
-import os
 import stat
 import subprocess
 from pathlib import Path
@@ -10,7 +9,6 @@ import pytest
 from munkey.deploy import certificate, signatures
 from munkey.deploy.certificate import NOT_CLAIMED, SIGNED_LIMIT, UNSIGNED_LIMIT
 from munkey.deploy.signatures import KeyFileError
-from munkey.memory.memory_file import MemoryFile
 from tests.memory.inputs import create, raw
 
 IDS = raw(12)[0]
@@ -120,7 +118,7 @@ def test_a_private_key_can_be_read_by_its_owner_alone_and_is_not_replaced(key_fi
     with pytest.raises(OSError, match="key"):
         signatures.create_key(key_file)
     assert key_file.read_bytes() == content
-    os.unlink(key_file)
+    key_file.unlink()
     with pytest.raises(OSError, match=r"key\.pub"):
         signatures.create_key(key_file)
     assert not key_file.exists()
