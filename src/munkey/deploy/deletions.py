@@ -117,7 +117,7 @@ class Deletion:
         The deletion's place in the chain. None for a dry run of a new request, and for a model in
         memory, which has no chain.
     when : datetime or None
-        Time of the deletion in UTC; None for a dry run.
+        Time of the deletion in UTC; None for a dry run of a new request.
     purged : bool
         Whether every byte of the samples was removed from the model's files.
     unpurged : str

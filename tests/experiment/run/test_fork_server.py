@@ -232,6 +232,16 @@ def test_the_fork_of_a_killed_job_is_killed(run):
     wait(lambda: not alive(fork))
 
 
+def test_a_job_whose_fork_was_killed_does_not_run_again(run):
+    """The failure: the client could not write that to standard error, and went on with the script."""
+    body = "open('runs', 'a').write('x')\ntime.sleep(0.5)\nos.kill(os.getpid(), 9)"
+    job = run.start(body)
+    job.stderr.close()
+    job.stdout.close()
+    assert job.wait(60) == 1
+    assert (run.folder / "runs").read_text() == "x"
+
+
 def test_forks_have_a_gpu_each_until_they_are_killed(run):
     (run.folder / "copy/munkey/core").mkdir()
     shutil.copy(gpu_slots.__file__, run.folder / "copy/munkey/core")
