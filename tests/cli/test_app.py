@@ -512,6 +512,56 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     assert (tmp_path / "earlier.html").exists()
 
 
+def test_a_signed_certificate_is_checked_without_the_model(munkey, model, tmp_path):
+    key = tmp_path / "key"
+    public_key = f"{key}.pub"
+    receipt = tmp_path / "receipt.json"
+    fingerprint = munkey("keygen", key, "--json").json["fingerprint"]
+    forgotten = munkey(
+        "forget", model, "--ids", "10,12", "--certificate", receipt, "--sign", key, "--json"
+    )
+    check = ["certificate", receipt, "--check", "--key", public_key]
+    checked = munkey(*check, "--ids", "10,12", "--salt", forgotten.json["salt"], "--json")
+    assert checked.code == 0
+    assert checked.json["certificate"]["signed_by"] == fingerprint
+    other_ids = munkey(*check, "--ids", "10", "--salt", forgotten.json["salt"])
+    assert other_ids.code == 1
+    assert "not issued for these ids" in other_ids.err
+    assert munkey("certificate", model, receipt, "--check", "--key", public_key).code == 0
+    later = tmp_path / "later.json"
+    assert munkey("certificate", model, later, "--sign", key).code == 0
+    assert munkey("certificate", later, "--check", "--key", public_key).code == 0
+    receipt.write_text(receipt.read_text() + " ")
+    altered = munkey(*check)
+    assert altered.code == 1
+    assert "changed after it was signed" in altered.err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["receipt.json"], "munkey certificate DIR FILE"),
+        (["receipt.json", "--check"], "munkey certificate DIR FILE"),
+        (["MODEL", "receipt.json", "--key", "key.pub"], "--check"),
+        (["MODEL", "receipt.json", "--check", "--sign", "key"], "--sign"),
+        (["MODEL", "receipt.json", "--sign", "missing"], "missing: not a private key"),
+        (["receipt.json", "--check", "--key", "missing"], "missing: not a public key"),
+    ],
+)
+def test_options_of_a_signature_that_do_not_fit_are_refused(munkey, model, words, message):
+    refused = munkey("certificate", *[str(model) if word == "MODEL" else word for word in words])
+    assert refused.code == 2
+    assert message in refused.err
+
+
+def test_a_key_that_cannot_be_read_deletes_nothing(munkey, model, tmp_path):
+    certificate = ["--certificate", tmp_path / "receipt.json", "--sign", tmp_path / "missing"]
+    refused = munkey("forget", model, "--ids", "10", *certificate)
+    assert refused.code == 2
+    nothing = munkey("certificate", model, tmp_path / "receipt.json")
+    assert "0 deleted samples" in nothing.err
+
+
 def test_damage_ends_with_1_if_a_check_finds_it_and_with_2_if_nothing_can_be_checked(
     munkey, model, tmp_path
 ):

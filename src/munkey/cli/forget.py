@@ -4,7 +4,7 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +22,7 @@ from munkey.cli.output import (
 from munkey.core.console import escape_to_one_line
 
 if TYPE_CHECKING:
+    from munkey.deploy.certificate import Certificate
     from munkey.deploy.deletions import CertificateOrder, Deletion, DeletionPlan
 
 
@@ -86,6 +87,7 @@ def forget(
         Path | None,
         typer.Option(metavar="FILE", help="Write the certificate's salt to this file."),
     ] = None,
+    sign: arguments.SigningKey = None,
     no_purge: Annotated[
         bool,
         typer.Option(
@@ -119,8 +121,12 @@ def forget(
         "units": units or [],
     }
     _require_unambiguous_request(names, csv, request)
-    if (list_ids or salt_file) and not certificate:
-        raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
+    if (list_ids or salt_file or sign) and not certificate:
+        raise ValueError(
+            "--list-ids, --salt-file and --sign need a certificate: --certificate FILE"
+        )
+    # Read before anything is deleted.
+    sign_certificate = arguments.make_signer(sign)
     if no_purge and certificate:
         raise ValueError("--certificate purges, so it cannot be combined with --no-purge")
     if csv is not None:
@@ -157,7 +163,7 @@ def forget(
                 deletions = predictor.preview(plan)
             else:
                 order = _make_certificate_order(
-                    plan, certificate_files, salt_files, list_ids, fields
+                    plan, certificate_files, salt_files, list_ids, fields, sign_certificate
                 )
                 with show_spinner("forgetting"):
                     deletions = predictor.delete(
@@ -305,12 +311,13 @@ def _make_certificate_order(
     salt_files: dict[str | None, Path],
     list_ids: bool,
     fields: dict[str | None, dict[str, Any]],
+    sign_certificate: "Callable[[Certificate], Certificate]",
 ) -> "CertificateOrder":
     """Write the salt files, before a crash could lose a salt, and return the order of certificates.
 
     fields: gets the salts and files of the certificates, by request number.
     """
-    from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
+    from munkey.deploy.certificate import write_certificate, write_new_file
     from munkey.deploy.deletions import CertificateOrder, Deletion
 
     salts = {}
@@ -325,10 +332,10 @@ def _make_certificate_order(
         else:
             fields[number] = {"salt": salt.hex()}
 
-    def deliver(deletion: Deletion, document: Certificate) -> None:
+    def deliver(deletion: Deletion, document: "Certificate") -> None:
         """Write a deletion's certificate and page, and note their paths."""
         file = certificate_files[deletion.request]
-        page = write_certificate(document, file)
+        page = write_certificate(sign_certificate(document), file)
         paths = {"page": str(page), "certificate": str(file)}
         fields[deletion.request] = fields.get(deletion.request, {}) | paths
 

@@ -14,22 +14,39 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from munkey.core.console import pluralize
 from munkey.core.files import UnwritableFileError, atomic, sync_folder
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
-from munkey.deploy.model.manifest import compute_digest
+from munkey.deploy.model.manifest import compute_digest, format_canonical
 from munkey.memory.chain import Receipt
 from munkey.memory.memory import Memory
 from munkey.memory.memory_file import MEMORY_FORMAT, MemoryFile, Snapshot
 from munkey.memory.rows import check_ids
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
+UNSIGNED_LIMIT = (
+    "A signature: anyone who can write this file can write another one. Only the head of the chain"
+    " binds it, if it was published where the owner of the memory cannot change it."
+)
+SIGNED_LIMIT = (
+    "That what it says is true: the signature shows that whoever has the private key wrote this"
+    " certificate, not that the samples were deleted, when it was signed, or that nobody else has"
+    " the key. The head of the chain binds it to the memory, if it was published where the owner of"
+    " the memory cannot change it."
+)
 # The limits of every certificate: what it does not claim.
 NOT_CLAIMED = (
     "Anything about copies: the pictures and data sets that the memory was built from, other"
@@ -37,8 +54,7 @@ NOT_CLAIMED = (
     " predictions.",
     "Anything below the file system: blocks that an SSD remapped, copy-on-write, swap.",
     "Who requested the deletion, who carried it out, or that the machine's clock was right.",
-    "A signature: anyone who can write this file can write another one. Only the head of the chain"
-    " binds it, if it was published where the owner of the memory cannot change it.",
+    UNSIGNED_LIMIT,
 )
 # Further limits, of some certificates.
 WEIGHTS_LIMIT = (
@@ -120,6 +136,10 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         Versions of the programs, by name.
     not_claimed : tuple of str
         What the certificate does not claim, one sentence each.
+    signed_by : str or None
+        SHA-256 of the public key of the signature, in hexadecimal; None if it is not signed.
+    signature : str or None
+        Ed25519 signature of `format_signed_fields`, in hexadecimal.
     sha256 : str
         SHA-256 of all other fields (`manifest.compute_digest`).
     """
@@ -142,7 +162,18 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     exact: dict[str, str] | None = None
     versions: dict[str, str]
     not_claimed: tuple[str, ...]
+    signed_by: str | None = None
+    signature: str | None = None
     sha256: str = ""
+
+    @model_serializer(mode="wrap")
+    def _omit_missing_signature(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write an unsigned certificate as before there were signatures."""
+        values: dict[str, Any] = serialize(self)
+        for name in ("signed_by", "signature"):
+            if values.get(name) is None:
+                values.pop(name, None)
+        return values
 
     @property
     def sequences(self) -> range:
@@ -152,6 +183,14 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     def seal(self) -> "Certificate":
         """Return the certificate with the SHA-256 of its current fields."""
         return self.model_copy(update={"sha256": compute_digest(self)})
+
+    def format_signed_fields(self) -> bytes:
+        """Return all fields but `sha256` and `signature` as canonical JSON (`compute_digest`)."""
+        return format_canonical(self, exclude={"sha256", "signature"})
+
+    def format_file(self) -> str:
+        """Return the content of the certificate's file."""
+        return self.model_dump_json(indent=2) + "\n"
 
 
 def hash_ids(ids: Iterable[int], salt: bytes) -> str:
@@ -452,7 +491,7 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
     page = get_page_path(path)
     page_text = render_page(certificate)
     path = Path(path)
-    write_new_file(path, certificate.model_dump_json(indent=2) + "\n")
+    write_new_file(path, certificate.format_file())
     try:
         write_new_file(page, page_text)
     except BaseException:
