@@ -527,7 +527,10 @@ def test_a_signed_certificate_is_checked_without_the_model(munkey, model, tmp_pa
     other_ids = munkey(*check, "--ids", "10", "--salt", forgotten.json["salt"])
     assert other_ids.code == 1
     assert "not issued for these ids" in other_ids.err
-    assert munkey("certificate", model, receipt, "--check", "--key", public_key).code == 0
+    with_model = munkey("certificate", model, receipt, "--check", "--key", public_key)
+    assert with_model.code == 0
+    assert fingerprint in with_model.out
+    assert "the chain contains" in with_model.out
     later = tmp_path / "later.json"
     assert munkey("certificate", model, later, "--sign", key).code == 0
     assert munkey("certificate", later, "--check", "--key", public_key).code == 0

@@ -312,10 +312,13 @@ def certificate(
         assert key is not None
         text, facts = _check_signature(directory, key, id_list, salt_bytes)
     elif check:
+        signature_text = None
         if key is not None:
-            _check_signature(file, key, id_list, salt_bytes)
+            signature_text, _ = _check_signature(file, key, id_list, salt_bytes)
         with arguments.open_model(directory) as predictor:
             text, facts = _check_certificate(predictor, file, id_list, salt_bytes)
+        if signature_text is not None:
+            text = f"{signature_text}\n{text}"
     else:
         arguments.require_certificates(directory, [file])
         sign_certificate = arguments.make_signer(sign)
