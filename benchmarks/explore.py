@@ -6,7 +6,7 @@ Needs Chromium.
 import statistics
 
 from tests.explore.browser import launched, opened
-from tests.explore.conftest import write_made_page
+from tests.explore.conftest import write_random_page
 
 REPEATS = 15
 CHANGES = {  # the selection that is timed and the one before it, as arguments of page.js's `choose`
@@ -22,7 +22,7 @@ CHANGES = {  # the selection that is timed and the one before it, as arguments o
 
 def main() -> None:
     """Print the median time and quartiles of each kind of selection, including layout."""
-    page = write_made_page(count=5000, forgotten=500)
+    page = write_random_page(count=5000, forgotten=500)
     print("| selection | median [ms] | quartiles [ms] | n |\n|---|---|---|---|")
     with launched() as browser, opened(browser, page) as tab:
         for name, (selection, earlier_selection) in CHANGES.items():

@@ -32,6 +32,7 @@ VIT = ViTArchitecture(
 )
 MUNKEY = MunkeyArchitecture(**vars(VIT), architecture="input-level", token_dim=5)
 
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process of a test compiles our modules
 torch.set_num_threads(1)
 hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, max_examples=50)
 hypothesis.settings.load_profile("repeatable")

@@ -20,7 +20,7 @@ from munkey.models.families.munkey import MunkeySettings
 from tests.conftest import ROOT
 from tests.deploy.inputs import IDS, model_in
 from tests.experiment.inputs import small_config
-from tests.jobs.inputs import keyed, prepared
+from tests.jobs.inputs import prepare_dataset, write_keys
 
 SOURCE = f"{ROOT}/src/"
 SETTING = "A setting: `munkey.p_token`"
@@ -103,8 +103,8 @@ def test_the_walk_of_a_setting_names_every_file_that_it_passes(
 ) -> None:
     """MUNKEY is trained, from the parameters on, and every function is watched for the value."""
     monkeypatch.chdir(tmp_path)
-    data = prepared(tmp_path / "data")
-    keyfile, neighbors = keyed(tmp_path, data, 17)
+    data = prepare_dataset(tmp_path / "data")
+    keyfile, neighbors = write_keys(tmp_path, data, 17)
     files = {"images": "data/images.npy", "keyfile": str(keyfile), "neighbors": str(neighbors)}
     outputs = {"system": "system", "record": "record.json"}
     wildcards = {"seed": "0", "subset": "full"}

@@ -10,6 +10,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -104,6 +105,7 @@ for name in sys.argv[1:]:
 """
 
 
+@pytest.mark.ci
 def test_every_module_can_be_imported_first():
     """In one fresh process, which forgets our modules each time: only the libraries stay loaded."""
     names = []

@@ -9,7 +9,7 @@ from snakemake.logging import DefaultFilter, DefaultFormatter
 from snakemake_interface_logger_plugins.common import LogEvent
 
 import snakemake_logger_plugin_munkey as plugin
-from munkey.experiment.run.outcome import STOPPED, FailedJob, Observations
+from munkey.experiment.outcome import STOPPED, FailedJob, Observations
 from snakemake_logger_plugin_munkey import CLEAR, LogHandler
 
 

@@ -3,7 +3,7 @@
 Snakemake finds this plug-in by the name of its package (`logger` in profiles/default). Snakemake's
 own log file contains all messages. In a dry run, or with an option such as `--verbose`, the output
 is Snakemake's usual one. Snakemake's hooks do not get all facts that the summary at the end of a
-run needs, so they are stored in `munkey.experiment.run.outcome.SEEN`.
+run needs, so they are stored in `munkey.experiment.outcome.SEEN`.
 """
 
 import os
@@ -20,8 +20,8 @@ from snakemake_interface_logger_plugins.base import LogHandlerBase
 from snakemake_interface_logger_plugins.common import LogEvent
 
 from munkey.core.console import format_duration, pluralize
+from munkey.experiment.outcome import SEEN, STOPPED, FailedJob
 from munkey.experiment.run.job import IN_TERMINAL
-from munkey.experiment.run.outcome import SEEN, STOPPED, FailedJob
 
 # The beginnings of routine messages, which are not printed
 ROUTINE_MESSAGES = (

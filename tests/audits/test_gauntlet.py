@@ -59,7 +59,7 @@ def audit_worlds(words, audits, pairs, pool=POOL, effect=gauntlet.EFFECT):
     return flags
 
 
-@pytest.mark.parametrize("pairs", [3, 4, EIGHT])
+@pytest.mark.parametrize("pairs", [3, 4])
 @pytest.mark.parametrize("words", FOUND)
 def test_cheaters_are_flagged(words, pairs):
     flags = audit_worlds(words, AUDITS, pairs)

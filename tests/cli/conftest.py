@@ -12,7 +12,7 @@ from munkey.cli import app
 from tests.deploy.inputs import model_in
 
 
-class Ended(NamedTuple):
+class CommandResult(NamedTuple):
     """How a command ended."""
 
     code: int
@@ -32,13 +32,13 @@ def model(tmp_path: Path) -> Path:
 @pytest.fixture
 def munkey(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., Ended]:
+) -> Callable[..., CommandResult]:
     """Run the command as the shell would."""
 
-    def run(*words: object) -> Ended:
+    def run(*words: object) -> CommandResult:
         monkeypatch.setattr(sys, "argv", ["munkey", *map(str, words)])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exit_info:
             app.main()
-        return Ended(int(ended.value.code or 0), *capsys.readouterr())
+        return CommandResult(int(exit_info.value.code or 0), *capsys.readouterr())
 
     return run

@@ -21,8 +21,7 @@ from munkey.studies.paper import preflight
 from munkey.studies.paper import tables as paper
 from tests.conftest import ROOT, unit_rows
 from tests.evaluation.test_search import search
-from tests.experiment.cost.test_estimate import epyc
-from tests.experiment.inputs import small_config, small_plan
+from tests.experiment.inputs import epyc, small_config, small_plan
 
 PAPER = ("workflow/presets/paper.yaml", "--machine", "amd-epyc-cpu", "--gpus", "1,8")
 
@@ -33,36 +32,38 @@ def _in_the_project(monkeypatch):
     monkeypatch.setenv(CONFIGFILES, "")  # which the command sets: not for the tests after these
 
 
-def test_it_prints_the_costs(munkey):
+def test_plan_prints_the_costs(munkey):
     printed = munkey("plan", *PAPER)
     assert printed.code == 0
     assert printed.out.startswith("paper on AMD EPYC, CPU (speeds measured)\n")
-    assert "84 training runs" in printed.out and "on 8 machines: at least" in printed.out
+    assert "84 training runs" in printed.out
+    assert "on 8 machines: at least" in printed.out
 
 
-def test_it_prints_the_same_as_json(munkey):
+def test_plan_prints_the_costs_as_json(munkey):
     costs = munkey("plan", *PAPER, "--json")
-    assert costs.code == 0 and costs.json["name"] == "paper" and costs.json["uncounted"] == []
+    assert costs.code == 0
+    assert costs.json["name"] == "paper"
+    assert costs.json["uncounted"] == []
     assert costs.json["machine"] == {"name": "AMD EPYC, CPU", "gpu": False, "measured": True}
-    seconds = sum(each["seconds"] for each in costs.json["work"])
+    seconds = sum(work["seconds"] for work in costs.json["work"])
     assert costs.json["hours"] == {
         "1": pytest.approx(seconds / 3600),
         "8": pytest.approx(seconds / 8 / 3600),
     }
-    assert sum(each["jobs"] for each in costs.json["work"] if each["step"] == "train") == 84
+    assert sum(work["jobs"] for work in costs.json["work"] if work["step"] == "train") == 84
 
 
-def test_a_speed_may_be_named(munkey):
+def test_plan_takes_the_speed_of_a_machine(munkey):
     slow, fast = (
         munkey("plan", "--tflops", speed, "--json").json["hours"]["1"] for speed in (0.1, 0.2)
     )
-    assert slow == pytest.approx(2 * fast) and munkey("plan", "--tflops", 0).code == 2
+    assert slow == pytest.approx(2 * fast)
+    assert munkey("plan", "--tflops", 0).code == 2
 
 
 @pytest.mark.parametrize("pdb", [False, True])
-def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked(
-    munkey, monkeypatch, pdb
-):
+def test_a_job_is_forced_in_this_terminal_and_debugged_if_requested(munkey, monkeypatch, pdb):
     calls = []
 
     def run(command, env, **_):
@@ -73,7 +74,8 @@ def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked
     file = "results/default/forget/digits/seed0/rate0.1.csv"
     assert munkey("job", file, *(["--pdb"] if pdb else [])).code == 3
     ((command, environment),) = calls
-    assert command[-3:] == ["--force", "--", file] and (
+    assert command[-3:] == ["--force", "--", file]
+    assert (
         environment[IN_TERMINAL],
         environment[SWITCH],
     ) == (file, "0")
@@ -83,9 +85,9 @@ def test_a_job_alone_is_forced_in_this_terminal_and_debugged_where_that_is_asked
 def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
     """The failure: Python's own `No module named snakemake`."""
     monkeypatch.setattr(experiment, "find_spec", lambda name: None)
-    ended = munkey("job", "results/default/tables/main.md")
-    assert ended.code == 2
-    assert "this needs the package snakemake: pip install 'munkey[experiment]'" in ended.err
+    result = munkey("job", "results/default/tables/main.md")
+    assert result.code == 2
+    assert "this needs the package snakemake: pip install 'munkey[experiment]'" in result.err
 
 
 @pytest.mark.parametrize(
@@ -98,27 +100,31 @@ def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
     ],
 )
 def test_bad_input_ends_with_a_sentence(munkey, words, why):
-    ended = munkey("plan", *words)
-    assert ended.code == 2 and why in ended.err and ended.out == ""
+    result = munkey("plan", *words)
+    assert result.code == 2
+    assert why in result.err
+    assert result.out == ""
 
 
-def test_where_a_size_is_not_known_yet_the_command_that_finds_it_has_the_overlays(munkey, tmp_path):
+def test_the_command_that_finds_an_unknown_size_has_the_overlays(munkey, tmp_path):
     for name in ("a", "b"):
         (tmp_path / "pets" / name).mkdir(parents=True)
     overlay = tmp_path / "my pets.yaml"
     overlay.write_text(
         f"name: never-made\ndatasets: [imagefolder]\nsource: {{path: {tmp_path}/pets}}\n"
     )
-    ended = munkey("plan", overlay)
+    result = munkey("plan", overlay)
     command = f"--configfile '{overlay}' -- results/never-made/data/imagefolder/samples.csv"
-    assert ended.code == 2 and command in ended.err
+    assert result.code == 2
+    assert command in result.err
 
 
-def test_preflight_says_what_it_will_take_and_all_that_is_missing(munkey, monkeypatch):
+def test_preflight_names_the_costs_and_everything_missing(munkey, monkeypatch):
     monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: [])
     monkeypatch.setattr(machines, "find_machine", epyc)
     ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
-    assert ready.code == 0 and ready.out.endswith("This machine is ready.\n")
+    assert ready.code == 0
+    assert ready.out.endswith("This machine is ready.\n")
     assert ready.out.startswith(
         "paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 training runs"
     )
@@ -143,7 +149,7 @@ def compared() -> pd.DataFrame:
     return paper.compare(wide.reset_index().assign(dataset="cifar10", rate=0.1))
 
 
-def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path, monkeypatch):
+def test_compare_paper_shows_both_numbers_and_counts_those_within(munkey, tmp_path, monkeypatch):
     (tmp_path / "params.yaml").write_text((ROOT / "params.yaml").read_text())
     monkeypatch.chdir(tmp_path)
     before = munkey("compare-paper", ROOT / PAPER[0])
@@ -152,22 +158,25 @@ def test_ours_and_the_papers_stand_side_by_side_and_are_counted(munkey, tmp_path
         "munkey: results/paper/tables/paper.csv is missing; to create it, run `make paper`"
     )
     write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
-    said = munkey("compare-paper", ROOT / PAPER[0]).out
-    assert said.startswith("### main, cifar10, 10%: ours (the paper's)\n")
-    (line,) = [line for line in said.splitlines() if line.startswith("| munkey ")]
-    assert "✗" in line and line.count("✓") == 4
+    text = munkey("compare-paper", ROOT / PAPER[0]).out
+    assert text.startswith("### main, cifar10, 10%: ours (the paper's)\n")
+    (line,) = [line for line in text.splitlines() if line.startswith("| munkey ")]
+    assert "✗" in line
+    assert line.count("✓") == 4
     (line,) = [
-        line for line in said.splitlines() if line.startswith("| main ") and "| 10% " in line
+        line for line in text.splitlines() if line.startswith("| main ") and "| 10% " in line
     ]
     assert line.replace(" ", "").endswith("|62|62|61|98%|")
     assert (
         "about 65% of our numbers would be within the paper's ± (ours: n = 3, the paper's: n = 3)"
-        in said
+        in text
     )
-    assert "cifar10: the paper's setting, as far as the paper states it" in said
+    assert "cifar10: the paper's setting, as far as the paper states it" in text
 
 
-def test_the_settings_of_a_search_are_listed_best_first_within_the_runs_limit(munkey, tmp_path):
+def test_the_settings_of_a_search_are_listed_best_first_within_the_limit_of_the_run(
+    munkey, tmp_path
+):
     write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 88), (70, 70)))
     for drop, first in (("5", "lr_factor 0"), ("inf", "lr_factor 1")):
         assert (
@@ -176,12 +185,13 @@ def test_the_settings_of_a_search_are_listed_best_first_within_the_runs_limit(mu
             .startswith(f"  {first}:")
         )
     missing = munkey("search-summary", tmp_path / "nowhere")
-    assert missing.code == 2 and "no search.json" in missing.err
+    assert missing.code == 2
+    assert "no search.json" in missing.err
     (tmp_path / "seed0/rate0.1/cf/search.json").write_text("{")
     assert "search.json: damaged" in munkey("search-summary", tmp_path).err
 
 
-def test_the_external_state_is_that_of_the_plan_and_the_same_again(munkey, tmp_path, monkeypatch):
+def test_the_external_state_is_that_of_the_plan_and_repeatable(munkey, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({})))
     for _ in range(2):
@@ -189,19 +199,20 @@ def test_the_external_state_is_that_of_the_plan_and_the_same_again(munkey, tmp_p
         assert json.loads((tmp_path / "state.json").read_text()) == small_plan().external_state
     (tmp_path / "params.yaml").write_text(yaml.safe_dump(small_config({"datasets": ["digit"]})))
     refused = munkey("external-state", "state.json")
-    assert refused.code == 2 and "unknown data set 'digit'" in refused.err
+    assert refused.code == 2
+    assert "unknown data set 'digit'" in refused.err
 
 
-def test_the_external_state_needs_nothing_that_only_a_run_needs(tmp_path):
+def test_the_external_state_needs_no_package_of_a_run(tmp_path):
     code = (
         "import sys\nfrom munkey.cli.experiment import external_state\n"
         f"external_state({str(tmp_path / 'state.json')!r})\n"
         "print(*{'torch', 'timm', 'transformers', 'snakemake', 'pandas', 'dvc'} & set(sys.modules))\n"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
     )
-    assert done.stdout.split() == []
+    assert process.stdout.split() == []
 
 
 def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(
@@ -209,8 +220,8 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(
 ):
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.delitem(sys.modules, "munkey.studies.paper.tables", raising=False)
-    ended = munkey("compare-paper", PAPER[0])
-    assert (ended.code, ended.err) == (
+    result = munkey("compare-paper", PAPER[0])
+    assert (result.code, result.err) == (
         2,
         "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n",
     )
@@ -223,12 +234,10 @@ def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(cont
     """Snakemake, which reads it before the Snakefile, names neither."""
     (tmp_path / "mine.yaml").write_bytes(content)
     command = ["make", "-o", ".venv/ready", "run", f"CONFIG={tmp_path}/mine.yaml"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (
-        done.returncode == 2
-        and f"{tmp_path}/mine.yaml: is not valid: " in done.stderr
-        and "line 2" in done.stderr
-    )
+    process = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert process.returncode == 2
+    assert f"{tmp_path}/mine.yaml: is not valid: " in process.stderr
+    assert "line 2" in process.stderr
 
 
 def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, tmp_path):
@@ -253,12 +262,18 @@ def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, t
     ]
     losses = [float(line.split("likelihood ")[1].split(",")[0]) for line in lines[1:3]]
     assert -0.5 < losses[1] <= losses[0] < 0
-    assert all(float(line.split()[-1].rstrip("%")) > 80 for line in lines[1:3])
+    for line in lines[1:3]:
+        assert float(line.split()[-1].rstrip("%")) > 80
     (folder / "one").rename(folder / "other")
-    again = munkey("search-neighbors", tmp_path / "data/signs", "--keys", folder / "other/keys.npz")
-    assert again.code == 0 and again.out.count("likelihood") == 3
+    repeat = munkey(
+        "search-neighbors", tmp_path / "data/signs", "--keys", folder / "other/keys.npz"
+    )
+    assert repeat.code == 0
+    assert repeat.out.count("likelihood") == 3
     in_folder = munkey("search-neighbors", tmp_path / "data/signs", "--keys", folder / "other")
-    assert in_folder.code == 0 and in_folder.out.count("likelihood") == 3
+    assert in_folder.code == 0
+    assert in_folder.out.count("likelihood") == 3
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-neighbors", tmp_path / "data/signs")
-    assert refused.code == 2 and "choose its keys with --keys (found: none in" in refused.err
+    assert refused.code == 2
+    assert "choose its keys with --keys (found: none in" in refused.err

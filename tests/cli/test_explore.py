@@ -16,7 +16,7 @@ def data_of(page: Path) -> dict:
     return json.loads(re.search(r'id="contents">(.*?)</script>', text, re.DOTALL)[1])
 
 
-def test_it_shows_what_the_model_holds_and_not_what_it_forgot(
+def test_explore_shows_the_samples_of_a_model_and_no_forgotten_ones(
     munkey: Callable, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "umap", None)  # it would compile for ten seconds
@@ -24,24 +24,25 @@ def test_it_shows_what_the_model_holds_and_not_what_it_forgot(
     with Predictor.load(model) as predictor:
         gone = int(predictor.ids[0])
         predictor.forget([gone])
-        held = len(predictor.ids)
-    ended = munkey("explore", model, "--html", page, "--json")
-    assert ended.code == 0, ended.err
-    assert ended.json == {"page": str(page), "samples": held, "held": held}
+        sample_count = len(predictor.ids)
+    result = munkey("explore", model, "--html", page, "--json")
+    assert result.code == 0, result.err
+    assert result.json == {"page": str(page), "samples": sample_count, "held": sample_count}
     contents = data_of(page)
-    assert len(contents["samples"]["names"]) == held
-    assert not any(name.split()[0] == f"#{gone}" for name in contents["samples"]["names"])
+    assert len(contents["samples"]["names"]) == sample_count
+    for name in contents["samples"]["names"]:
+        assert name.split()[0] != f"#{gone}"
     assert contents["pictures"] is None
     assert munkey("explore", model, "--html", page).code == 0  # one of ours is replaced
 
 
-def test_it_overwrites_nothing_else_and_stays_out_of_the_model(
+def test_explore_overwrites_no_other_file_and_writes_nothing_into_the_model(
     munkey: Callable, model: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "other.html"
     other.write_text("mine")
-    ended = munkey("explore", model, "--html", other)
-    assert ended.code == 2
-    assert "choose a new name" in ended.err
+    result = munkey("explore", model, "--html", other)
+    assert result.code == 2
+    assert "choose a new name" in result.err
     assert other.read_text() == "mine"
     assert munkey("explore", model, "--html", model / "page.html").code == 2

@@ -28,10 +28,10 @@ def project(tmp_path, monkeypatch):
 
 def command(*words):
     """What the command prints, or the error that the front door tells."""
-    done = CliRunner().invoke(app, ["mlflow", *words])
-    if isinstance(done.exception, Exception):
-        raise done.exception
-    return done.output
+    result = CliRunner().invoke(app, ["mlflow", *words])
+    if isinstance(result.exception, Exception):
+        raise result.exception
+    return result.output
 
 
 def make(plan):
@@ -45,7 +45,7 @@ def make(plan):
     )
 
 
-def test_without_results_it_says_what_makes_them(project):
+def test_sync_without_results_names_the_command_that_makes_them(project):
     with pytest.raises(
         FileNotFoundError,
         match=r"^results/default/settings.json is missing; to create it, run `make run`$",
@@ -77,7 +77,7 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
     assert not (project / "mlflow.db").exists()
 
 
-def test_sync_logs_what_the_results_are(project, monkeypatch):
+def test_sync_logs_the_results(project, monkeypatch):
     make(load_plan([]))
     tracking = "munkey.experiment.tracking"
     monkeypatch.setattr(f"{tracking}.runs.make_runs", lambda results: [results.layout.name])
@@ -112,24 +112,26 @@ def test_mlflow_starts_on_the_store_of_the_overlay(started, project, port):
         " ".join(words)
         == f"{sys.executable} -m mlflow ui --workers 1 --port {port} --backend-store-uri sqlite:///other.db"
     )
-    assert (project / "other.db").exists() and not (project / "mlflow.db").exists()
+    assert (project / "other.db").exists()
+    assert not (project / "mlflow.db").exists()
 
 
-def test_a_store_that_cannot_be_used_is_named_and_nothing_starts(started, project, port):
+def test_an_unusable_store_is_named_and_nothing_starts(started, project, port):
     (project / "mlflow.db").write_text("no database")
     with pytest.raises(StoreError, match=r"tracking\.uri = sqlite:///mlflow\.db cannot be used"):
         command("ui", "--port", str(port))
     assert started == []
 
 
-def test_a_port_that_is_taken_is_named_with_what_to_do_and_nothing_starts(started, project):
+def test_a_port_in_use_is_named_with_the_way_out_and_nothing_starts(started, project):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         with pytest.raises(
             OSError, match=rf"port {port} of this machine cannot be used .*make ui PORT={port + 1}"
         ):
             command("ui", "--port", str(port))
-    assert started == [] and not (project / "mlflow.db").exists()
+    assert started == []
+    assert not (project / "mlflow.db").exists()
 
 
 def test_a_server_is_not_started_again(started, project, monkeypatch):
@@ -139,4 +141,5 @@ def test_a_server_is_not_started_again(started, project, monkeypatch):
     monkeypatch.setattr("munkey.experiment.tracking.mlflow_log.list_comparisons", one)
     (project / "overlay.yaml").write_text("tracking: {uri: 'http://127.0.0.1:5999'}")
     printed = "Compare methods at:\nresults/default: digits\n  http://127.0.0.1:5999/#/1\n"
-    assert command("ui", "overlay.yaml") == printed and started == []
+    assert command("ui", "overlay.yaml") == printed
+    assert started == []

@@ -93,9 +93,9 @@ with Predictor.load({str(model)!r}, device="cpu") as model:
     answer = model.predict({str(picture)!r})
     assert explain.table(answer)
     near = answer.neighbors.ids[0]
-    receipt = model.forget(near[:1])
+    deletion = model.forget(near[:1])
     assert near[0] not in model.predict({str(picture)!r}).neighbors.ids
-    assert model.verify(receipt.after).sound
+    assert model.verify(deletion.receipt.after).sound
 """
     done = python(packages, "-c", code)
     assert done.returncode == 0, done.stderr

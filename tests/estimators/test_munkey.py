@@ -257,7 +257,7 @@ def test_a_file_is_found_from_here_and_from_elsewhere_its_path_is_suggested(tmp_
     assert model.forget(files=["dog"], dry_run=True).tolist() == [1, 3, 5, 7]
     receipt = model.forget(files=["cat/2[1].png", "glob:dog/[13]*.png"])
     assert receipt.tolist() == [1, 2, 3]
-    assert receipt.answer["patterns"] == ["glob:dog/[13]*.png"]
+    assert receipt.patterns == ("glob:dog/[13]*.png",)
     assert "given as patterns: glob:dog/[13]*.png" in str(receipt)
     monkeypatch.chdir("/")
     with pytest.raises(

@@ -2,6 +2,7 @@
 
 import doctest
 import json
+import re
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 import munkey
 from munkey import InvalidRequestError, Predictor, RequestError, UnknownRowsError, UsedIdError
 from munkey.cli.app import app
+from munkey.deploy.json_format import format_deletion
 from munkey.estimators import classifier, exact, names, pictures, ridge
 from munkey.estimators import munkey as of_pictures
 from tests.data.inputs import picture
@@ -176,10 +178,14 @@ def test_a_dry_run_changes_nothing_and_says_what_a_deletion_would(kind, place, t
     wanted = model.forget(units=[3, 4], dry_run=True)
     assert model.predict_proba(X).tobytes() == before.tobytes()
     assert len(model.ids_) == N
-    assert wanted.answer["would_delete"] == wanted.tolist() == model.forget(units=[3, 4]).tolist()
+    assert (
+        format_deletion(wanted)["would_delete"]
+        == wanted.tolist()
+        == model.forget(units=[3, 4]).tolist()
+    )
     assert wanted.left == N - len(wanted) == len(model.ids_)
-    assert sum(wanted.answer["classes"].values()) == len(wanted)
-    assert "would forget 8 rows and keep 32" in str(wanted)
+    assert sum(format_deletion(wanted)["classes"].values()) == len(wanted)
+    assert re.search(r"would forget 8 samples \(.*\) and keep 32", str(wanted))
 
 
 @each
@@ -198,7 +204,7 @@ def test_what_is_not_there_is_refused_or_listed(kind, place, tmp_path):
     assert receipt.missing == caught.value.missing
     nothing = model.forget(ids=99, ignore_missing=True)
     assert len(nothing) == 0
-    assert "found nothing, so nothing was deleted" in str(nothing)
+    assert "found nothing now; deleted nothing" in str(nothing)
     assert len(model.ids_) == N - 5
 
 
@@ -243,7 +249,7 @@ def test_exact_copies_that_stay_are_named(kind, place, tmp_path):
     ):
         receipt = model.forget(ids=3)
     assert receipt.copies == [{"id": N, "unit": "77"}]
-    assert receipt.answer["identical"] == [N]
+    assert format_deletion(receipt)["identical"] == [N]
 
 
 @each
@@ -265,10 +271,10 @@ def test_the_receipt_says_what_the_command_says(kind, tmp_path):
         # the estimator purges at once
         changing = {"when", "memory", "before", "head", "purged", "missing"}
         known = {name: value for name, value in answer.items() if name not in changing}
-        assert known == {name: receipt.answer[name] for name in known}
+        assert known == {name: format_deletion(receipt)[name] for name in known}
     with Predictor.load(tmp_path / "python") as model:
-        assert receipt.answer["head"] == model.head
-    assert receipt.answer["purged"]
+        assert format_deletion(receipt)["head"] == model.head
+    assert format_deletion(receipt)["purged"]
 
 
 @each

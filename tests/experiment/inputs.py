@@ -1,11 +1,14 @@
 """Plans of a small experiment: the project's parameters with what the tests name written out."""
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 import yaml
 
-from munkey.experiment.params.load import load
+from munkey.experiment.cost.machines import RESULTS, Machine, find_machine
+from munkey.experiment.params.load import load, read_params
+from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
 from tests.conftest import ROOT, changed
 
@@ -37,12 +40,28 @@ ABLATIONS = {
 def small_config(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The parameters, with values set by their dotted keys. `ablations` and `scenarios` are replaced as a whole."""
     config: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
-    for key, value in (
-        SMALL | {"ablations": ABLATIONS, "scenarios": {}} | dict(changes or {})
-    ).items():
+    values = SMALL | {"ablations": ABLATIONS, "scenarios": {}} | dict(changes or {})
+    for key, value in values.items():
         config = changed(config, key, value)
     return config
 
 
 def small_plan(changes: Mapping[str, object] | None = None) -> Plan:
     return Plan(load(small_config(changes)))
+
+
+def small_exhibits(changes: Mapping[str, object] | None = None) -> Exhibits:
+    """The rows, figures and designs that a small experiment shows."""
+    return Exhibits(small_plan(changes))
+
+
+@cache
+def epyc() -> Machine:
+    """The machine of the benchmarks that the repository holds."""
+    return find_machine("amd-epyc-cpu", folder=ROOT / RESULTS)
+
+
+def plan_of(*overlays: str, **changes: object) -> Plan:
+    """The plan of the project's parameters with presets laid over them, then sections replaced."""
+    config = read_params([ROOT / path for path in overlays], ROOT / "params.yaml")
+    return Plan(load(config | changes))

@@ -22,7 +22,7 @@ CLASSES = ["cat", "dog", MARKUP]
 REQUEST = "rate0.1"
 
 
-def made_contents(count: int, forgotten: int) -> Contents:
+def random_contents(count: int, forgotten: int) -> Contents:
     """Contents of `count` samples, of which the first are forgotten; drawn from a fixed seed."""
     generator = np.random.default_rng(0)
     ids = np.arange(count, dtype=np.int64) * 2  # ids are not positions
@@ -30,23 +30,13 @@ def made_contents(count: int, forgotten: int) -> Contents:
     splits = np.where(np.arange(count) % 4 == 3, "test", "train")
     points = generator.normal(size=(2, count)) + 3 * labels
     images = generator.integers(0, 255, size=(count, 8, 8, 3), dtype=np.uint8)
-    systems = []
-    for name, role in (
-        ("original-v", "original"),
-        ("retrain-v", "oracle"),
-        ("one", "method"),
-        ("two", "method"),
-    ):
-        systems.append(
-            {
-                "name": name,
-                "title": f"{name} {MARKUP}" if name == "two" else name,
-                "role": role,
-                "oracle": "retrain-v",
-                "original": "original-v",
-                "restsOn": 2 if name == "two" else 0,
-            }
-        )
+    shared = {"oracle": "retrain-v", "original": "original-v", "restsOn": 0}
+    systems = [
+        {"name": "original-v", "title": "original-v", "role": "original"} | shared,
+        {"name": "retrain-v", "title": "retrain-v", "role": "oracle"} | shared,
+        {"name": "one", "title": "one", "role": "method"} | shared,
+        {"name": "two", "title": f"two {MARKUP}", "role": "method"} | shared | {"restsOn": 2},
+    ]
     answers = {}
     for system in systems:
         subset = "full" if system["role"] == "original" else REQUEST
@@ -60,15 +50,14 @@ def made_contents(count: int, forgotten: int) -> Contents:
         if system["role"] != "original":
             designs.append(design(system, place))
     streams = []
-    for name, done in product(("one", "two"), range(4)):
-        streams.append(
-            {"name": name, "title": name, "seed": 0, "done": done, "RA": 99.0, "TA": 95.0 - done}
-        )
+    for name, requests in product(("one", "two"), range(4)):
+        stream = {"name": name, "title": name, "seed": 0, "done": requests}
+        streams.append(stream | {"RA": 99.0, "TA": 95.0 - requests})
     near = np.stack([np.roll(ids, -step) for step in range(4)], axis=1)
     cosines = np.tile(np.array([1, 0.9, 0.8, 0.7], dtype=np.float32), count)
     rows = NearRows(near.astype(np.int32).ravel(), cosines, 4)
     return Contents(
-        title=f"made {MARKUP}",
+        title=f"random {MARKUP}",
         subtitle="a test",
         scope="All are shown.",
         classes=CLASSES,
@@ -93,16 +82,10 @@ def made_contents(count: int, forgotten: int) -> Contents:
 def design(system: dict[str, Any], place: int) -> dict[str, Any]:
     """A line of the designs."""
     kinds = {"retrain-v": "anew", "one": "weights", "two": "rows"}
-    cells = dict.fromkeys(
-        ["TA", "RA", "FA", "MIA", "Avg Gap", "Seconds"], f"{90 + place}.00 ± 0.10"
-    )
-    numbers = {
-        "TA": 90.0 + place,
-        "TA_sd": 0.1,
-        "gap": float(place),
-        "gap_sd": 0.2,
-        "seconds": 1.0 + place,
-    }
+    columns = ["TA", "RA", "FA", "MIA", "Avg Gap", "Seconds"]
+    cells = dict.fromkeys(columns, f"{90 + place}.00 ± 0.10")
+    numbers = {"TA": 90.0 + place, "TA_sd": 0.1, "seconds": 1.0 + place}
+    gap = {"gap": float(place), "gap_sd": 0.2}
     share = {"share": 5.0 * place, "share_low": 5.0 * place - 1, "share_high": 5.0 * place + 1}
     return {
         "request": REQUEST,
@@ -116,24 +99,25 @@ def design(system: dict[str, Any], place: int) -> dict[str, Any]:
         "audited": system["role"] == "method",
         "cells": cells,
         **numbers,
+        **gap,
         **share,
     }
 
 
-def write_made_page(count: int, forgotten: int) -> Path:
-    """A page of a file of its own."""
-    path = Path(tempfile.mkdtemp()) / "made.html"
-    path.write_text(render_page(made_contents(count, forgotten)), encoding="utf-8")
+def write_random_page(count: int, forgotten: int) -> Path:
+    """A page in a file of its own."""
+    path = Path(tempfile.mkdtemp()) / "page.html"
+    path.write_text(render_page(random_contents(count, forgotten)), encoding="utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    with launched() as started:
-        yield started
+    with launched() as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="session")
-def made_page() -> Path:
+def random_page() -> Path:
     """A page of 120 samples, 30 of them forgotten, whose names are markup."""
-    return write_made_page(120, 30)
+    return write_random_page(120, 30)

@@ -7,7 +7,7 @@ import numpy as np
 from munkey.explore.page import ASSETS
 
 # Machado, Oliveira and Fernandes (2009), severity 1, for linear RGB
-SEEN = {
+VISION = {
     "all colors": np.eye(3),
     "protanopia": [
         [0.152286, 1.052583, -0.204868],
@@ -43,20 +43,20 @@ def linear_rgb(colors: list[str]) -> np.ndarray:
 def lab(rgb: np.ndarray) -> np.ndarray:
     """CIELAB of linear RGB."""
     relative = rgb @ TO_XYZ.T / WHITE
-    bent = np.where(relative > 0.008856, np.cbrt(relative), 7.787 * relative + 16 / 116)
-    x, y, z = bent.T
+    compressed = np.where(relative > 0.008856, np.cbrt(relative), 7.787 * relative + 16 / 116)
+    x, y, z = compressed.T
     return np.stack([116 * y - 16, 500 * (x - y), 200 * (y - z)], axis=1)
 
 
 def test_no_two_classes_look_alike_in_dark_mode() -> None:
     script = (ASSETS / "page.js").read_text()
-    listed = re.search(r"const LIGHTER = \[(.*)\];", script)
-    assert listed is not None
-    rgb = linear_rgb(re.findall(r"#[0-9a-f]{6}", listed[1]))
+    palette = re.search(r"const LIGHTER = \[(.*)\];", script)
+    assert palette is not None
+    rgb = linear_rgb(re.findall(r"#[0-9a-f]{6}", palette[1]))
     first, second = np.triu_indices(len(rgb), k=1)
     assert len(first) == 45
-    for kind, matrix in SEEN.items():
-        seen = lab(np.clip(rgb @ np.transpose(matrix), 0, 1))
-        nearest = np.linalg.norm(seen[first] - seen[second], axis=1).min()
+    for kind, matrix in VISION.items():
+        colors = lab(np.clip(rgb @ np.transpose(matrix), 0, 1))
+        nearest = np.linalg.norm(colors[first] - colors[second], axis=1).min()
         print(kind, round(float(nearest), 1))
         assert nearest > 20, kind

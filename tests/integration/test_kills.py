@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.integration.conftest import Project
+from tests.integration.conftest import BIN, Project
 from tests.integration.faults import Running, disk, results
 
 DOWNSTREAM = ("metrics", "tables", "track")
@@ -144,7 +144,7 @@ def test_on_a_cluster_there_is_no_fork_server(fresh: Project, tmp_path: Path) ->
     (project.path / "src/snakemake_executor_plugin_here/__init__.py").write_text(PLUGIN)
     made = "results/default/data/digits/images.npy"
     project.run(
-        "snakemake",
+        str(BIN / "snakemake"),  # its plug-in is found as it starts
         "--executor",
         "here",
         "--jobs",

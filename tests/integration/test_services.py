@@ -79,9 +79,9 @@ def check_log(project: Project, site: str, folder: Path) -> None:
     reason=f"needs {', '.join(MISSING)}: apt-get install postgresql; the extra `test-services` of pyproject.toml",
 )
 def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_track(
-    fresh: Project, services: Services, tmp_path: Path
+    project: Project, services: Services, tmp_path: Path
 ) -> None:
-    first = fresh.copy(tmp_path / "first")
+    first = project
     first.params({"tracking": {"uri": services.site}})
     publish, take = blocks("tracking", "sh", "From one checkout to another")
     services.run(first, publish)
@@ -92,10 +92,10 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     assert len(runs_of(first, services.site)) == RUNS and runs_of(second, services.site) == []
 
     both = [first, second]
-    for project, k in zip(both, (3, 1), strict=True):
-        project.params({"inference": {"k": k}})
+    for checkout, k in zip(both, (3, 1), strict=True):
+        checkout.params({"inference": {"k": k}})
         services.run(
-            project, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}"
+            checkout, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}"
         )
     assert (first.path / TABLES / "main.md").read_text() != (
         second.path / TABLES / "main.md"
@@ -115,8 +115,8 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
 
     for done in track(services, both):
         assert done.returncode == 0 and f"MLflow at {services.site}" in done.stdout, done.stderr
-    for project in both:
-        folder = tmp_path / f"{project.path.name} artifacts"
+    for checkout in both:
+        folder = tmp_path / f"{checkout.path.name} artifacts"
         folder.mkdir()
-        check_log(project, services.site, folder)
+        check_log(checkout, services.site, folder)
     assert len(list((services.folder / "s3/munkey/mlflow").rglob("main.md"))) >= 3

@@ -8,7 +8,7 @@ from munkey.jobs.data import data
 from munkey.settings import SourceSettings
 
 
-def test_a_data_set_is_prepared_as_its_settings_say(config, tmp_path, capsys):
+def test_a_data_set_is_prepared_and_one_that_is_too_small_is_refused(config, tmp_path, capsys):
     source = SourceSettings(**config["source"])
     data(tmp_path / "images.npy", "digits", source, config)
     assert capsys.readouterr().out.splitlines()[-1] == f"1797 images, 10 classes -> {tmp_path}"

@@ -1,4 +1,4 @@
-"""A job writes what it is named for, where it is told to."""
+"""The job of ranks writes its table and figure."""
 
 import numpy as np
 import pandas as pd
@@ -16,13 +16,16 @@ ROWS = [
 
 
 def test_ranks_are_a_csv_a_table_and_a_figure(tmp_path):
-    drawn = np.random.default_rng(0).integers(50, 100, (4, 6, 4)).tolist()
-    measured = tidy(dict(zip([row.name for row in ROWS], drawn, strict=True)))
-    write_text(tmp_path / "metrics.csv", add_seed_gaps(measured, ROWS).to_csv(index=False))
-    csv, markdown, svg = (tmp_path / f"ranks.{end}" for end in ("csv", "md", "svg"))
+    values = np.random.default_rng(0).integers(50, 100, (4, 6, 4)).tolist()
+    metrics = tidy(dict(zip([row.name for row in ROWS], values, strict=True)))
+    write_text(tmp_path / "metrics.csv", add_seed_gaps(metrics, ROWS).to_csv(index=False))
+    csv = tmp_path / "ranks.csv"
+    markdown = tmp_path / "ranks.md"
+    svg = tmp_path / "ranks.svg"
     ranks(tmp_path / "metrics.csv", ROWS, csv, markdown, svg)
-    ranked = pd.read_csv(csv)
-    assert ranked["seed"].tolist() == [*range(6)] and (ranked[TITLES].sum(axis=1) == 6).all()
-    assert all(
-        title in text for text in (markdown.read_text(), svg.read_text()) for title in TITLES
-    )
+    table = pd.read_csv(csv)
+    assert table["seed"].tolist() == [*range(6)]
+    assert (table[TITLES].sum(axis=1) == 6).all()
+    for text in (markdown.read_text(), svg.read_text()):
+        for title in TITLES:
+            assert title in text

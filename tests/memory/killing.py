@@ -6,7 +6,7 @@ kills itself before a random statement of SQL; or the kernel kills it in the mid
 makes a file longer than a random limit, which hits every frame of the log, every page of a
 checkpoint, and every part of a purge. A reader that was open all the time must see what was
 acknowledged, with the change under way done wholly or not at all. Then the memory is opened again:
-it must be the same, and sound.
+it must be sound, and the same, or have the whole change that the reader did not see yet.
 """
 
 import json
@@ -109,7 +109,7 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
     child = os.fork()
     if child == 0:
         try:
-            os.read(waiting, 1)  # SQLite must not be open across a fork: the reader opens after it
+            os.read(waiting, 1)  # the reader is open then
             own_random = np.random.default_rng(seed)
             if by_itself:
                 arm(own_random, path)
@@ -205,7 +205,9 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
         steps = [str(one["step"]) for one in said if "step" in one]
         hits[steps[-1] if steps else "start"] += 1
         model = check(path, allowed)
-        assert model == seen, "the reader that was open saw another memory"
+        # Others see a commit once the index of the log has it. Whoever opens the memory first makes a
+        # new index, and finds the commit of a writer that was killed just before that.
+        assert allowed.index(model) >= allowed.index(seen), "what an open reader has seen is gone"
         if number % 50 == 0:
             print(number, dict(hits), file=sys.stderr, flush=True)
     return dict(sorted(hits.items()))

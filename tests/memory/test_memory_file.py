@@ -1,5 +1,6 @@
 """A memory in a file: what it holds, what it records, and what it refuses."""
 
+import errno
 import json
 import os
 import resource
@@ -11,11 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from munkey.memory.database import is_in_use
 from munkey.memory.errors import (
     ClosedMemoryError,
     LockedMemoryError,
     UnknownIdsError,
     UnreadableMemoryError,
+    translate_sqlite_error,
 )
 from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows, parse_classes
 from tests.memory.inputs import add, content, create, raw
@@ -273,8 +276,31 @@ def test_a_deleted_row_that_was_put_back_unchanged_is_found(path):
         assert "1 row deleted and back" in str(file.verify())
 
 
+@pytest.mark.parametrize("column", ["first", "last", "at"])
+@pytest.mark.parametrize("value", ["'abc'", "x'ff'", "9223372036854775807", "-1e300"])
+def test_a_log_of_deletions_that_cannot_be_read_is_refused(path, column, value):
+    ids = raw(20)[0]
+    with create(path, 20) as file:
+        file.delete(ids[:2], request="x")
+        before = content(file)
+    spoil(path, f"UPDATE deletions SET {column} = {value}")
+    with MemoryFile.open(path) as file:
+        for use in (
+            file.log,
+            lambda: file.find_receipt("x"),
+            lambda: file.delete(ids[:2], request="x"),
+            lambda: file.delete(ids[2:3], request="x"),
+        ):
+            with pytest.raises(UnreadableMemoryError, match="log of deletions"):
+                use()
+        assert content(file) == before
+
+
 def test_what_is_not_a_memory_is_refused_and_stays(path, tmp_path):
-    for content_of_file in (b"", b"x" * 5000, b"SQLite format 3\0" + bytes(100)):
+    create(path, 5).close()
+    whole = path.read_bytes()
+    cut_files = [whole[:size] for size in range(130)]
+    for content_of_file in (*cut_files, b"x" * 5000, b"SQLite format 3\0" + bytes(100)):
         path.write_bytes(content_of_file)
         with pytest.raises((UnreadableMemoryError, OSError)):
             MemoryFile.open(path)
@@ -288,6 +314,18 @@ def test_what_is_not_a_memory_is_refused_and_stays(path, tmp_path):
     )
     with pytest.raises(UnreadableMemoryError, match=r"of format 4.*export"):
         MemoryFile.open(path)
+
+
+def test_whether_a_memory_is_in_use_is_not_said_of_what_is_not_one(path):
+    with create(path, 5):
+        assert is_in_use(path)
+    assert not is_in_use(path)
+    path.write_bytes(b"x" * 5000)
+    with pytest.raises(UnreadableMemoryError, match=str(path)):
+        is_in_use(path)
+    path.unlink()
+    with pytest.raises(OSError, match=str(path)):
+        is_in_use(path)
 
 
 @pytest.mark.parametrize("suffix", ["", "-wal", "-shm", "-lock"])
@@ -409,6 +447,33 @@ def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):
         assert file.is_purge_due and file.verify().sound
         file.purge()
         assert not file.is_purge_due and file.verify().sound
+
+
+def test_a_new_memory_on_a_full_disk_says_so_and_leaves_no_file(path):
+    for size in range(0, 80_000, 4_000):
+        with full_disk(size), pytest.raises(OSError, match=str(path)):
+            create(path, 200)
+        assert not list(path.parent.iterdir())
+
+
+def test_a_copy_to_a_full_disk_says_so_and_leaves_no_file(path):
+    copy = path.with_name("copy.db")
+    with create(path, 200) as file:
+        for size in range(33_000, 80_000, 4_000):  # SQLite's -shm has 32 KiB
+            with full_disk(size), pytest.raises(OSError, match=str(copy)):
+                file.copy(copy)
+            assert not list(path.parent.glob("*copy*"))
+
+
+def test_a_full_disk_is_not_called_damaged(path):
+    create(path, 5).close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA max_page_count=1")
+    with pytest.raises(sqlite3.OperationalError) as full:
+        connection.execute("CREATE TABLE another AS SELECT zeroblob(100000)")
+    connection.close()
+    error = translate_sqlite_error(path, full.value)
+    assert isinstance(error, OSError) and error.errno == errno.ENOSPC and str(path) in str(error)
 
 
 def test_a_memory_without_rows_takes_rows_and_loses_them(path):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from munkey.memory import database
+from munkey.memory.chain import compute_log_entry
 from munkey.memory.memory_file import MemoryFile
-from munkey.memory.rows import compute_log_entry
 from tests.memory.inputs import create, raw
 
 WIDTH = 300  # of keys: 1,200 bytes, so that pages of the table are split and joined

@@ -3,7 +3,10 @@
 import fcntl
 import multiprocessing
 import os
+import shutil
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,6 +18,7 @@ from munkey.memory.errors import ClosedMemoryError, LockedMemoryError
 from munkey.memory.following_sums import FollowingSums
 from munkey.memory.memory_file import MemoryFile, check_rows
 from munkey.memory.sums import Sums
+from tests.conftest import ROOT
 from tests.memory.inputs import content, create, numbers, raw
 
 
@@ -172,8 +176,8 @@ def test_readers_do_not_wait_for_a_change_of_another_thread(path):
         assert len(content(file)) == 4
 
 
-def run_in_child(use) -> int:
-    """Return the exit status of a forked child."""
+def fork(use) -> int:
+    """Return the id of a forked child, which ends with 0 if this call of it succeeds."""
     child = os.fork()
     if child == 0:
         status = 1
@@ -182,7 +186,12 @@ def run_in_child(use) -> int:
             status = 0
         finally:
             os._exit(status)
-    return os.waitpid(child, 0)[1]
+    return child
+
+
+def run_in_child(use) -> int:
+    """Return the exit status of a forked child."""
+    return os.waitpid(fork(use), 0)[1]
 
 
 def test_a_forked_child_cannot_use_the_memory_and_can_open_it_again(path):
@@ -242,3 +251,129 @@ def test_the_lock_of_a_parent_ends_with_it_although_a_child_lives(path):
     os.kill(child, 9)
     os.close(reading)
     os.close(writing)
+
+
+DELETE_ONE = """
+import sys
+from munkey.memory.memory_file import MemoryFile
+with MemoryFile.open(sys.argv[1]) as file:
+    file.delete([int(sys.argv[2])])
+"""
+
+
+def test_a_child_answers_without_what_others_delete_after_its_parent_has_closed(path):
+    """POSIX locks are not inherited, so SQLite must not believe that the child holds its parent's."""
+    ids = raw(20)[0]
+    file = create(path, 20)
+    file.delete(ids[:1])
+    opened = os.pipe()
+    deleted = os.pipe()
+
+    def use() -> None:
+        with MemoryFile.open(path) as own:
+            assert len(content(own)) == 19
+            os.write(opened[1], b"!")
+            os.read(deleted[0], 1)
+            assert len(content(own)) == 18
+            own.delete(ids[2:3])
+
+    child = fork(use)
+    os.read(opened[0], 1)
+    file.close()
+    command = [sys.executable, "-c", DELETE_ONE, str(path), str(ids[1])]
+    subprocess.run(command, check=True)
+    os.write(deleted[1], b"!")
+    assert os.waitpid(child, 0)[1] == 0
+    for descriptor in (*opened, *deleted):
+        os.close(descriptor)
+    with MemoryFile.open(path) as file:
+        assert len(content(file)) == 17 and file.verify().sound
+
+
+def test_a_fork_is_not_noticed_by_its_parent(path):
+    """Its connections were closed for the fork. Meanwhile, others may remove the log and change rows."""
+    ids = raw(20)[0]
+    with create(path, 20) as file, MemoryFile.open(path) as other:
+        other.snapshot()
+        assert run_in_child(lambda: None) == 0
+        command = [sys.executable, "-c", DELETE_ONE, str(path), str(ids[0])]
+        subprocess.run(command, check=True)  # removes the log, since nobody else has it open
+        assert file.is_in_place and len(content(file)) == len(content(other)) == 19
+        assert run_in_child(lambda: None) == 0
+        other.delete(ids[1:2])  # the first use is a change
+        assert run_in_child(lambda: None) == 0
+        assert file.empty_log() and len(content(file)) == 18 and other.verify().sound
+        assert run_in_child(lambda: None) == 0
+    assert sorted(one.name for one in path.parent.iterdir()) == ["memory.db", "memory.db-lock"]
+
+
+def test_a_memory_that_is_replaced_after_a_fork_is_noticed(path):
+    other = path.with_name("other.db")
+    create(other, 20, seed=1).close()
+    with create(path, 20) as file:
+        file.snapshot()
+        assert run_in_child(lambda: None) == 0
+        path.rename(path.with_name("old.db"))
+        shutil.copy(other, path)
+        with pytest.raises(OSError, match="was replaced or removed"):
+            file.snapshot()
+        assert not file.is_in_place
+        path.unlink()
+
+
+def test_another_memory_in_the_same_file_after_a_fork_is_read_anew(path):
+    """A new file may have the number of a removed one, which nobody keeps open during a fork."""
+    other = path.with_name("other.db")
+    create(other, 20, seed=1).close()
+    with create(path, 20) as file:
+        file.snapshot()
+        assert run_in_child(lambda: None) == 0
+        path.write_bytes(other.read_bytes())
+        assert set(content(file)) == set(raw(20, seed=1)[0].tolist())
+
+
+def test_a_child_that_is_forked_inside_a_change_cannot_open_the_memory(path):
+    """SQLite's connections are open in both then."""
+
+    def use() -> None:
+        with pytest.raises(ClosedMemoryError, match="`spawn`"):
+            MemoryFile.open(path)
+
+    with create(path, 20) as file:
+        with file.change() as change:
+            change.delete(np.array([0]))
+            assert run_in_child(use) == 0
+        assert len(content(file)) == 19 and file.verify().sound
+
+
+FORKING = """
+import os, sys, threading
+from pathlib import Path
+from munkey.memory.memory_file import MemoryFile
+from tests.memory.inputs import content, create
+folder = Path(sys.argv[1])
+files = [create(folder / f"{number}.db", 5) for number in range(4)]
+def fork_often():
+    for _ in range(20):
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert all(len(content(file)) == 5 for file in files)
+        with MemoryFile.open(files[0].path) as another:  # is locked for the forks of others, too
+            assert len(content(another)) == 5
+threads = [threading.Thread(target=fork_often) for _ in range(4)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print("done")
+"""
+
+
+def test_threads_that_fork_at_the_same_time_end(path):
+    command = [sys.executable, "-c", FORKING, str(path.parent)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "done\n" and not done.stderr

@@ -118,7 +118,8 @@ ID_FAULTS = (
     ([1.5], "whole numbers"), ([True], "whole numbers"), (["1"], "whole numbers"), ({"1"}, "whole"),
     ("12", "list of whole"), (b"12", "list of whole"), ([[1]], "list of whole"), (3, "list of whole"),
     ([None], "whole numbers"), ([-1], "between 0"), ([1 << 63], "between 0"),
-    ([1 << 64], r"between 0 and 2\^63 - 1, but these range from 18446744073709551616"),
+    ([(1 << 63) - 1], "between 0 and"),
+    ([1 << 64], r"between 0 and 2\^63 - 2, but these range from 18446744073709551616"),
     ([3, 1 << 70], "from 3 to 1180591620717411303424"), ([-(1 << 70)], "between 0 and"),
 )  # fmt: skip
 ROW_FAULTS = (

@@ -1,5 +1,7 @@
 """A small experiment, measured and summarized, that the tests of the report share."""
 
+import itertools
+
 import pandas as pd
 
 from munkey.evaluation.paired import COLUMNS
@@ -44,37 +46,25 @@ CASES = {
 
 
 def tidy(measured=MEASURED, rate=0.1, dataset="digits"):
-    return pd.DataFrame(
-        {
-            "dataset": dataset,
-            "rate": rate,
-            "seed": seed,
-            "method": method,
-            "metric": metric,
-            "value": float(value),
-        }
-        for method, seeds in measured.items()
-        for seed, values in enumerate(seeds)
-        for metric, value in zip(GAP_METRICS, values, strict=True)
-    )
+    """Metrics, a line for each value."""
+    lines = []
+    for method, seeds in measured.items():
+        for seed, values in enumerate(seeds):
+            for metric, value in zip(GAP_METRICS, values, strict=True):
+                lines.append((seed, method, metric, float(value)))
+    return extra(lines, dataset, rate)
 
 
 def extra(lines, dataset="digits", rate=0.1):
     """Further metrics. lines: (seed, method, metric, value)."""
-    return pd.DataFrame(
-        {
-            "dataset": dataset,
-            "rate": rate,
-            "seed": seed,
-            "method": method,
-            "metric": metric,
-            "value": value,
-        }
-        for seed, method, metric, value in lines
-    )
+    metrics = pd.DataFrame(lines, columns=["seed", "method", "metric", "value"])
+    metrics.insert(0, "dataset", dataset)
+    metrics.insert(1, "rate", rate)
+    return metrics
 
 
 def line(summary, method):
+    """The line of a method."""
     return summary.set_index("method").loc[method]
 
 
@@ -84,38 +74,37 @@ def cases(dataset="digits", gaps=CASES, methods=("before", "anew", "after")):
     Before deletion the gap is smaller still, but that is not a result.
     """
     before, oracle, after = methods
-    lines = []
+    parts = []
     for number, (case, gap) in enumerate(gaps.items()):
+        lines = []
         for method, shift in ((oracle, 0.0), (after, gap), (before, 0.25)):
             for seed in (0, 1):
-                metrics = dict.fromkeys(GAP_METRICS, 50.0 + 10 * number + shift + seed) | {
-                    "P_s": 0.1 + seed / 10
-                }
-                lines.append(
-                    extra([(seed, method, *metric) for metric in metrics.items()], dataset).assign(
-                        case=case
-                    )
-                )
-    return pd.concat(lines, ignore_index=True)
+                value = 50.0 + 10 * number + shift + seed
+                lines += [(seed, method, metric, value) for metric in GAP_METRICS]
+                lines.append((seed, method, "P_s", 0.1 + seed / 10))
+        parts.append(extra(lines, dataset).assign(case=case))
+    return pd.concat(parts, ignore_index=True)
 
 
 def pairs(summary, half=1.0):
     """Differences between all systems of a summary, as `compare_systems` makes them: each ± `half` points."""
     lines = []
     for (dataset, rate), part in summary.groupby(["dataset", "rate"], sort=False):
-        known = part.dropna(subset="TA_mean").to_dict("records")
-        for number, one in enumerate(known):
-            for other in known[number + 1 :]:
-                difference = one["TA_mean"] - other["TA_mean"]
-                lines.append(
-                    {"dataset": dataset, "rate": rate}
-                    | {"method": one["method"], "other": other["method"]}
-                    | {"seeds": one["n"], "tested": 450, "difference": difference}
-                    | {"low": difference - half, "high": difference + half}
-                )
+        systems = part.dropna(subset="TA_mean").to_dict("records")
+        for system, other in itertools.combinations(systems, 2):
+            difference = system["TA_mean"] - other["TA_mean"]
+            lines.append(
+                {"dataset": dataset, "rate": rate}
+                | {"method": system["method"], "other": other["method"]}
+                | {"seeds": system["n"], "tested": 450, "difference": difference}
+                | {"low": difference - half, "high": difference + half}
+            )
     return pd.DataFrame(lines, columns=COLUMNS)
 
 
 def compared(summary, half=1.0):
     """A summary with these differences."""
     return add_differences(summary, pairs(summary, half))
+
+
+DOLLARS = r"$x$ \frac{$"  # no formula: drawn as one, it ended the run

@@ -1,10 +1,10 @@
 """Each study can be removed with its folder, its rules and its sections; what is left is planned as before."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,7 @@ import yaml
 
 from munkey.experiment.params.studies import load_studies
 from tests.conftest import ROOT
-from tests.integration.conftest import merged
+from tests.integration.conftest import Project, merged
 
 OVERLAY = ROOT / "tests/experiment/plan/everything.yaml"
 # Of the kernel, all but `paper`, to which studies add.
@@ -71,35 +71,25 @@ def keep_nested_sections(section: str, values: dict) -> dict:
     return kept
 
 
-class Copy:
+class Copy(Project):
     """A copy of the code and the parameters, without tests."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        super().__init__(path)
         for name in ("src", "workflow", "profiles"):
             unneeded = shutil.ignore_patterns("__pycache__", "*.egg-info")
             shutil.copytree(ROOT / name, path / name, ignore=unneeded)
         shutil.copy2(ROOT / "pyproject.toml", path)
         (path / "Snakefile").write_text((ROOT / "Snakefile").read_text() + LIST_JOBS)
+        (path / "import_all.py").write_text(IMPORT_ALL)
         params = yaml.safe_load((ROOT / "params.yaml").read_text())
-        self.params = merged(params, yaml.safe_load(OVERLAY.read_text()))
+        self.sections = merged(params, yaml.safe_load(OVERLAY.read_text()))
 
-    def run(self, *command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, *command],
-            cwd=self.path,
-            env=os.environ | {"PYTHONPATH": str(self.path / "src")},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        assert done.returncode == 0, done.stdout[-5000:] + done.stderr[-5000:]
-        return done.stdout
-
+    @cache  # noqa: B019  # the whole is planned for some targets again and again
     def plan(self, *targets: str) -> set[str]:
         """All jobs of these targets, each with its rule, inputs, outputs and params."""
-        (self.path / "params.yaml").write_text(yaml.safe_dump(self.params, sort_keys=False))
-        printed = self.run("-m", "snakemake", "-n", "-q", "--", *targets)
+        (self.path / "params.yaml").write_text(yaml.safe_dump(self.sections, sort_keys=False))
+        printed = self.run("snakemake", "-n", "-q", "--", *targets).stdout
         return {line for line in printed.splitlines() if line.startswith("JOB ")}
 
 
@@ -134,7 +124,7 @@ def test_what_is_left_is_planned_and_imported_as_before(
 ) -> None:
     copy = Copy(tmp_path / "project")
     for name in removed:
-        remove(name, copy.path, copy.params)
+        remove(name, copy.path, copy.sections)
     targets = list(TARGETS)
     for name in load_studies():
         if name not in removed:
@@ -145,10 +135,8 @@ def test_what_is_left_is_planned_and_imported_as_before(
         assert get_rule(job) in GATHERING, f"planned in one of both alone: {job[:2000]}"
     for job in copy.plan("paper") - whole.plan("paper"):
         assert get_rule(job) in GATHERING, f"planned without these studies alone: {job[:2000]}"
-    copy.run("-c", IMPORT_ALL)
-    copy.run(
-        "-c", "from importlinter.cli import lint_imports_command as lint; lint()", "--no-cache"
-    )
+    copy.run("python", "import_all.py")
+    copy.run("lint-imports", "--no-cache")
 
 
 def test_planning_a_run_loads_no_table_of_a_study() -> None:

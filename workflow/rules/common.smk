@@ -7,10 +7,10 @@ from pathlib import Path
 from snakemake.logging import logger
 
 from munkey.core import gpu_slots
-from munkey.experiment.run import code_digest, fork_server, outcome, reasons
+from munkey.experiment import outcome
+from munkey.experiment.run import code_digest, fork_server, reasons
 from munkey.experiment.run.dispatch import name_job_module
 from munkey.experiment.tracking import mlflow_log
-from munkey.experiment.run.job import describe_failures
 from munkey.core.paths import fill
 from munkey.experiment.params.load import memory_family
 from munkey.report.figures.charts import get_caption
@@ -97,12 +97,8 @@ def say_outcome():
             asked.add(target)
         else:
             asked.update(target_rule.output or target_rule.input)
-    lines = [*outcome.summarize_run(asked, LAYOUT, mlflow_log.describe_outcome(LAYOUT.tracking), EXHIBITS.designs)]
-    if replaced := mlflow_log.describe_replaced_runs(LAYOUT.tracking, outcome.STARTED):
-        lines.append(replaced)
-    if lost := lost_files(only_ahead=False):
-        lines.append(outcome.describe_lost_files(lost, again=False))
-    print("", *lines, sep="\n", flush=True)
+    words = outcome.describe_success(asked, LAYOUT, EXHIBITS.designs, lost_files(only_ahead=False))
+    print(f"\n{words}", flush=True)
 
 
 @atexit.register
@@ -112,7 +108,7 @@ def say_outcome_of_nothing():  # Snakemake calls no hook where there is nothing 
 
 
 def say_failures():
-    words = describe_failures({job.log: job.message for job in outcome.SEEN.failed.values()}, outcome.STOPPED.is_set())
+    words = outcome.describe_failures(outcome.SEEN.failed.values(), outcome.STOPPED.is_set())
     print(f"\n{words}", file=sys.stderr, flush=True)
 
 
@@ -157,8 +153,8 @@ def say_reasons():  # below the plan of a dry run
     if outcome.SEEN.is_dry and outcome.SEEN.has_jobs:
         # In a dry run, jobs count as finished at the end, and the reason of a finished job is false.
         ahead = [(job, reason) for job, reason in planned_jobs() if job.output and (reason or reason.finished)]
-        planned = [planned_job(job, reason) for job, reason in ahead]
-        print("", "Why:", *reasons.explain_jobs(planned), sep="\n", flush=True)
+        words = outcome.describe_dry_run(planned_job(job, reason) for job, reason in ahead)
+        print(f"\n{words}", flush=True)
 
 
 # The page shows the main run, what the same command asks for, and of the rest what exists: `make run TARGET=page` trains

@@ -75,6 +75,7 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         check.verify,
         check.purge,
         check.certificate,
+        check.keygen,
     ),
     EXPERIMENT: (
         experiment.plan,

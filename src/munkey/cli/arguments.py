@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,6 +13,7 @@ from munkey.core.console import UNPRINTABLE
 from munkey.settings import OnBad
 
 if TYPE_CHECKING:
+    from munkey.deploy.certificate import Certificate
     from munkey.deploy.predictor import Predictor
 
 Directory = Annotated[
@@ -45,6 +46,12 @@ Wait = Annotated[
     ),
 ]
 DEFAULT_WAIT_S = 60.0  # `memory_file.WAIT_S`, whose module is slow to import for `munkey --help`
+SigningKey = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="KEY", help="Sign the certificate with this private key, from `munkey keygen`."
+    ),
+]
 Names = list[str]
 Classes = Annotated[
     Names | None, typer.Option("--class", metavar="NAME", help="A class. May be repeated.")
@@ -134,7 +141,7 @@ def _convert_ids(source: str, words: Sequence[str]) -> list[int]:
     if not words:
         raise ValueError(f"{source}: no ids; write whole numbers from 0, e.g. 1,2,3")
     for word in words:
-        if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 1, the largest id, has 19 digits
+        if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 2, the largest id, has 19 digits
             raise ValueError(
                 f"{source}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
             )
@@ -306,6 +313,19 @@ def require_outside_model(directory: Path, file: Path) -> None:
             f"{file}: is inside the model's directory, where it could overwrite the model; write it"
             " elsewhere"
         )
+
+
+def make_signer(key_file: Path | None) -> "Callable[[Certificate], Certificate]":
+    """Return a function that signs a certificate, or returns it unchanged if there is no key.
+
+    Raises KeyFileError if the file is not a private key.
+    """
+    if key_file is None:
+        return lambda certificate: certificate
+    from munkey.deploy.signatures import read_private_key, sign
+
+    key = read_private_key(key_file)
+    return lambda certificate: sign(certificate, key)
 
 
 def require_certificates(

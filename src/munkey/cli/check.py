@@ -208,15 +208,55 @@ def _require_no_foreign_files(directory: Path, foreign_files: Sequence[str]) -> 
         )
 
 
-def certificate(
-    directory: arguments.Directory,
+def keygen(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The certificate (JSON).", show_default=False)
+        Path,
+        typer.Argument(metavar="FILE", help="The new private key (PEM).", show_default=False),
     ],
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Make a key with which `munkey forget --sign` signs certificates. No file is overwritten.
+
+    \b
+    munkey keygen ~/keys/certificates              also writes certificates.pub, the public key
+
+    The private key has no password: keep it where only you can read it. Publish the public key, or
+    its fingerprint.
+    """
+    from munkey.deploy.signatures import create_key, get_public_path
+
+    fingerprint = create_key(file)
+    public_file = get_public_path(file)
+    text = f"{file}: a new private key; its public key is {public_file}, fingerprint {fingerprint}"
+    facts = {"private": str(file), "public": str(public_file), "fingerprint": fingerprint}
+    print_result(text, facts, as_json)
+
+
+def certificate(
+    directory: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DIR",
+            help="An exported model; may be omitted with --check --key.",
+            show_default=False,
+        ),
+    ],
+    file: Annotated[
+        Path | None,
+        typer.Argument(metavar="FILE", help="The certificate (JSON).", show_default=False),
+    ] = None,
     check: Annotated[
         bool,
         typer.Option("--check", help="Check a certificate instead."),
     ] = False,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="KEY.pub",
+            help="Check that the owner of this public key signed the certificate.",
+        ),
+    ] = None,
+    sign: arguments.SigningKey = None,
     deletion: Annotated[
         int | None,
         typer.Option(metavar="N", help="Certify the deletion with this number in the chain."),
@@ -239,14 +279,21 @@ def certificate(
     munkey certificate model receipt.json                    also writes receipt.html, a readable page
     munkey certificate model receipt.json --check
     munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
+    munkey certificate receipt.json --check --key certificates.pub             without the model
 
     With ids and salt, the check also verifies that the certificate was written for these samples,
     and fails if any of them is still in the memory. It cannot prove that they are the deleted
     samples, because the chain contains no ids.
 
-    A check exits with 1 if the memory contradicts the certificate, and with 2 if the file is not a
-    certificate or was modified.
+    A check exits with 1 if the memory or the signature contradicts the certificate, and with 2 if
+    the file is not a certificate or was modified.
     """
+    if key is not None and not check:
+        raise ValueError("--key checks a signature: give --check as well, or --sign to sign")
+    if sign is not None and check:
+        raise ValueError("--sign cannot be combined with --check, which writes nothing")
+    if file is None and key is None:
+        raise ValueError("give the model's folder and the certificate: munkey certificate DIR FILE")
     if check and (deletion is not None or request is not None):
         raise ValueError(
             "--deletion and --request cannot be combined with --check, because the certificate"
@@ -261,42 +308,79 @@ def certificate(
     id_list = None
     if ids is not None:
         id_list = arguments.parse_ids("--ids", ids)
-    if check:
+    if file is None:
+        assert key is not None
+        text, facts = _check_signature(directory, key, id_list, salt_bytes)
+    elif check:
+        signature_text = None
+        if key is not None:
+            signature_text, _ = _check_signature(file, key, id_list, salt_bytes)
         with arguments.open_model(directory) as predictor:
             text, facts = _check_certificate(predictor, file, id_list, salt_bytes)
+        if signature_text is not None:
+            text = f"{signature_text}\n{text}"
     else:
         arguments.require_certificates(directory, [file])
+        sign_certificate = arguments.make_signer(sign)
         with arguments.open_model(directory) as predictor:
             document = predictor.certificate(deletion, request)
-            text, facts = _write_certificate(predictor, document, file, id_list, salt_bytes)
+            if id_list is not None:
+                document = _add_ids(predictor, document, id_list, salt_bytes)
+        text, facts = _write_certificate(sign_certificate(document), file)
     print_result(text, facts, as_json)
 
 
-def _write_certificate(
-    predictor: "Predictor",
-    document: "Certificate",
-    file: Path,
-    ids: list[int] | None,
-    salt: bytes,
-) -> tuple[str, dict[str, Any]]:
-    """Write a certificate and its page. Returns the command's result, as text and as JSON."""
-    from munkey.deploy.certificate import add_ids, write_certificate
+def _add_ids(
+    predictor: "Predictor", document: "Certificate", ids: list[int], salt: bytes
+) -> "Certificate":
+    """Return a certificate with the hash of the given ids. Raises ValueError if they cannot be its."""
+    from munkey.deploy.certificate import add_ids
 
-    if ids is not None:
-        present_ids = predictor.select(ids=ids, ignore_missing=True).ids
-        distinct_count = len(set(ids))
-        if len(present_ids) or distinct_count != document.rows:
-            raise ValueError(
-                f"--ids: lists {pluralize(distinct_count, 'id')}, {len(present_ids)} of them still in"
-                f" the memory, but the deletion has {pluralize(document.rows, 'sample')}"
-            )
-        document = add_ids(document, ids, salt, added_later=True)
+    present_ids = predictor.select(ids=ids, ignore_missing=True).ids
+    distinct_count = len(set(ids))
+    if len(present_ids) or distinct_count != document.rows:
+        raise ValueError(
+            f"--ids: lists {pluralize(distinct_count, 'id')}, {len(present_ids)} of them still in"
+            f" the memory, but the deletion has {pluralize(document.rows, 'sample')}"
+        )
+    return add_ids(document, ids, salt, added_later=True)
+
+
+def _write_certificate(document: "Certificate", file: Path) -> tuple[str, dict[str, Any]]:
+    """Write a certificate and its page. Returns the command's result, as text and as JSON."""
+    from munkey.deploy.certificate import write_certificate
+
     page = write_certificate(document, file)
     text = (
         f"{file}: {pluralize(document.rows, 'sample')} deleted on {document.deleted}; readable"
         f" page: {page}"
     )
     return text, document.model_dump(mode="json")
+
+
+def _check_signature(
+    file: Path, key_file: Path, ids: list[int] | None, salt: bytes
+) -> tuple[str, dict[str, Any]]:
+    """Return the result of a check without the model. Raises NotVerifiedError if it failed."""
+    from munkey.deploy.certificate import hash_ids, read_certificate
+    from munkey.deploy.signatures import find_signature_fault, read_public_key
+
+    key = read_public_key(key_file)
+    document = read_certificate(file)
+    fault = find_signature_fault(document, file, key)
+    if fault is None and ids is not None and document.ids_sha256 != hash_ids(ids, salt):
+        fault = "it was not issued for these ids with this salt"
+    if fault is not None:
+        raise NotVerifiedError(f"{file}: NOT VERIFIED: {fault}")
+    text = (
+        f"{file}: signed by the key {document.signed_by}: {pluralize(document.rows, 'sample')}"
+        f" deleted on {document.deleted}"
+    )
+    if ids is not None:
+        text += "; its hash matches these ids and this salt, which its issuer chose"
+    text += "; the signature does not prove that this is true"
+    facts = {"sound": True, "said": text, "certificate": document.model_dump(mode="json")}
+    return text, facts
 
 
 def _check_certificate(

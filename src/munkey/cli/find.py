@@ -69,7 +69,7 @@ def find(
     row_number_in_file: Counter[str | None] = Counter()
     for file, samples in zip(nearest.files, nearest.samples, strict=True):
         name = str(file)
-        if nearest.pictures is None:  # queries are rows of numbers, and a file may contain several
+        if predictor.manifest.stored is None:  # rows of numbers, and a file may contain several
             row_number_in_file[file] += 1
             name += f", row {row_number_in_file[file]}"
         parts.append(f"{name}:\n{_format_samples(samples)}")

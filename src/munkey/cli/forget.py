@@ -4,7 +4,8 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,10 +19,11 @@ from munkey.cli.output import (
     print_result,
     show_spinner,
 )
-from munkey.core.console import escape_to_one_line, pluralize
+from munkey.core.console import escape_to_one_line
 
 if TYPE_CHECKING:
-    from munkey.deploy.deletions import CertificateOrder, DeletionPlan
+    from munkey.deploy.certificate import Certificate
+    from munkey.deploy.deletions import CertificateOrder, Deletion, DeletionPlan
 
 
 def forget(
@@ -85,6 +87,7 @@ def forget(
         Path | None,
         typer.Option(metavar="FILE", help="Write the certificate's salt to this file."),
     ] = None,
+    sign: arguments.SigningKey = None,
     no_purge: Annotated[
         bool,
         typer.Option(
@@ -118,8 +121,12 @@ def forget(
         "units": units or [],
     }
     _require_unambiguous_request(names, csv, request)
-    if (list_ids or salt_file) and not certificate:
-        raise ValueError("--list-ids and --salt-file need a certificate: --certificate FILE")
+    if (list_ids or salt_file or sign) and not certificate:
+        raise ValueError(
+            "--list-ids, --salt-file and --sign need a certificate: --certificate FILE"
+        )
+    # Read before anything is deleted.
+    sign_certificate = arguments.make_signer(sign)
     if no_purge and certificate:
         raise ValueError("--certificate purges, so it cannot be combined with --no-purge")
     if csv is not None:
@@ -129,7 +136,7 @@ def forget(
         entries = [{kind: values} for kind, values in names.items() if values]
         requests = {request: entries}
 
-    from munkey.deploy.deletions import DeletionRequest
+    from munkey.deploy.deletions import Deletion, DeletionRequest
 
     deletion_request = DeletionRequest(
         requests,
@@ -137,8 +144,10 @@ def forget(
         also_identical=also_identical,
         block_return=block_return,
     )
-    # `delete` appends the outcome of each deletion that is on disk, in case a later one fails.
-    finished_outcomes: list[dict[str, Any]] = []
+    # `delete` appends each deletion that is on disk, in case a later one fails.
+    finished: list[Deletion] = []
+    # What the results say about certificates, by request number.
+    fields: dict[str | None, dict[str, Any]] = {}
     try:
         with arguments.open_model(directory, wait=wait) as predictor:
             plan = predictor.plan(deletion_request)
@@ -151,53 +160,54 @@ def forget(
                 directory, certificate_files.values(), salt_files.values()
             )
             if dry_run:
-                outcomes = predictor.preview(plan)
+                deletions = predictor.preview(plan)
             else:
-                order = _make_certificate_order(plan, certificate_files, salt_files, list_ids)
+                order = _make_certificate_order(
+                    plan, certificate_files, salt_files, list_ids, fields, sign_certificate
+                )
                 with show_spinner("forgetting"):
-                    outcomes = predictor.delete(
-                        plan,
-                        purge=not no_purge,
-                        certificates=order,
-                        results=finished_outcomes,
+                    deletions = predictor.delete(
+                        plan, purge=not no_purge, certificates=order, results=finished
                     )
-            for outcome in outcomes:
+            for deletion in deletions:
                 if certificate:
-                    _add_certificate(outcome, all_certificate_files[outcome["request"]], directory)
+                    fields[deletion.request] = _look_for_certificate(
+                        deletion, all_certificate_files[deletion.request], directory
+                    ) | fields.get(deletion.request, {})
             head = predictor.head
-        result = _join_outcomes(outcomes, is_list=csv is not None)
-        result |= {"missing": plan.missing, "head": head}
-        paragraphs = [_describe_outcome(outcome, directory) for outcome in outcomes]
+        result = _join_results(_format_deletions(deletions, fields), is_list=csv is not None)
+        result |= {"missing": plan.list_missing(), "head": head}
+        paragraphs = _describe_deletions(deletions, fields, directory)
         paragraphs += _describe_missing(plan)
-        paragraphs += _describe_purge(outcomes, directory)
-        _warn_if_not_purged(outcomes)
+        paragraphs += _describe_purge(deletions, directory)
         paragraphs.append("nothing was changed" if dry_run else f"head of the chain: {head}")
         print_result("\n".join(paragraphs), result, as_json)
     except (Exception, KeyboardInterrupt) as error:
-        if not finished_outcomes:
+        if not finished:
             raise
-        paragraphs = [_describe_outcome(outcome, directory) for outcome in finished_outcomes]
-        paragraphs.append(f"head of the chain: {finished_outcomes[-1]['head']}")
+        results = _format_deletions(finished, fields)
+        paragraphs = _describe_deletions(finished, fields, directory)
+        paragraphs.append(f"head of the chain: {results[-1]['head']}")
         paragraphs.append(
             "to certify it later, run `munkey certificate DIR FILE --deletion NUMBER`"
         )
-        raise AfterDeletionError(error, "\n".join(paragraphs), finished_outcomes) from error
-    _exit_unless_done(outcomes)
+        raise AfterDeletionError(error, "\n".join(paragraphs), results) from error
+    _exit_unless_done(deletions)
 
 
-def _exit_unless_done(outcomes: list[dict[str, Any]]) -> None:
+def _exit_unless_done(deletions: Iterable["Deletion"]) -> None:
     """Exit with a code other than 0 if a request found nothing, or if bytes of samples may be left."""
-    if any(outcome.get("unpurged") and outcome["deleted"] for outcome in outcomes):
+    if any(deletion.unpurged and deletion.deleted for deletion in deletions):
         raise typer.Exit(FAILED)  # so that no script takes the samples for gone
-    if any(outcome["found_nothing"] for outcome in outcomes):
+    if any(deletion.found_nothing for deletion in deletions):
         raise typer.Exit(FOUND_NOTHING)
 
 
-def _join_outcomes(outcomes: list[dict[str, Any]], *, is_list: bool) -> dict[str, Any]:
-    """Return the command's result as JSON: the only outcome, or those of a CSV file's requests."""
+def _join_results(results: list[dict[str, Any]], *, is_list: bool) -> dict[str, Any]:
+    """Return the command's result as JSON: the only result, or those of a CSV file's requests."""
     if is_list:
-        return {"requests": outcomes, "left": outcomes[-1]["left"]}
-    return outcomes[0]
+        return {"requests": results, "left": results[-1]["left"]}
+    return results[0]
 
 
 def _require_unambiguous_request(
@@ -300,69 +310,68 @@ def _make_certificate_order(
     certificate_files: dict[str | None, Path],
     salt_files: dict[str | None, Path],
     list_ids: bool,
+    fields: dict[str | None, dict[str, Any]],
+    sign_certificate: "Callable[[Certificate], Certificate]",
 ) -> "CertificateOrder":
-    """Write the salt files, before a crash could lose a salt, and return the order of certificates."""
-    from munkey.deploy.certificate import Certificate, write_certificate, write_new_file
-    from munkey.deploy.deletions import CertificateOrder
+    """Write the salt files, before a crash could lose a salt, and return the order of certificates.
+
+    fields: gets the salts and files of the certificates, by request number.
+    """
+    from munkey.deploy.certificate import write_certificate, write_new_file
+    from munkey.deploy.deletions import CertificateOrder, Deletion
 
     salts = {}
     for number in certificate_files:
         # A request that matches no sample gets no certificate.
         if len(plan.deletions[number].ids):
             salts[number] = secrets.token_bytes(16)
-    for number in salts.keys() & salt_files.keys():
-        # Only the owner may read a salt.
-        write_new_file(salt_files[number], f"{salts[number].hex()}\n", 0o600)
+    for number, salt in salts.items():
+        if number in salt_files:
+            # Only the owner may read a salt.
+            write_new_file(salt_files[number], f"{salt.hex()}\n", 0o600)
+        else:
+            fields[number] = {"salt": salt.hex()}
 
-    def deliver(outcome: dict[str, Any], document: Certificate) -> None:
-        """Write a deletion's certificate and page, and add their paths to the outcome."""
-        file = certificate_files[outcome["request"]]
-        outcome["page"] = str(write_certificate(document, file))
-        outcome["certificate"] = str(file)
+    def deliver(deletion: Deletion, document: "Certificate") -> None:
+        """Write a deletion's certificate and page, and note their paths."""
+        file = certificate_files[deletion.request]
+        page = write_certificate(sign_certificate(document), file)
+        paths = {"page": str(page), "certificate": str(file)}
+        fields[deletion.request] = fields.get(deletion.request, {}) | paths
 
-    return CertificateOrder(salts, deliver, include_salts=not salt_files, list_ids=list_ids)
+    return CertificateOrder(salts, deliver, list_ids=list_ids)
 
 
-def _add_certificate(outcome: dict[str, Any], file: Path, directory: Path) -> None:
-    """Add the certificate's file, or None, to an outcome, and how to write a missing one."""
-    is_repeated = outcome.get("repeated")
-    if is_repeated:
+def _look_for_certificate(deletion: "Deletion", file: Path, directory: Path) -> dict[str, Any]:
+    """Return fields with the certificate's file, or None, and how to write a missing one."""
+    if deletion.repeated:
         has_certificate = file.exists()
     else:
-        has_certificate = bool(outcome.get("would_delete"))  # a dry run, so it would be written
-    outcome.setdefault("certificate", str(file) if has_certificate else None)
-    if is_repeated and outcome["deleted"] and not has_certificate:
-        outcome["certify"] = shlex.join(
-            [
-                "munkey",
-                "certificate",
-                str(directory),
-                str(file),
-                "--request",
-                outcome["request"],
-            ]
-        )
+        has_certificate = deletion.dry_run and len(deletion) > 0  # it would be written
+    fields = {"certificate": str(file) if has_certificate else None}
+    if deletion.repeated and deletion.deleted and not has_certificate:
+        command = ["munkey", "certificate", str(directory), str(file)]
+        fields["certify"] = shlex.join([*command, "--request", str(deletion.request)])
+    return fields
 
 
-def _warn_if_not_purged(outcomes: list[dict[str, Any]]) -> None:
-    """Print a warning to standard error if the purge after a deletion failed."""
-    purge_warning = outcomes[0].get("unpurged")
-    if purge_warning:
-        print(f"munkey: {purge_warning}", file=sys.stderr)
+def _format_deletions(
+    deletions: Iterable["Deletion"], fields: dict[str | None, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    from munkey.deploy.json_format import format_deletion
+
+    return [format_deletion(each) | fields.get(each.request, {}) for each in deletions]
 
 
-def _describe_purge(outcomes: list[dict[str, Any]], directory: Path) -> list[str]:
-    """Return a line that recommends a purge if one is due and has not just failed; else no line."""
-    if outcomes[0].get("unpurged"):
+def _describe_purge(deletions: list["Deletion"], directory: Path) -> list[str]:
+    """Return a line that recommends a purge if one is due; print why one has just failed."""
+    if deletions[0].unpurged:
+        print(f"munkey: {deletions[0].unpurged}", file=sys.stderr)
         return []
-    for outcome in outcomes:
-        if not outcome.get("deleted"):
-            continue
-        if not outcome["purged"] and not outcome["repeated"]:
-            return [
-                "bytes of these samples remain in the directory until you run"
-                f" `munkey purge {directory}`"
-            ]
+    if any(len(each) and not (each.dry_run or each.purged) for each in deletions):
+        return [
+            f"bytes of these samples remain in the directory until you run `munkey purge {directory}`"
+        ]
     return []
 
 
@@ -371,121 +380,57 @@ def _describe_missing(plan: "DeletionPlan") -> list[str]:
     from munkey.deploy.errors import MEMORY_SCOPE, format_first_ten
 
     lines = []
-    if plan.missing:
-        lines.append(f"not in the memory, {MEMORY_SCOPE}: {format_first_ten(plan.missing)}")
+    missing = plan.list_missing()
+    if missing:
+        lines.append(f"not in the memory, {MEMORY_SCOPE}: {format_first_ten(missing)}")
     if plan.hint:
         lines.append(escape_to_one_line(plan.hint))
     return lines
 
 
-def _describe_outcome(outcome: dict[str, Any], directory: Path) -> str:
-    """Describe the outcome of a deletion or of its dry run."""
-    from munkey.deploy.errors import format_first_ten
-
-    prefix = ""
-    if outcome["request"]:
-        prefix = f"request {escape_to_one_line(outcome['request'])}: "
-    if outcome.get("repeated"):
-        return _describe_repeated(outcome, prefix)
-    is_dry_run = "would_delete" in outcome
-    if outcome["found_nothing"]:
-        verb = "would delete" if is_dry_run else "deleted"
-        lines = [
-            f"{prefix}found nothing now; {verb} nothing, {outcome['left']:,} left",
-            "none of the samples is in the memory: they were forgotten earlier (see `munkey log`) or"
-            " were never in it",
-        ]
-    elif is_dry_run:
-        lines = _describe_dry_run(outcome, prefix)
-    else:
-        text = f"{prefix}forgot {pluralize(outcome['deleted'], 'sample')}, {outcome['left']:,} left"
-        if outcome["deleted"]:
-            text += f"; numbers {outcome['first']} to {outcome['last']} in the chain"
-        lines = [text]
-    if outcome["patterns"]:
-        lines.append(f"given as patterns: {format_first_ten(outcome['patterns'])}")
-    lines += _describe_relatives(outcome, directory, is_dry_run)
-    if "certificate" in outcome:
-        lines.append(f"certificate: {_describe_certificate(outcome, is_dry_run)}")
-    if "salt" in outcome:
-        lines.append(f"salt of its ids, not stored in any file: {outcome['salt']}")
-    return "\n".join(lines)
+def _describe_deletions(
+    deletions: Iterable["Deletion"],
+    fields: dict[str | None, dict[str, Any]],
+    directory: Path,
+) -> list[str]:
+    """Describe deletions or dry runs, each with its certificate."""
+    paragraphs = []
+    for deletion in deletions:
+        # Names that match no sample are listed once, for all requests.
+        paragraphs.append(replace(deletion, missing=()).describe(_find_remedy(deletion, directory)))
+        if deletion.emptied and not deletion.repeated:
+            paragraphs.append(
+                "`predict --only-held-classes` never predicts a class without samples"
+            )
+        paragraphs += _describe_certificate(deletion, fields.get(deletion.request, {}))
+    return paragraphs
 
 
-def _describe_repeated(outcome: dict[str, Any], prefix: str) -> str:
-    """Describe a request that was carried out before. The text starts with `prefix`."""
-    if outcome["found_nothing"]:
-        return f"{prefix}found nothing on {outcome['when']}; deleted nothing"
-    text = f"{prefix}carried out on {outcome['when']}, so nothing was changed"
-    if "certify" in outcome:
-        text += f"\nthe certificate is missing; to write it, run `{escape_to_one_line(outcome['certify'])}`"
-    return text
+def _find_remedy(deletion: "Deletion", directory: Path) -> str:
+    """Say how to forget the copies that remain, too."""
+    if deletion.dry_run:
+        return "add --also-identical"
+    ids = ",".join(str(copy["id"]) for copy in deletion.copies)
+    command = f"munkey forget {shlex.quote(str(directory))} --ids {ids}"
+    if deletion.request:
+        command += " --request NEW"
+    return f"run `{command}`"
 
 
-def _describe_dry_run(outcome: dict[str, Any], prefix: str) -> list[str]:
-    """Return lines on the samples that a request would forget: how many by class, and ids."""
-    from munkey.deploy.errors import format_first_ten
-
-    text = f"{prefix}would forget {pluralize(len(outcome['would_delete']), 'sample')}"
-    if outcome["classes"]:
-        counts = [f"{label} {count:,}" for label, count in outcome["classes"].items()]
-        text += f" ({', '.join(counts)})"
-    lines = [f"{text} and keep {outcome['left']:,}"]
-    if outcome["would_delete"]:
-        lines.append(f"ids {format_first_ten(outcome['would_delete'])}")
-    return lines
-
-
-def _describe_relatives(outcome: dict[str, Any], directory: Path, is_dry_run: bool) -> list[str]:
-    """Return lines on exact copies, and on classes without remaining samples."""
-    from munkey.deploy.errors import format_first_ten
-
+def _describe_certificate(deletion: "Deletion", fields: dict[str, Any]) -> list[str]:
+    """Return lines on where the certificate is, or would be written, and on its salt."""
     lines = []
-    if outcome["copies"]:
-        lines.append(_describe_copies(outcome, directory, is_dry_run))
-    emptied_classes = outcome.get("emptied")
-    if emptied_classes:
-        lines.append(
-            f"no samples remain in class {format_first_ten(emptied_classes)};"
-            " `predict --only-held-classes` never predicts it"
-        )
+    file = fields.get("certificate")
+    if "certify" in fields:
+        command = escape_to_one_line(fields["certify"])
+        lines.append(f"the certificate is missing; to write it, run `{command}`")
+    elif "certificate" in fields and not deletion.repeated:
+        if not file:
+            lines.append("certificate: none, because there is nothing to delete")
+        elif deletion.dry_run:
+            lines.append(f"certificate: would be written to {file}")
+        else:
+            lines.append(f"certificate: {file}; readable page: {fields['page']}")
+    if "salt" in fields and len(deletion):
+        lines.append(f"salt of its ids, not stored in any file: {fields['salt']}")
     return lines
-
-
-def _describe_copies(outcome: dict[str, Any], directory: Path, is_dry_run: bool) -> str:
-    """Describe which exact copies there are, whether they remain, and how to forget them."""
-    from munkey.deploy.errors import format_first_ten
-
-    copies = outcome["copies"]
-    ids = [copy["id"] for copy in copies]
-    id_list = f"ids {format_first_ten(ids)}{_describe_units(copies)}"
-    if not outcome["identical"]:
-        return f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
-    if is_dry_run:
-        remedy = "add --also-identical"
-    else:
-        command = f"munkey forget {shlex.quote(str(directory))} --ids {','.join(map(str, ids))}"
-        if outcome["request"]:
-            command += " --request NEW"
-        remedy = f"run `{command}`"
-    return f"exact copies of these remain: {id_list}; to forget them too, {remedy}"
-
-
-def _describe_units(samples: list[dict[str, Any]]) -> str:
-    """Return a phrase that lists the samples' units, or an empty string if they have none."""
-    from munkey.deploy.errors import format_first_ten
-
-    units = sorted({sample["unit"] for sample in samples if sample["unit"]})
-    if not units:
-        return ""
-    return f", of unit {format_first_ten(units)}"
-
-
-def _describe_certificate(outcome: dict[str, Any], is_dry_run: bool) -> str:
-    """Describe where the certificate is, or would be written."""
-    file = outcome["certificate"]
-    if not file:
-        return "none, because there is nothing to delete"
-    if is_dry_run:
-        return f"would be written to {file}"
-    return f"{file}; readable page: {outcome.get('page')}"

@@ -120,11 +120,7 @@ class Additions:
     def _add_rows(
         self, change: Change, new_rows: NewRows, allow_blocked: bool = False
     ) -> AddedSamples:
-        """Add rows, and find their earlier exact copies.
-
-        allow_blocked: also add contents that were deleted with `block_return`. Raises ValueError if
-        a fitted family cannot have that many rows, or if MUNKEY's memory has no trained sample left.
-        """
+        """Add rows, and find their earlier exact copies. Raises ValueError if they cannot be added."""
         model = self._model
         memory = change.snapshot.memory
         model_with_sums = model.fitted_model or model.head

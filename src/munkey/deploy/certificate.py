@@ -14,22 +14,39 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, NonNegativeInt, PositiveInt, ValidationError
+from pydantic import (
+    BaseModel,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 from munkey.core.console import pluralize
 from munkey.core.files import UnwritableFileError, atomic, sync_folder
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
-from munkey.deploy.model.manifest import compute_digest
+from munkey.deploy.model.manifest import compute_digest, format_canonical
 from munkey.memory.chain import Receipt
 from munkey.memory.memory import Memory
 from munkey.memory.memory_file import MEMORY_FORMAT, MemoryFile, Snapshot
 from munkey.memory.rows import check_ids
 
 TEMPLATE = Path(__file__).parent / "certificate.html.j2"
+UNSIGNED_LIMIT = (
+    "A signature: anyone who can write this file can write another one. Only the head of the chain"
+    " binds it, if it was published where the owner of the memory cannot change it."
+)
+SIGNED_LIMIT = (
+    "That what it says is true: the signature shows that whoever has the private key wrote this"
+    " certificate, not that the samples were deleted, when it was signed, or that nobody else has"
+    " the key. The head of the chain binds it to the memory, if it was published where the owner of"
+    " the memory cannot change it."
+)
 # The limits of every certificate: what it does not claim.
 NOT_CLAIMED = (
     "Anything about copies: the pictures and data sets that the memory was built from, other"
@@ -37,8 +54,7 @@ NOT_CLAIMED = (
     " predictions.",
     "Anything below the file system: blocks that an SSD remapped, copy-on-write, swap.",
     "Who requested the deletion, who carried it out, or that the machine's clock was right.",
-    "A signature: anyone who can write this file can write another one. Only the head of the chain"
-    " binds it, if it was published where the owner of the memory cannot change it.",
+    UNSIGNED_LIMIT,
 )
 # Further limits, of some certificates.
 WEIGHTS_LIMIT = (
@@ -120,6 +136,10 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
         Versions of the programs, by name.
     not_claimed : tuple of str
         What the certificate does not claim, one sentence each.
+    signed_by : str or None
+        SHA-256 of the public key of the signature, in hexadecimal; None if it is not signed.
+    signature : str or None
+        Ed25519 signature of `format_signed_fields`, in hexadecimal.
     sha256 : str
         SHA-256 of all other fields (`manifest.compute_digest`).
     """
@@ -142,7 +162,18 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     exact: dict[str, str] | None = None
     versions: dict[str, str]
     not_claimed: tuple[str, ...]
+    signed_by: str | None = None
+    signature: str | None = None
     sha256: str = ""
+
+    @model_serializer(mode="wrap")
+    def _omit_missing_signature(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Write an unsigned certificate as before there were signatures."""
+        values: dict[str, Any] = serialize(self)
+        for name in ("signed_by", "signature"):
+            if values.get(name) is None:
+                values.pop(name, None)
+        return values
 
     @property
     def sequences(self) -> range:
@@ -152,6 +183,14 @@ class Certificate(BaseModel, frozen=True, extra="forbid"):
     def seal(self) -> "Certificate":
         """Return the certificate with the SHA-256 of its current fields."""
         return self.model_copy(update={"sha256": compute_digest(self)})
+
+    def format_signed_fields(self) -> bytes:
+        """Return all fields but `sha256` and `signature` as canonical JSON (`compute_digest`)."""
+        return format_canonical(self, exclude={"sha256", "signature"})
+
+    def format_file(self) -> str:
+        """Return the content of the certificate's file."""
+        return self.model_dump_json(indent=2) + "\n"
 
 
 def hash_ids(ids: Iterable[int], salt: bytes) -> str:
@@ -164,21 +203,19 @@ def certify(
     receipt: Receipt,
     *,
     live: int | None = None,
+    identical: int | None = None,
     purged_at: str | None = None,
     exact: dict[str, str] | None = None,
     constants: Sequence[str] = (),
 ) -> Certificate:
     """Certify a deletion.
 
-    live: number of rows after the deletion, if known. purged_at: when the memory was purged since;
-    None if it was not. The chain records neither. exact: from `Predictor.digests`. constants: from
-    `Predictor.constants`. Raises CertificateError if nothing was deleted.
+    The chain does not record these: live, the number of rows after the deletion; identical, the
+    number of exact copies that stayed; purged_at, when the memory was purged since. exact: from
+    `Predictor.digests`. constants: from `Predictor.constants`. Raises CertificateError if nothing was deleted.
     """
     if not receipt.sequences:
         raise CertificateError("nothing was deleted, so there is nothing to certify")
-    identical = None
-    if live is not None and receipt.identical is not None:
-        identical = len(receipt.identical)
     return Certificate(
         memory=receipt.store,
         request=receipt.request,
@@ -245,9 +282,8 @@ def add_ids(
 ) -> Certificate:
     """Return a certificate with the salted hash of the deleted ids.
 
-    list_ids: also list the ids; the certificate then says that it is a trace of them. added_later:
-    whether the user supplied the ids after the deletion; the certificate then says that nothing
-    shows that they are the right ones.
+    list_ids: also list the ids. added_later: whether the user supplied the ids after the deletion.
+    The certificate states the limit of either.
     """
     changes: dict[str, object] = {"ids_sha256": hash_ids(ids, salt)}
     not_claimed = list(certificate.not_claimed)
@@ -263,16 +299,13 @@ def add_ids(
 def _compare_digests(
     certified: dict[str, str] | None, exact: dict[str, str] | None
 ) -> list[str] | None:
-    """Return the names of the digests that differ.
-
-    Returns None if the digests cannot be compared, because they are missing, or because they belong
-    to different states of the memory. Earlier certificates also have a digest of weights, whose
-    last bits depend on the machine and its threads: it is not compared.
-    """
+    """Return the names of the digests that differ; None if they cannot be compared."""
     if not certified or not exact:
         return None
+    # Digests of different states of the memory cannot be compared.
     if certified.get("head") != exact["head"] or certified.get("live") != exact["live"]:
         return None
+    # Earlier certificates also have a digest of weights, whose last bits depend on the machine.
     shared_names = exact.keys() & certified.keys() - {"head", "live"}
     if not shared_names:
         return None
@@ -361,10 +394,7 @@ def _compare_with_receipt(certificate: Certificate, receipt: Receipt) -> list[st
 
 
 def _find_id_faults(certificate: Certificate, memory: Memory, ids: list[int]) -> list[str]:
-    """Describe why these ids cannot be those of the deletion: their number, or rows with these ids.
-
-    The chain does not record ids, so it cannot show that they are right.
-    """
+    """Describe why these ids cannot be those of the deletion, whose ids the chain does not record."""
     faults: list[str] = []
     distinct_count = len(set(ids))
     if distinct_count != certificate.rows:
@@ -412,10 +442,7 @@ def _find_digest_faults(
 
 
 def _parse_microseconds(at: str) -> int:
-    """Convert a time in a certificate to microseconds since 1970, as the memory stores times.
-
-    A text that is not a time becomes 0, which is before any deletion.
-    """
+    """Convert a time in a certificate to microseconds since 1970; 0 if it is not a time."""
     try:
         return round(datetime.fromisoformat(at).timestamp() * 1e6)
     except (ValueError, OverflowError):
@@ -427,9 +454,7 @@ def describe_unconfirmed_fields(
 ) -> dict[str, str]:
     """Describe each field of a certificate that the chain does not confirm, by field name.
 
-    The result includes the ids and their hash if the certificate has them, because its writer chooses
-    both ids and salt. exact: as for `find_faults`. Digests that can be compared with `exact` are
-    left out.
+    exact: as for `find_faults`. Digests that can be compared with it are left out.
     """
     fields = {}
     for name, description in UNCHAINED.items():
@@ -458,16 +483,15 @@ def read_certificate(path: str | Path) -> Certificate:
 
 
 def write_certificate(certificate: Certificate, path: str | Path) -> Path:
-    """Write a certificate as JSON, and its page next to it. Both are on disk when this returns.
+    """Write a certificate as JSON, and its page next to it, and return the path of the page.
 
-    If the page cannot be written, the JSON file is removed again. If the process is killed between
-    the two, only the JSON file exists. Returns the path of the page. Raises CertificateError as
-    `get_page_path` does, and OSError if a file cannot be written.
+    Both are on disk when this returns; if the page cannot be written, neither is. Raises
+    CertificateError as `get_page_path` does, and OSError if a file cannot be written.
     """
     page = get_page_path(path)
     page_text = render_page(certificate)
     path = Path(path)
-    write_new_file(path, certificate.model_dump_json(indent=2) + "\n")
+    write_new_file(path, certificate.format_file())
     try:
         write_new_file(page, page_text)
     except BaseException:

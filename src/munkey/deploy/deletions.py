@@ -3,18 +3,17 @@
 `Predictor.delete` carries out a whole request, from its plan to its certificates.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.core.console import pluralize
+from munkey.core.console import escape_to_one_line, pluralize
 from munkey.core.ids import NO_NEIGHBOR
-from munkey.deploy import json_format
 from munkey.deploy.certificate import Certificate
-from munkey.deploy.errors import UnknownNamesError, format_first_ten
-from munkey.deploy.json_format import Json
+from munkey.deploy.errors import MEMORY_SCOPE, UnknownNamesError, format_first_ten
 from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.samples import Samples
 from munkey.deploy.model.sources import is_pattern
@@ -51,28 +50,195 @@ class DeletionRequest:
 
 
 class PlannedDeletion(NamedTuple):
-    """The samples of one request number, as of the time of the plan.
+    """The samples to delete for one request number, as of the time of the plan.
 
-    ids: (N,) int64, ascending. earlier_receipt: the receipt if the request was carried out before,
-    otherwise None.
+    ids: (N,) int64, ascending. missing: names that match no sample. earlier_receipt: the receipt if
+    the request was carried out before, otherwise None.
     """
 
     ids: np.ndarray
-    earlier_receipt: Receipt | None
+    missing: tuple[str, ...] = ()
+    earlier_receipt: Receipt | None = None
 
 
 @dataclass(frozen=True)
 class DeletionPlan:
     """A request, and its samples as of the time of the plan.
 
-    deletions: by request number. missing: all names that match no sample. hint: a sentence that
-    suggests similar names; may be empty.
+    deletions: by request number. hint: a sentence that suggests similar names; may be empty.
     """
 
     request: DeletionRequest
     deletions: Mapping[str | None, PlannedDeletion]
-    missing: Sequence[str]
     hint: str = ""
+
+    def list_missing(self, *, only_new: bool = False) -> list[str]:
+        """List the names that match no sample, with their request numbers if there are several.
+
+        only_new: skip requests that were carried out before.
+        """
+        names = []
+        for request_number, deletion in self.deletions.items():
+            suffix = f" (request {request_number})" if len(self.deletions) > 1 else ""
+            if not (only_new and deletion.earlier_receipt):
+                names += [f"{name}{suffix}" for name in deletion.missing]
+        return names
+
+
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Deletion:
+    """What one request deleted, or would delete: a sequence of the samples' ids.
+
+    It supports ``len``, ``for``, ``in``, indexing, ``tolist`` and ``numpy.asarray``. Use ``print`` to
+    show a summary.
+
+    Attributes
+    ----------
+    ids : ndarray of int64, shape (n_deleted,)
+        Ids of the deleted samples, in ascending order; after a dry run, of those that would be
+        deleted. Empty if the request was carried out before.
+    left : int
+        Number of remaining samples.
+    classes : dict of str to int
+        Number of these samples in each class.
+    copies : list of dict
+        Exact copies of the requested samples, each with its ``id`` and ``unit``.
+    emptied : tuple of str
+        Classes that lost their last sample.
+    missing : tuple of str
+        Requested ids, units, classes and files without samples, if these were ignored.
+    patterns : tuple of str
+        Requested files that are patterns.
+    request : str or None
+        The request number, if there is one.
+    dry_run : bool
+        Whether this was a dry run, which changes nothing.
+    receipt : Receipt or None
+        The deletion's place in the chain. None for a dry run of a new request, and for a model in
+        memory, which has no chain.
+    when : datetime or None
+        Time of the deletion in UTC; None for a dry run of a new request.
+    purged : bool
+        Whether every byte of the samples was removed from the model's files.
+    unpurged : str
+        Why a purge could not do that; may be empty.
+    """
+
+    ids: np.ndarray
+    left: int
+    classes: Mapping[str, int] = field(default_factory=dict)
+    copies: Sequence[Mapping[str, Any]] = ()
+    emptied: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    request: str | None = None
+    dry_run: bool = False
+    receipt: Receipt | None = None
+    when: datetime | None = None
+    purged: bool = False
+    unpurged: str = ""
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the request was carried out before, so that nothing was deleted this time."""
+        return self.receipt is not None and self.receipt.repeated
+
+    @property
+    def deleted(self) -> int:
+        """Number of samples that the request deleted, now or when it was first carried out."""
+        if self.receipt:
+            return len(self.receipt.sequences)
+        return 0 if self.dry_run else len(self.ids)
+
+    @property
+    def found_nothing(self) -> bool:
+        """Whether none of the samples was in the memory when the request was first carried out."""
+        if self.dry_run and not self.repeated:
+            return not len(self.ids)
+        return not self.deleted
+
+    @property
+    def identical(self) -> tuple[int, ...]:
+        """Ids of exact copies that remain. Unknown, so empty, if the request was repeated."""
+        deleted_ids = set(self.tolist())
+        return tuple(copy["id"] for copy in self.copies if copy["id"] not in deleted_ids)
+
+    def tolist(self) -> list[int]:
+        return [int(sample_id) for sample_id in self.ids]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.tolist())
+
+    def __getitem__(self, position: Any) -> Any:
+        return self.ids[position]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self.ids, dtype=dtype, copy=copy)
+
+    def __str__(self) -> str:
+        return self.describe()
+
+    def __repr__(self) -> str:
+        return f"<Deletion: {'; '.join(str(self).splitlines())}>"
+
+    def describe(self, remedy: str = "") -> str:
+        """Describe the deletion in lines of text.
+
+        remedy: how to delete the remaining copies, too; by default, a call of `forget`.
+        """
+        prefix = f"request {escape_to_one_line(self.request)}: " if self.request else ""
+        if self.repeated and self.when:
+            date = self.when.isoformat(timespec="microseconds")
+            if self.found_nothing:
+                return f"{prefix}found nothing on {date}; deleted nothing"
+            return f"{prefix}carried out on {date}, so nothing was changed"
+        lines = [prefix + self._summarize()]
+        if self.found_nothing:
+            lines.append(
+                "none of the samples is in the memory: they were forgotten earlier (see `munkey log`) or"
+                " were never in it"
+            )
+        elif self.dry_run:
+            lines.append(f"ids {format_first_ten(self.tolist())}")
+        if self.patterns:
+            lines.append(f"given as patterns: {format_first_ten(self.patterns)}")
+        if self.copies:
+            lines.append(self.describe_copies(remedy))
+        if self.emptied:
+            lines.append(f"no samples remain in class {format_first_ten(self.emptied)}")
+        if self.missing:
+            lines.append(f"not in the memory, {MEMORY_SCOPE}: {format_first_ten(self.missing)}")
+        return "\n".join(lines)
+
+    def _summarize(self) -> str:
+        if self.found_nothing:
+            verb = "would delete" if self.dry_run else "deleted"
+            return f"found nothing now; {verb} nothing, {self.left:,} left"
+        count = pluralize(len(self), "sample")
+        if self.dry_run:
+            counts = ", ".join(f"{name} {number:,}" for name, number in self.classes.items())
+            return f"would forget {count} ({counts}) and keep {self.left:,}"
+        text = f"forgot {count}, {self.left:,} left"
+        if self.receipt:
+            sequences = self.receipt.sequences
+            text += f"; numbers {sequences[0]} to {sequences[-1]} in the chain"
+        return text
+
+    def describe_copies(self, remedy: str = "") -> str:
+        """Describe the exact copies: whether they remain, and how to forget them, too."""
+        ids = [copy["id"] for copy in self.copies]
+        id_list = f"ids {format_first_ten(ids)}"
+        units = sorted({copy["unit"] for copy in self.copies if copy["unit"]})
+        if units:
+            id_list += f", of unit {format_first_ten(units)}"
+        if not self.identical:
+            return f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
+        if not remedy:
+            remedy = f"call forget(ids={ids[:10]})"
+        return f"exact copies of these remain: {id_list}; to forget them too, {remedy}"
 
 
 @dataclass(frozen=True)
@@ -80,27 +246,13 @@ class CertificateOrder:
     """Which deletions to certify, and how.
 
     salts: the salt of each certificate, by request number; requests without a salt are not
-    certified. deliver: is called with each result and its certificate. include_salts: add each salt to its
-    result. list_ids: list the ids in the certificates.
+    certified. deliver: is called with each deletion and its certificate. list_ids: list the ids in
+    the certificates.
     """
 
     salts: Mapping[str | None, bytes]
-    deliver: Callable[[Json, Certificate], object]
-    include_salts: bool = True
+    deliver: Callable[[Deletion, Certificate], object]
     list_ids: bool = False
-
-
-class Deletion(NamedTuple):
-    """A deletion that was carried out.
-
-    ids: (N,) ids of the deleted samples. copies: id and unit of each exact copy of the requested
-    samples. remaining: number of samples that are still in the memory.
-    """
-
-    receipt: Receipt
-    ids: np.ndarray
-    copies: list[Json]
-    remaining: int
 
 
 class Deletions:
@@ -118,32 +270,25 @@ class Deletions:
         """
         samples = self._model.samples()
         deletions: dict[str | None, PlannedDeletion] = {}
-        missing: list[str] = []
-        # The missing names that raise an error unless `ignore_missing` is set.
-        refused_names: list[str] = []
         hints: list[str] = []
         for request_number, selectors in request.selectors.items():
             earlier_receipt = self._find_receipt(request_number)
             ids, unknown_names, hint = resolve_selectors(samples, selectors, earlier_receipt)
             require_new_number(request_number, earlier_receipt, ids)
-            deletions[request_number] = PlannedDeletion(ids, earlier_receipt)
-            suffix = ""
-            if len(request.selectors) > 1:
-                suffix = f" (request {request_number})"
-            names = [f"{name}{suffix}" for name in dict.fromkeys(unknown_names)]
-            if earlier_receipt is None or not earlier_receipt.sequences:
-                missing += names
-            if earlier_receipt is None:
-                refused_names += names
+            missing = tuple(dict.fromkeys(unknown_names))
+            if earlier_receipt and earlier_receipt.sequences:
+                missing = ()  # they were deleted then
+            deletions[request_number] = PlannedDeletion(ids, missing, earlier_receipt)
             # Give a hint for a repeated request, too. Most of its missing names were forgotten the
             # first time, but the name of a unit that is similar to an existing one may have been
             # mistyped.
             if hint:
                 hints.append(hint)
-        hint = " ".join(dict.fromkeys(hints))  # each hint once
+        plan = DeletionPlan(request, deletions, " ".join(dict.fromkeys(hints)))  # each hint once
+        refused_names = plan.list_missing(only_new=True)
         if refused_names and not request.ignore_missing:
-            raise UnknownNamesError(refused_names, f"{hint} Nothing was deleted".strip())
-        return DeletionPlan(request, deletions, missing, hint)
+            raise UnknownNamesError(refused_names, f"{plan.hint} Nothing was deleted".strip())
+        return plan
 
     def require_new_numbers(self, plan: DeletionPlan) -> None:
         """Raise ValueError if a request number was used since, and some of its samples remain."""
@@ -159,23 +304,36 @@ class Deletions:
             return None
         return self._model.file.find_receipt(request_number)
 
-    def preview(self, plan: DeletionPlan) -> list[Json]:
+    def preview(self, plan: DeletionPlan) -> list[Deletion]:
         """Preview the deletion of each request number of the plan, in order.
 
-        Samples that an earlier request number of the plan would delete count as deleted for the later
-        ones. A result is as `munkey forget --dry-run --json` prints it. If the request was carried
-        out before, the result also has the fields of that deletion.
+        Samples that an earlier request number of the plan would delete count as deleted for the
+        later ones.
         """
-        results: list[Json] = []
+        previews: list[Deletion] = []
         samples = self._model.samples()
-        remaining_ids = samples.ids
-        for request_number, deletion in plan.deletions.items():
-            result, remaining_ids = _preview_deletion(
-                samples, request_number, deletion, remaining_ids, plan.request.also_identical
+        present_ids = samples.ids
+        for request_number, planned in plan.deletions.items():
+            ids = np.intersect1d(planned.ids, present_ids)
+            copies = samples.find_copies_by_id(ids).samples
+            copies = [copy for copy in copies if copy["id"] in present_ids]
+            if plan.request.also_identical:
+                ids = np.union1d(ids, np.array([copy["id"] for copy in copies], dtype=np.int64))
+            present_ids = np.setdiff1d(present_ids, ids)
+            preview = Deletion(
+                ids=ids,
+                left=len(present_ids),
+                classes=samples.count_classes(samples.memory.find_rows(ids)),
+                copies=copies,
+                missing=planned.missing,
+                patterns=list_patterns(plan.request.selectors[request_number]),
+                request=request_number,
+                dry_run=True,
+                receipt=planned.earlier_receipt,
+                when=planned.earlier_receipt.when if planned.earlier_receipt else None,
             )
-            result["patterns"] = list_patterns(plan.request.selectors[request_number])
-            results.append(result)
-        return results
+            previews.append(preview)
+        return previews
 
     def delete_samples(
         self,
@@ -200,18 +358,15 @@ class Deletions:
         with self._model.file.change() as change:
             memory = change.snapshot.memory
             rows = memory.find_rows(ids)
-            unknown_ids = ids[rows == NO_NEIGHBOR]
+            unknown_ids = ids[rows == NO_NEIGHBOR].tolist()
             earlier_receipt = change.find_receipt(request_number)
-            if len(unknown_ids) and not request.ignore_missing and earlier_receipt is None:
-                raise UnknownIdsError(unknown_ids.tolist())
+            if unknown_ids and not request.ignore_missing and earlier_receipt is None:
+                raise UnknownIdsError(unknown_ids)
             rows = rows[rows != NO_NEIGHBOR]
-            copies = Samples(change.snapshot, root).find_copies_by_row(rows)
-            identical = tuple(copy["id"] for copy in copies.samples)
-            rows_and_copies = np.union1d(rows, copies.rows)
-            labels = np.unique(memory.labels[rows_and_copies])
+            samples = Samples(change.snapshot, root)
+            copies = samples.find_copies_by_row(rows)
             if request.also_identical:
-                rows = rows_and_copies
-                identical = ()
+                rows = np.union1d(rows, copies.rows)
             if len(rows) or was_planned or earlier_receipt is not None:
                 receipt = change.delete(
                     rows, request=request_number, block_return=request.block_return
@@ -219,51 +374,22 @@ class Deletions:
             else:
                 # A deletion without rows and without a number is not recorded.
                 receipt = replace(change.delete(rows), request=request_number)
+            labels = np.unique(memory.labels[rows])
             remaining = Samples(change.snapshot, root)
-            present_labels = remaining.find_present(labels)
-        if not receipt.repeated:
-            emptied_classes = []
-            for label in np.setdiff1d(labels, present_labels).tolist():
-                if label in remaining.classes:  # anyone can write a label that is not a class
-                    emptied_classes.append(remaining.classes[label])
-            receipt = replace(receipt, identical=identical, emptied=tuple(emptied_classes))
-        return Deletion(receipt, memory.ids[rows], copies.samples, len(remaining.memory))
-
-
-def _preview_deletion(
-    samples: Samples,
-    request_number: str | None,
-    deletion: PlannedDeletion,
-    present_ids: np.ndarray,
-    also_identical: bool,
-) -> tuple[Json, np.ndarray]:
-    """Preview the deletion of a request from the present samples, without deleting anything.
-
-    present_ids: (N,) int64, ascending. also_identical: also delete exact copies. Returns the
-    result, and the ids of the samples that would remain.
-    """
-    ids = np.intersect1d(deletion.ids, present_ids)
-    all_copies = samples.find_copies_by_id(ids).samples
-    copies = [copy for copy in all_copies if copy["id"] in present_ids]
-    copy_ids: list[int] = [copy["id"] for copy in copies]
-    if also_identical:
-        ids = np.union1d(ids, np.array(copy_ids, dtype=np.int64))
-        remaining_copy_ids = []
-    else:
-        remaining_copy_ids = copy_ids
-    remaining_ids = np.setdiff1d(present_ids, ids)
-    result: Json = {
-        "request": request_number,
-        "would_delete": ids.tolist(),
-        "classes": samples.select(ids=ids).classes,
-        "identical": remaining_copy_ids,
-        "copies": copies,
-        "left": len(remaining_ids),
-        "found_nothing": not len(ids),
-    }
-    if deletion.earlier_receipt:
-        result |= json_format.format_deletion(deletion.earlier_receipt)
-    return result, remaining_ids
+            emptied_labels = np.setdiff1d(labels, remaining.find_present(labels)).tolist()
+        return Deletion(
+            ids=memory.ids[rows],
+            left=len(remaining.memory),
+            classes=samples.count_classes(rows),
+            copies=copies.samples,
+            # Anyone can write a label that is not a class.
+            emptied=tuple(
+                remaining.classes[label] for label in emptied_labels if label in remaining.classes
+            ),
+            request=request_number,
+            receipt=receipt,
+            when=receipt.when,
+        )
 
 
 def require_new_number(
@@ -284,12 +410,12 @@ def require_new_number(
         )
 
 
-def list_patterns(selectors: Sequence[Selector]) -> list[str]:
+def list_patterns(selectors: Sequence[Selector]) -> tuple[str, ...]:
     """Return the files that selectors name by a pattern, each once."""
     patterns = []
     for selector in selectors:
         patterns += [str(file) for file in selector.get("files", ()) if is_pattern(file)]
-    return list(dict.fromkeys(patterns))
+    return tuple(dict.fromkeys(patterns))
 
 
 def resolve_selectors(

@@ -98,7 +98,7 @@ class EstimatorPredictor(Predictor):
         ids : ndarray of int64, shape (N,), optional
             Ids of the rows. By default, new ids.
         units : sequence of str or None, length N, optional
-            The unit of each row, such as a person or device.
+            The unit of each row.
 
         Returns
         -------
@@ -108,6 +108,6 @@ class EstimatorPredictor(Predictor):
         Raises
         ------
         ValueError
-            If the memory already holds any of the ids, or if the family cannot have that many rows.
+            If the memory holds any of the ids, or if the family cannot have that many rows.
         """
         return self._additions.add_keys(keys, classes, dtype, ids, units)

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
+from munkey.deploy.deletions import Deletion
 from munkey.deploy.model.find import NearSample, NearSamples
 from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.sources import AddedSamples, MemoryRow
@@ -65,35 +67,37 @@ def format_near_sample(sample: NearSample) -> Json:
     }
 
 
-def format_deletion(receipt: Receipt) -> Json:
-    """Format a deletion.
+def format_deletion(deletion: Deletion) -> Json:
+    """Format what a request deleted, or would delete.
 
-    `first` and `last` are the sequence numbers of its first and last row in the chain, or None if
-    nothing was deleted. `found_nothing` says whether none of its samples was in the memory when the
-    request first arrived. `identical` has the ids of exact copies that stay, and `emptied` has the
-    classes without remaining samples; both are None for a repeated request, because the log does
-    not store them. `purged` is False; the caller changes it after a purge.
+    A deletion has `deleted` and its place in the chain, a dry run `would_delete`, and the dry run of
+    a repeated request both. `identical` and `emptied` are None for a repeated request, because the
+    log does not store them.
     """
-    sequences = receipt.sequences
-    first = None
-    last = None
-    if sequences:
-        first = sequences[0]
-        last = sequences[-1]
-    return {
-        "deleted": len(sequences),
-        "found_nothing": not sequences,
-        "first": first,
-        "last": last,
-        "when": receipt.when.isoformat(timespec="microseconds"),
-        "memory": receipt.store,
-        "before": receipt.before,
-        "head": receipt.after,
-        "request": receipt.request,
-        "repeated": receipt.repeated,
-        "identical": None if receipt.identical is None else list(receipt.identical),
-        "emptied": None if receipt.emptied is None else list(receipt.emptied),
-        "purged": False,
+    result: Json = {"request": deletion.request, "found_nothing": deletion.found_nothing}
+    if deletion.dry_run:
+        result["would_delete"] = deletion.tolist()
+    if not deletion.dry_run or deletion.repeated:
+        if deletion.receipt:
+            result |= format_receipt(deletion.receipt) | {"memory": deletion.receipt.store}
+        else:
+            result |= dict.fromkeys(("first", "last", "before", "head", "memory"))
+            result["when"] = deletion.when and _format_time(deletion.when)
+            result["deleted"] = deletion.deleted
+        result |= {
+            "repeated": deletion.repeated,
+            "emptied": None if deletion.repeated else list(deletion.emptied),
+            "purged": deletion.purged,
+        }
+    if deletion.unpurged:
+        result["unpurged"] = deletion.unpurged
+    return result | {
+        "classes": dict(deletion.classes),
+        "identical": None if deletion.repeated else list(deletion.identical),
+        "copies": list(deletion.copies),
+        "left": deletion.left,
+        "patterns": list(deletion.patterns),
+        "missing": list(deletion.missing),
     }
 
 
@@ -120,14 +124,31 @@ def format_samples(rows: Iterable[MemoryRow]) -> list[Json]:
     return samples
 
 
+def format_receipt(receipt: Receipt) -> Json:
+    """Format what the log stores of a deletion.
+
+    `first` and `last` are the sequence numbers of its first and last row in the chain, or None if
+    nothing was deleted.
+    """
+    sequences = receipt.sequences
+    return {
+        "first": sequences[0] if sequences else None,
+        "last": sequences[-1] if sequences else None,
+        "when": _format_time(receipt.when),
+        "request": receipt.request,
+        "deleted": len(sequences),
+        "before": receipt.before,
+        "head": receipt.after,
+    }
+
+
+def _format_time(when: datetime) -> str:
+    return when.isoformat(timespec="microseconds")
+
+
 def format_log(deletions: Iterable[Receipt]) -> list[Json]:
     """Format deletions, each with only the fields that the log stores."""
-    fields = ("first", "last", "when", "request", "deleted", "before", "head")
-    log_entries = []
-    for receipt in deletions:
-        all_fields = format_deletion(receipt)
-        log_entries.append({field: all_fields[field] for field in fields})
-    return log_entries
+    return [format_receipt(receipt) for receipt in deletions]
 
 
 def format_report(report: MemoryReport) -> Json:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -12,7 +13,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.files import atomic
-from munkey.deploy import json_format
 from munkey.deploy.additions import Additions
 from munkey.deploy.certificate import (
     Certificate,
@@ -30,7 +30,6 @@ from munkey.deploy.deletions import (
     list_patterns,
 )
 from munkey.deploy.errors import UnreadableModelError
-from munkey.deploy.json_format import Json
 from munkey.deploy.model import manifest as manifests
 from munkey.deploy.model.find import DEFAULT_COUNT, NearSamples, require_valid_search
 from munkey.deploy.model.images import Images
@@ -79,8 +78,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     >>> rows = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     >>> _ = ForgettingKNN().fit(rows, ["cat", "cat", "dog"]).save("pets")
     >>> with Predictor.load("pets") as model:
-    ...     receipt = model.forget([2])
-    ...     print(receipt.emptied, model.ids)
+    ...     deletion = model.forget([2])
+    ...     print(deletion.emptied, model.ids)
     ('dog',) [0 1]
     """
 
@@ -392,7 +391,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         request: str | None = None,
         also_identical: bool = False,
         block_return: bool = False,
-    ) -> Receipt:
+    ) -> Deletion:
         """Forget samples: all of them, or none if any id is unknown.
 
         Once this returns, the deletion is on disk, and no prediction is based on these samples.
@@ -413,9 +412,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Returns
         -------
-        Receipt
-            The deletion's place in the chain, the exact copies that stay in the memory, and the
-            classes without remaining samples. The model can still predict those classes.
+        Deletion
+            The ids, the deletion's place in the chain (`receipt`), the exact copies that stay in the
+            memory, and the classes without remaining samples. The model can still predict those.
 
         Raises
         ------
@@ -432,7 +431,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             block_return=block_return,
         )
         unique_ids = np.unique(check_ids(ids))
-        return self._deletions.delete_samples(unique_ids, request, options).receipt
+        return self._deletions.delete_samples(unique_ids, request, options)
 
     def plan(self, request: DeletionRequest) -> DeletionPlan:
         """Look up the samples that a request would forget. Nothing is changed.
@@ -456,7 +455,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         return self._deletions.plan(request)
 
-    def preview(self, plan: DeletionPlan) -> list[Json]:
+    def preview(self, plan: DeletionPlan) -> list[Deletion]:
         """List what each request number would forget. Nothing is changed.
 
         Parameters
@@ -466,9 +465,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Returns
         -------
-        list of dict
-            One result per request number, as `munkey forget --dry-run --json` prints it. If the
-            request was carried out before, the result also has the fields of that deletion.
+        list of Deletion
+            One dry run per request number. If the request was carried out before, it has the receipt
+            of that deletion.
         """
         return self._deletions.preview(plan)
 
@@ -478,8 +477,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         *,
         purge: bool = False,
         certificates: CertificateOrder | None = None,
-        results: list[Json] | None = None,
-    ) -> list[Json]:
+        results: list[Deletion] | None = None,
+    ) -> list[Deletion]:
         """Carry out a request to forget: look up the samples, delete, purge, and certify.
 
         Parameters
@@ -488,8 +487,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             What to forget, or a plan from the method `plan`.
         purge : bool
             Remove every byte of the samples from the model's files. If the purge cannot finish, or
-            if the directory has files that do not belong to the model, the results have a field
-            `unpurged`, which says why.
+            if the directory has files that do not belong to the model, `Deletion.unpurged` says why.
         certificates : CertificateOrder, optional
             Purge, and certify the deletions.
         results : list, optional
@@ -498,8 +496,8 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Returns
         -------
-        list of dict
-            One result per request number, as `munkey forget --json` prints it.
+        list of Deletion
+            One per request number.
 
         Raises
         ------
@@ -516,52 +514,43 @@ class Predictor(AbstractContextManager["Predictor"]):
         salts = certificates.salts if certificates else {}
         # It is not an error if samples of the plan were deleted since they were looked up.
         options = replace(plan.request, ignore_missing=True)
-        to_certify = []
-        for request_number, planned_deletion in plan.deletions.items():
-            was_planned = len(planned_deletion.ids) > 0
+        for request_number, planned in plan.deletions.items():
+            was_planned = len(planned.ids) > 0
             deletion = self._deletions.delete_samples(
-                planned_deletion.ids, request_number, options, was_planned=was_planned
+                planned.ids, request_number, options, was_planned=was_planned
             )
-            receipt = deletion.receipt
-            result = _format_deletion(deletion)
-            result["patterns"] = list_patterns(plan.request.selectors[request_number])
-            results.append(result)
-            was_deleted_now = len(receipt.sequences) > 0 and not receipt.repeated
-            if certificates and request_number in salts and was_deleted_now:
-                if certificates.include_salts:
-                    result["salt"] = salts[request_number].hex()
-                to_certify.append((result, deletion))
-        if purge or to_certify:
-            purge_warning = self._purge_or_explain()
-            outcome: Json = {"purged": True}
-            if purge_warning:
-                outcome = {"unpurged": purge_warning}
-            for result in results:
-                result.update(outcome)
-        if certificates and to_certify:
-            self._deliver_certificates(to_certify, certificates)
+            patterns = list_patterns(plan.request.selectors[request_number])
+            results.append(replace(deletion, missing=planned.missing, patterns=patterns))
+        salts = certificates.salts if certificates else {}
+        to_certify = [each.request in salts and len(each.ids) > 0 for each in results]
+        if purge or any(to_certify):
+            unpurged = self._purge_or_explain()
+            results[:] = [
+                replace(deletion, purged=not unpurged, unpurged=unpurged) for deletion in results
+            ]
+        if certificates and any(to_certify):
+            self._deliver_certificates(list(compress(results, to_certify)), certificates)
         return results
 
-    def _deliver_certificates(
-        self, deletions: list[tuple[Json, Deletion]], order: CertificateOrder
-    ) -> None:
-        """Certify deletions, and deliver each certificate with the result of its deletion."""
+    def _deliver_certificates(self, deletions: Sequence[Deletion], order: CertificateOrder) -> None:
         digests = self.digests()
-        for result, deletion in deletions:
+        for deletion in deletions:
+            assert deletion.receipt  # the file has a chain
             certificate = certify(
                 deletion.receipt,
-                live=result["left"],
-                purged_at=self.purged_at if result["purged"] else None,
+                live=deletion.left,
+                identical=len(deletion.identical),
+                purged_at=self.purged_at if deletion.purged else None,
                 exact=digests,
                 constants=self.constants,
             )
             certificate = add_ids(
                 certificate,
-                deletion.ids.tolist(),
-                order.salts[deletion.receipt.request],
+                deletion.tolist(),
+                order.salts[deletion.request],
                 list_ids=order.list_ids,
             )
-            order.deliver(result, certificate)
+            order.deliver(deletion, certificate)
 
     def _purge_or_explain(self) -> str:
         """Purge, and return a sentence that says why traces may remain; empty if none can."""
@@ -614,10 +603,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         return self._file.empty_log()
 
     def _forget_empty_classes(self) -> None:
-        """Forget the names of empty classes of an estimator's model.
-
-        A class may be named after a person. Does nothing for a model of pictures.
-        """
+        """Forget the names of an estimator's empty classes: a class may be named after a person."""
         if self.manifest.encoder is not None:
             return
         snapshot = self._model.snapshot()
@@ -863,15 +849,3 @@ class Predictor(AbstractContextManager["Predictor"]):
         traceback: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _format_deletion(deletion: Deletion) -> Json:
-    """Format the result of a deletion. If nothing was deleted, the result says why."""
-    result = json_format.format_deletion(deletion.receipt)
-    result |= {"copies": deletion.copies, "left": deletion.remaining}
-    if not deletion.receipt.sequences:
-        result["why"] = (
-            "found nothing; deleted nothing: none of these samples was in the memory. The"
-            " command `log` lists earlier requests"
-        )
-    return result

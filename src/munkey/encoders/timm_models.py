@@ -13,7 +13,11 @@ if TYPE_CHECKING:
 
 
 def _fingerprint_timm_weights(settings: EncoderSettings) -> str:
-    """Return a stamp of a local folder, or else timm's version, which determines a name's weights."""
+    """Return a stamp of a local folder, or else timm's version.
+
+    timm loads the newest commit of a name's repository. Which one that is, is known only after the
+    download, and a fingerprint that the download changed would make all jobs run again.
+    """
     folder = settings.encoder.partition("local-dir:")[2]
     if folder:
         return compute_stamp(folder)

@@ -25,9 +25,11 @@ from munkey.data.intake.unit_names import (
     format_large_units_warning,
     format_similar_names_warning,
 )
+from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
 from munkey.encoders.keys import normalize_rows, scale_to_bound
+from munkey.estimators.deletions import complete_deletion, match_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
 from munkey.estimators.handle import ThreadLock
 from munkey.estimators.names import (
@@ -39,7 +41,6 @@ from munkey.estimators.names import (
     resolve_ids,
     to_python,
 )
-from munkey.estimators.receipts import DeletionReceipt, make_receipt, match_rows
 from munkey.estimators.rows import LabeledRows, RowsInDirectory, RowsInMemory, get_fitted_family
 from munkey.memory.rows import check_texts
 from munkey.memory.sums import UNIT
@@ -168,7 +169,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         files: Any = None,
         ignore_missing: bool = False,
         dry_run: bool = False,
-    ) -> DeletionReceipt:
+    ) -> Deletion:
         """Forget rows. If the estimator was saved or loaded, its directory is changed as well.
 
         After this call, the estimator is bit-for-bit the same as one fitted to the remaining rows.
@@ -185,16 +186,14 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             Source files, folders, or patterns such as "glob:cats/*.png". Only rows of an exported
             model have source files.
         ignore_missing : bool, default=False
-            Whether to ignore ids, units, classes and files without rows. The receipt lists them as
-            `missing`.
+            Whether to skip ids, units, classes and files without rows; `missing` lists them.
         dry_run : bool, default=False
-            Whether to change nothing and only return a receipt of the rows that would be forgotten.
+            Whether to change nothing and only return what would be forgotten.
 
         Returns
         -------
-        receipt : DeletionReceipt
-            A sequence of the forgotten rows' ids, in ascending order. ``print(receipt)`` shows the
-            same summary as `munkey forget`.
+        deletion : Deletion
+            A sequence of the forgotten rows' ids, in ascending order. ``print`` shows a summary.
 
         Raises
         ------
@@ -208,7 +207,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Warns
         -----
         UserWarning
-            If exact copies of forgotten rows remain. The receipt lists them as `copies`.
+            If exact copies of forgotten rows remain, which `copies` lists.
 
         Notes
         -----
@@ -221,11 +220,11 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         >>> from munkey import ForgettingNCM
         >>> X = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0], [0.1, 0.8]])
         >>> model = ForgettingNCM().fit(X, ["cat", "cat", "dog", "dog"], units=["Anna", "Ben", "Anna", "Cleo"])
-        >>> receipt = model.forget(units="Anna")
-        >>> receipt.tolist(), len(receipt), receipt.left
+        >>> deletion = model.forget(units="Anna")
+        >>> deletion.tolist(), len(deletion), deletion.left
         ([0, 2], 2, 2)
         >>> print(model.forget(labels="dog", dry_run=True))
-        would forget 1 row and keep 1
+        would forget 1 sample (dog 1) and keep 1
         ids 3
         """
         check_is_fitted(self)
@@ -238,8 +237,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 rows.match_files(request.files),
                 ignore_missing=ignore_missing,
             )
-            output = rows.forget(matches.ids, dry_run=dry_run)
-        return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
+            deletion = rows.forget(matches.ids, dry_run=dry_run)
+        return complete_deletion(deletion, matches, stacklevel=2)
 
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
@@ -434,20 +433,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     ) -> LabeledRows:
         """Validate rows to fit or add, and compute their keys.
 
-        Warns about copies in different classes or units and, in a fit, about large units and about
-        names of classes. Raises ValueError if the arguments differ in length, ids repeat, or a
-        value exceeds `bound`.
-
-        Parameters
-        ----------
-        tables
-            X, y and units, by name, as the user passed them.
-        bound
-            As for `compute_keys`.
-        first_id
-            The first default id.
-        is_fit
-            Whether the rows are for a fit, which also sets the number of columns.
+        tables: X, y and units, by name. is_fit: also set the number of columns, and warn of large units and
+        names of classes. Raises ValueError if lengths differ, ids repeat, or a value exceeds `bound`.
         """
         X, labels = validate_data(self, tables["X"], read_labels(tables["y"]), reset=is_fit)
         check_classification_targets(labels)
@@ -522,10 +509,7 @@ def match_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
 
 
 def _require_unused(ids: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
-    """Raise UsedIdError if one of the user's ids is in use or may have been that of a forgotten row.
-
-    Raises InvalidRequestError if the user may not pass ids.
-    """
+    """Raise an error if one of the user's ids is in use, or may have been that of a forgotten row."""
     if rows.assigns_ids:
         raise InvalidRequestError(
             "an exported model numbers its rows itself: omit ids; if you pass pandas objects, call"
@@ -568,8 +552,6 @@ def warn_of_copies(
     ----------
     rows
         (N, d): the rows, or digests of their contents.
-    labels, units
-        The class and the unit of each row.
     names
         The name of each row in the message, such as its file or id.
     """

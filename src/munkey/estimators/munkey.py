@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from munkey.core.files import create_folder, require_empty_folder
 from munkey.data.image_set import ImageSet
 from munkey.data.prepared import Dataset
+from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import write_model
@@ -41,6 +42,13 @@ from munkey.estimators.classifier import (
     warn_of_earlier,
     warn_of_large_units,
 )
+from munkey.estimators.deletions import (
+    complete_deletion,
+    delete_rows,
+    match_files,
+    match_rows,
+    read_named_rows,
+)
 from munkey.estimators.handle import Handle, ThreadLock
 from munkey.estimators.names import (
     read_labels,
@@ -58,14 +66,6 @@ from munkey.estimators.pictures import (
     require_on_bad,
     show_key_progress,
     show_picture_progress,
-)
-from munkey.estimators.receipts import (
-    DeletionReceipt,
-    delete_rows,
-    make_receipt,
-    match_files,
-    match_rows,
-    read_named_rows,
 )
 from munkey.estimators.rows import describe_dtype
 from munkey.memory.neighbors import drop_self, find_nearest
@@ -119,19 +119,7 @@ def _remove_folder(path: Path, process_id: int) -> None:
 
 
 class _LabeledPictures(NamedTuple):
-    """Pictures, sorted by id.
-
-    Attributes
-    ----------
-    images
-        (N, H, W, 3) uint8.
-    ids, labels
-        (N,).
-    unit_names
-        The unit of each picture. None for a picture without a unit.
-    file_names
-        The names of the pictures' files, by id.
-    """
+    """Pictures (N, H, W, 3) uint8, sorted by id. file_names: by id."""
 
     images: np.ndarray
     ids: np.ndarray
@@ -356,15 +344,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
     def _read_pictures(
         self, X: Any, all_labels: np.ndarray, ids: Any, tables: dict[str, Any], side: int
     ) -> _LabeledPictures:
-        """Read the pictures and sort them by id. With ``on_bad="skip"``, omits unreadable pictures.
-
-        Warns about copies with different labels or units, and about large units.
-
-        Parameters
-        ----------
-        tables
-            X, y and units, by name, as the user passed them.
-        """
+        """Read the pictures in `tables`, X, y and units by name, and sort them by id."""
         pictures = list(iterate_inputs(X))
         all_ids = resolve_ids(ids, tables, len(pictures), start=0)
         _require_aligned(len(pictures), all_labels, all_ids)
@@ -482,7 +462,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         files: Any = None,
         ignore_missing: bool = False,
         dry_run: bool = False,
-    ) -> DeletionReceipt:
+    ) -> Deletion:
         """Forget pictures. Afterward, no file in the directory contains their rows.
 
         Parameters
@@ -493,7 +473,7 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
         Returns
         -------
-        receipt : DeletionReceipt
+        deletion : Deletion
             A sequence of the forgotten pictures' ids, in ascending order.
 
         Raises
@@ -516,8 +496,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
                 match_files(model, request.files),
                 ignore_missing=ignore_missing,
             )
-            output = delete_rows(model, matches.ids, dry_run=dry_run)
-        return make_receipt(matches, output, dry_run=dry_run, stacklevel=2)
+            deletion = delete_rows(model, matches.ids, dry_run=dry_run)
+        return complete_deletion(deletion, matches, stacklevel=2)
 
     def add(self, X: Any, y: ArrayLike, *, units: Any = None) -> np.ndarray:
         """Add pictures of known classes to the memory, without training.

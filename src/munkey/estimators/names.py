@@ -150,18 +150,11 @@ def read_unit_names(units: Any) -> list[str | None] | None:
 
 
 def read_index_ids(tables: dict[str, Any], count: int) -> np.ndarray | None:
-    """Read ids from the index of a pandas object.
+    """Read ids from the index of pandas objects; None if every index counts from 0.
 
-    Returns None if every index is the default one, which counts from 0. Also returns None, with a
-    warning, if an index cannot be used as ids. Warns as well if X has no index, because its user
-    may take row numbers for ids.
-
-    Parameters
-    ----------
-    tables
-        X, y and units, by name.
-    count
-        The number of rows. Tables of a different length are ignored.
+    Also None, with a warning, if an index cannot be used as ids. Warns as well if X has no index,
+    because its user may take row numbers for ids. Tables with another number of rows than `count`
+    are ignored.
     """
     ids: np.ndarray | None = None
     fault = ""

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from munkey.core.ids import NO_NEIGHBOR
+from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import translate_read_errors
 from munkey.deploy.estimator_predictor import EstimatorPredictor
 from munkey.deploy.model.export import EstimatorRows, write_rows
 from munkey.deploy.model.manifest import EstimatorReference
 from munkey.encoders.keys import Keys
-from munkey.estimators.handle import Handle
-from munkey.estimators.receipts import (
+from munkey.estimators.deletions import (
     NamedRows,
     RowMatches,
     delete_rows,
@@ -23,6 +23,7 @@ from munkey.estimators.receipts import (
     match_files,
     read_named_rows,
 )
+from munkey.estimators.handle import Handle
 from munkey.memory.memory import Columns, Memory, make_columns
 from munkey.memory.memory_file import Classes
 from munkey.memory.neighbors import find_nearest
@@ -82,18 +83,8 @@ def require_classes(classes: np.ndarray) -> None:
 class MemoryState:
     """Rows in memory, and the system that was fitted to them. A change makes a new state.
 
-    Attributes
-    ----------
-    memory
-        The rows, whose labels are indices into `classes`.
-    classes
-        (C,): the classes that have rows, in ascending order.
-    system
-        The fitted system.
-    next_id
-        The default id of the next row: above every id that was ever used.
-    has_forgotten
-        Whether any row was ever forgotten.
+    classes: (C,), those that have rows, ascending; labels are indices into them. next_id: the default
+    id of the next row, above every id that was ever used.
     """
 
     memory: Memory
@@ -200,7 +191,7 @@ class RowsInMemory:
 
     def match_files(self, files: list[str]) -> RowMatches:
         """Return no matches, because rows in memory have no source files."""
-        return RowMatches(ids=self.ids[:0], missing=files, patterns=[])
+        return RowMatches(ids=self.ids[:0], missing=files, patterns=())
 
     def add(self, new_rows: LabeledRows, has_user_ids: bool) -> np.ndarray:
         """Add rows, and return their ids. `has_user_ids`, which a directory needs, has no effect."""
@@ -212,14 +203,14 @@ class RowsInMemory:
         self._state = self._fit(rows, state.next_id, state.has_forgotten)
         return new_rows.ids
 
-    def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows. Returns the output of `munkey forget --json`."""
+    def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> Deletion:
         state = self._state
         rows = state.memory.find_rows(ids)
         copies = state.memory.find_copies(rows)
-        output = describe_deletion(state.named_rows, ids, state.memory.ids[copies], dry_run=dry_run)
+        copy_ids = state.memory.ids[copies]
+        deletion = describe_deletion(state.named_rows, ids, copy_ids, dry_run=dry_run)
         if dry_run or not len(ids):
-            return output
+            return deletion
         remaining = MemoryState(
             memory=state.memory.drop(rows),
             classes=state.classes,
@@ -231,7 +222,7 @@ class RowsInMemory:
             # A fit removes the classes without rows.
             remaining = self._fit(remaining.labeled_rows, state.next_id, has_forgotten=True)
         self._state = remaining
-        return output
+        return deletion
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the classes (C,) and the logits (N, C) of keys (N, d).
@@ -383,8 +374,7 @@ class RowsInDirectory:
             units=new_rows.units.tolist(),
         )
 
-    def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> dict[str, Any]:
-        """Forget rows. Returns the output of `munkey forget --json`."""
+    def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> Deletion:
         return delete_rows(self.model, ids, dry_run=dry_run)
 
     def predict_logits(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -41,11 +41,6 @@ class Receipt:
         The request number, if the deletion has one.
     repeated : bool
         Whether the request was carried out before, so that nothing was deleted this time.
-    identical : tuple of int or None
-        Ids of exact copies that stay in the memory. None if unknown: only a `Predictor` sets this
-        field, and not for a `repeated` request, because the log does not store these ids.
-    emptied : tuple of str or None
-        Classes without remaining rows. None under the same conditions as `identical`.
     """
 
     store: str
@@ -55,13 +50,19 @@ class Receipt:
     when: datetime
     request: str | None = None
     repeated: bool = False
-    identical: tuple[int, ...] | None = None
-    emptied: tuple[str, ...] | None = None
 
 
 def compute_first_head(store: bytes) -> bytes:
     """Return the head of an empty chain: SHA-256(name of the store)."""
     return hashlib.sha256(store).digest()
+
+
+def compute_log_entry(commitment: bytes) -> bytes:
+    """Return SHA-256(c), the log entry for a deleted row with commitment c.
+
+    The commitment itself is erased with the row.
+    """
+    return hashlib.sha256(commitment).digest()
 
 
 def compute_next_head(head: bytes, sequence: int, at: int, log_entry: bytes, mark: bytes) -> bytes:

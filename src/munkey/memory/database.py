@@ -14,7 +14,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,42 +39,62 @@ WRITER_SETTINGS = {
     "cache_size": -16_384,  # KiB, for the inner pages of 1,000,000 rows
 }
 
-# The files of a path and of its write-ahead log, by device and inode; None for a missing file.
-Identities = tuple[tuple[int, int] | None, ...]
+Identity = tuple[int, int] | None  # of a file: its device and inode; None for a missing file
 
-_OPEN_DATABASES: "weakref.WeakSet[Database]" = weakref.WeakSet()
-_LOCKED_FOR_FORK: "list[Database]" = []
-# Connections of the parent process in a forked child. SQLite must not use them there, and closing
-# them could release the locks of the child's own connections.
-_INHERITED: list[sqlite3.Connection] = []
+# By their `id`. A set could change while a thread that forks lists it.
+_OPEN_DATABASES: "weakref.WeakValueDictionary[int, Database]" = weakref.WeakValueDictionary()
+_FORKING = threading.local()  # .databases: those that a thread has locked for its fork
+# In a forked child: the connections that its parent had open, by path. SQLite believes that the
+# child holds their locks, so it must not use them, close them, or open the same file.
+_INHERITED: dict[Path, list[sqlite3.Connection]] = {}
 
 
-def _lock_before_fork() -> None:
-    """Let no thread be inside a transaction: SQLite would believe that the child holds its locks."""
-    _LOCKED_FOR_FORK[:] = list(_OPEN_DATABASES)
-    for database in _LOCKED_FOR_FORK:
+def _list_open_databases() -> "list[Database]":
+    databases = [reference() for reference in _OPEN_DATABASES.valuerefs()]
+    return [database for database in databases if database is not None]
+
+
+def _close_before_fork() -> None:
+    """Close all connections, so that a child can open the same files.
+
+    They are opened again when they are used next. Only a change or a verification under way keeps
+    its own.
+    """
+    # Always in the same order, or two threads that fork could wait for each other.
+    _FORKING.databases = sorted(_list_open_databases(), key=id)
+    for database in _FORKING.databases:
         database.change_lock.acquire()
         database.read_lock.acquire()
+        database.close_unused_connections()
 
 
 def _unlock_after_fork() -> None:
-    for database in reversed(_LOCKED_FOR_FORK):
+    for database in reversed(_FORKING.databases):
         database.read_lock.release()
         database.change_lock.release()
-    _LOCKED_FOR_FORK.clear()
+    del _FORKING.databases
 
 
 def _abandon_in_child() -> None:
-    for database in _LOCKED_FOR_FORK:
+    for database in _list_open_databases():
         database.abandon()
+    _OPEN_DATABASES.clear()  # a fork of this child need not wait for them
     _unlock_after_fork()
 
 
 os.register_at_fork(
-    before=_lock_before_fork,
+    before=_close_before_fork,
     after_in_parent=_unlock_after_fork,
     after_in_child=_abandon_in_child,
 )
+
+
+def _identify(name: str) -> Identity:
+    try:
+        status = os.stat(name)  # noqa: PTH116  # a tenth of the time of Path.stat
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def _is_file_at(descriptor: int, name: str) -> bool:
@@ -104,7 +124,7 @@ class Database:
     OSError
         If it cannot be accessed.
     ClosedMemoryError
-        If it is closed, or was opened by another process.
+        If it is closed, was opened by another process, or was changed while this process was forked.
     """
 
     # Also of a database that could not be opened, when it is collected.
@@ -120,45 +140,62 @@ class Database:
         if not path.exists():
             raise UnreadableMemoryError(path, "not found")
         self._process = os.getpid()
+        self._is_closed = False
         self._lock_depth = 0  # of nested blocks that hold the file lock
         # Not paths: these are looked up several times in every change.
         self._watched = (os.fspath(path), f"{path}-wal", f"{path}-shm")
+        self._identity = _identify(self._watched[0])
+        self._log_identities: list[Identity] = []
+        self._opened_count = 0  # how often the reader was opened
+        self._long_readers: list[sqlite3.Connection] = []
         # A thread takes the change lock before the read lock.
         self.change_lock = threading.RLock()
         self.read_lock = threading.RLock()
-        self._reader = self._connect("ro")
-        _OPEN_DATABASES.add(self)
+        _OPEN_DATABASES[id(self)] = self
         try:
-            self._identities: Identities = ()
-            with self.read() as connection:
-                # Creates the write-ahead log if there is none.
-                connection.execute("PRAGMA user_version").fetchone()
-            self._identities = self._identify_files()
+            with self.read_lock:
+                self._get_reader()
         except BaseException:
             self.close()
             raise
 
     def _connect(self, mode: str) -> sqlite3.Connection:
+        if self.path in _INHERITED:
+            raise ClosedMemoryError(
+                f"{self.path}: this process was forked during a change or a verification of it; start"
+                " the process with `spawn`, or fork it before or afterwards"
+            )
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
-        connection = None
-        try:
+        with self.translate_errors():
             connection = sqlite3.connect(
                 uri, uri=True, isolation_level=None, check_same_thread=False
             )
-            # A writer does not wait in SQLite: a checkpoint that waits for a reader would keep all
-            # others waiting.
-            patience = SQLITE_PATIENCE_MS if mode == "ro" else 0
-            connection.execute(f"PRAGMA busy_timeout={patience}")
-            connection.execute("PRAGMA trusted_schema=OFF")
-            connection.execute("PRAGMA cell_size_check=ON")
-        except sqlite3.DatabaseError as error:
-            if connection is not None:
+            try:
+                # A writer does not wait in SQLite: a checkpoint that waits for a reader would keep
+                # all others waiting.
+                patience = SQLITE_PATIENCE_MS if mode == "ro" else 0
+                connection.execute(f"PRAGMA busy_timeout={patience}")
+                connection.execute("PRAGMA trusted_schema=OFF")
+                connection.execute("PRAGMA cell_size_check=ON")
+                # Opens the write-ahead log, and creates it if there is none.
+                connection.execute("PRAGMA user_version").fetchone()
+            except BaseException:
                 connection.close()
-            raise translate_sqlite_error(self.path, error) from error
+                raise
         return connection
+
+    def _get_reader(self) -> sqlite3.Connection:
+        """Return the connection for reading. The caller must hold the read lock."""
+        if self._reader is None:
+            self._reader = self._connect("ro")
+            self._opened_count += 1
+            self._log_identities = list(map(_identify, self._watched[1:]))
+        return self._reader
 
     def _get_writer(self) -> sqlite3.Connection:
         """Return the connection for changes. The caller must hold the file lock."""
+        with self.read_lock:
+            self._get_reader()  # which notes the files that both have open
         if self._writer is None:
             writer = self._connect("rw")
             try:
@@ -175,7 +212,7 @@ class Database:
     @property
     def is_open(self) -> bool:
         """Whether the database is open in this process."""
-        return self._reader is not None and os.getpid() == self._process
+        return not self._is_closed and os.getpid() == self._process
 
     def require_open(self) -> None:
         if not self.is_open:
@@ -183,25 +220,21 @@ class Database:
                 f"{self.path}: closed, or opened by another process; open it again"
             )
 
-    def _identify_files(self) -> Identities:
-        identities: list[tuple[int, int] | None] = []
-        for name in self._watched:
-            try:
-                status = os.stat(name)  # noqa: PTH116  # a tenth of the time of Path.stat
-            except FileNotFoundError:
-                identities.append(None)
-            else:
-                identities.append((status.st_dev, status.st_ino))
-        return tuple(identities)
-
     @property
     def is_in_place(self) -> bool:
         """Whether the open files are still those that have the names."""
-        return self.is_open and self._identify_files() == self._identities
+        return self.is_open and self._has_its_files()
+
+    def _has_its_files(self) -> bool:
+        identity, *log_identities = map(_identify, self._watched)
+        if identity != self._identity:
+            return False
+        # After a fork, no connection needs the log, and others may have removed it.
+        return self._reader is None or log_identities == self._log_identities
 
     def _require_in_place(self) -> None:
         # Without its name, no other process would find what is committed to the file.
-        if self._identify_files() != self._identities:
+        if not self._has_its_files():
             raise OSError(
                 f"{self.path}: it, its write-ahead log, or the log's index was replaced or removed"
                 " while it was open; open it again"
@@ -218,21 +251,23 @@ class Database:
         except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise translate_sqlite_error(self.path, error) from error
 
-    def read_data_version(self) -> int:
-        """Return a number that changes after every commit. The caller must hold the read lock.
+    def read_data_version(self) -> tuple[int, int]:
+        """Return numbers that change after every commit. The caller must hold the read lock.
 
         Raises OSError if the files are no longer those that have the names.
         """
+        self.require_open()
+        self._get_reader()
         self._require_in_place()
         return self.read_unchecked_data_version()
 
-    def read_unchecked_data_version(self) -> int:
-        """Return the number right after a change, which has checked the files."""
+    def read_unchecked_data_version(self) -> tuple[int, int]:
+        """Return the numbers right after a change, which has checked the files."""
         self.require_open()
-        assert self._reader is not None
         with self.translate_errors():
-            [version] = self._reader.execute("PRAGMA data_version").fetchone()
-        return int(version)
+            [version] = self._get_reader().execute("PRAGMA data_version").fetchone()
+        # SQLite's number is that of a connection.
+        return self._opened_count, int(version)
 
     @contextmanager
     def read(self) -> Iterator[sqlite3.Connection]:
@@ -242,25 +277,27 @@ class Database:
         self.require_open()
         with self.read_lock, self.translate_errors():
             self.require_open()
-            assert self._reader is not None
-            self._reader.execute("BEGIN")
+            reader = self._get_reader()
+            reader.execute("BEGIN")
             try:
-                yield self._reader
+                yield reader
             finally:
                 with suppress(sqlite3.DatabaseError):  # the block's own error says more
-                    self._reader.execute("ROLLBACK")
+                    reader.execute("ROLLBACK")
 
     @contextmanager
     def read_for_long(self) -> Iterator[sqlite3.Connection]:
         """Run the block in a read transaction of its own, while other threads read."""
         self.require_open()
         connection = self._connect("ro")
+        self._long_readers.append(connection)
         try:
             with self.translate_errors():
                 connection.execute("BEGIN")
                 yield connection
         finally:
             connection.close()
+            self._long_readers.remove(connection)
 
     # Changing
 
@@ -412,12 +449,13 @@ class Database:
 
     def close(self) -> None:
         """Close all connections. In a forked child, this does nothing."""
-        if os.getpid() != self._process:
+        if not self.is_open:
             return
         with self.change_lock, self.read_lock:
+            with suppress(sqlite3.DatabaseError, OSError, UnreadableMemoryError):
+                self._remove_empty_log()
+            self._is_closed = True
             if self._reader is not None:
-                with suppress(sqlite3.DatabaseError, OSError, UnreadableMemoryError):
-                    self._remove_empty_log(self._reader)
                 self._reader.close()
                 self._reader = None
             if self._writer is not None:
@@ -430,7 +468,7 @@ class Database:
                 os.close(self._lock_descriptor)
                 self._lock_descriptor = None
 
-    def _remove_empty_log(self, reader: sqlite3.Connection) -> None:
+    def _remove_empty_log(self) -> None:
         """Close the reader so that SQLite removes an empty log and its index, if nobody else has them.
 
         SQLite does so when the last connection that can write is closed.
@@ -439,8 +477,8 @@ class Database:
             return
         writer = self._connect("rw")
         try:
-            writer.execute("PRAGMA user_version").fetchone()  # opens the log
-            reader.close()
+            if self._reader is not None:
+                self._reader.close()
         finally:
             writer.close()
 
@@ -452,11 +490,23 @@ class Database:
         if self._lock_descriptor is not None:
             os.close(self._lock_descriptor)
 
+    # Forking
+
+    def close_unused_connections(self) -> None:
+        """Close the connections, unless this thread is changing the database."""
+        if self._writer is not None and self._writer.in_transaction:
+            return
+        self._close_writer()  # first: the last connection removes the log, but not a reader
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
     def abandon(self) -> None:
         """Forget the connections in a forked child, without closing them."""
-        for connection in (self._reader, self._writer):
-            if connection is not None:
-                _INHERITED.append(connection)
+        connections = [self._reader, self._writer, *self._long_readers]
+        inherited = [connection for connection in connections if connection is not None]
+        if inherited:
+            _INHERITED.setdefault(self.path, []).extend(inherited)
         self._reader = None
         self._writer = None
         if self._lock_descriptor is not None:
@@ -465,16 +515,21 @@ class Database:
 
 
 def is_in_use(path: Path) -> bool:
-    """Return whether any process, including this one, has a database open."""
-    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=0)
+    """Return whether any process, including this one, has a database open.
+
+    Raises UnreadableMemoryError if it is damaged, and OSError if it cannot be accessed.
+    """
+    uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
-        # In write-ahead mode, each open connection holds a lock that excludes this one.
-        connection.execute("PRAGMA locking_mode=EXCLUSIVE")
-        connection.execute("PRAGMA user_version").fetchone()
-    except sqlite3.OperationalError as error:
-        return error.sqlite_errorcode & 0xFF in BUSY_CODES
-    finally:
-        connection.close()
+        with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
+            # In write-ahead mode, each open connection holds a lock that excludes this one.
+            connection.execute("PRAGMA locking_mode=EXCLUSIVE")
+            connection.execute("PRAGMA user_version").fetchone()
+    except sqlite3.DatabaseError as error:
+        translated = translate_sqlite_error(path, error)
+        if isinstance(translated, LockedMemoryError):
+            return True
+        raise translated from error
     return False
 
 

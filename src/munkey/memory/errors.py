@@ -1,5 +1,6 @@
 """Errors of a memory in a file."""
 
+import errno
 import sqlite3
 from pathlib import Path
 
@@ -8,7 +9,6 @@ from munkey.core.console import format_first_ten, pluralize
 BUSY_CODES = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 ACCESS_CODES = {
     sqlite3.SQLITE_CANTOPEN,
-    sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
     sqlite3.SQLITE_PERM,
     sqlite3.SQLITE_READONLY,
@@ -61,6 +61,8 @@ def translate_sqlite_error(
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
     if code in BUSY_CODES:
         return LockedMemoryError(f"{path}: kept busy by another process; try again")
+    if code == sqlite3.SQLITE_FULL:
+        return OSError(errno.ENOSPC, "the disk is full; free some space and try again", str(path))
     if code in ACCESS_CODES:
         return OSError(
             f"{path}: {error}; even a reader needs write access to the folder, and space on the disk"

@@ -12,7 +12,7 @@ import sqlite3
 import struct
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -28,13 +28,18 @@ from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
 from munkey.memory.chain import (
     Receipt,
     compute_first_head,
+    compute_log_entry,
     compute_next_head,
     compute_next_mark,
     to_bytes,
     to_datetime,
 )
 from munkey.memory.database import Database, query_one
-from munkey.memory.errors import UnknownIdsError, UnreadableMemoryError
+from munkey.memory.errors import (
+    UnknownIdsError,
+    UnreadableMemoryError,
+    translate_sqlite_error,
+)
 from munkey.memory.memory import Columns, Memory, make_columns, make_room
 from munkey.memory.rows import (
     COMMITTED,
@@ -45,7 +50,6 @@ from munkey.memory.rows import (
     check_matrix,
     check_texts,
     commit_rows,
-    compute_log_entry,
     digest_keys,
 )
 from munkey.memory.verify import (
@@ -314,7 +318,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         self.path = path
         self._database = Database(path, wait)
         self._snapshot: Snapshot | None = None
-        self._data_version = -1  # of the database when the snapshot was read
+        self._data_version = (0, 0)  # of the database when the snapshot was read
         try:
             with self._database.read() as connection:
                 self._check_format(connection)
@@ -386,6 +390,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             lengths differ.
         FileExistsError
             If the file exists.
+        OSError
+            If the file cannot be written, for example because the disk is full.
         """
         path = Path(path).absolute()
         new_rows = check_rows(ids, keys, tokens, labels, files, units, contents)
@@ -401,8 +407,10 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             classes=json.dumps(classes),
             secret=secrets.token_bytes(32),
         )
-        with _create_file(path) as temporary:
-            connection = sqlite3.connect(temporary, isolation_level=None)
+        with (
+            _create_file(path) as temporary,
+            closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
+        ):
             # It becomes the memory only once it is complete and on disk.
             connection.execute("PRAGMA journal_mode=OFF")
             connection.execute("PRAGMA synchronous=OFF")
@@ -415,7 +423,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             _write_state(connection, state, compute_first_head(state.store), b"")
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
-            connection.close()
         return cls(path, WAIT_S)
 
     @classmethod
@@ -521,10 +528,11 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
     ) -> Memory | None:
         """Apply the changes since the last snapshot to its memory.
 
-        Returns None if it is too old: a purge has removed the numbers of the rows deleted since.
+        Returns None if it is too old: a purge has removed the numbers of the rows deleted since. Or
+        if it is of another memory, whose file had the name before this process was forked.
         """
         earlier = self._snapshot
-        if earlier is None:
+        if earlier is None or earlier.state.store != state.store:
             return None
         memory = earlier.memory
         if sequence != earlier.sequence:
@@ -617,8 +625,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         if current != (snapshot.state, snapshot.sequence, snapshot.head, snapshot.mark):
             raise OSError(
                 f"{self.path}: others have changed it unseen by this process, because a file beside"
-                " it was removed, or because this process was forked while it was open; nothing was"
-                " changed; open it again in a new process"
+                " it was removed; nothing was changed; open it again"
             )
         return snapshot
 
@@ -768,10 +775,12 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         with _create_file(Path(path)) as temporary:
             with self._database.read_for_long() as connection:
                 connection.execute("COMMIT")  # SQLite copies in a transaction of its own
-                connection.execute("VACUUM INTO ?", (str(temporary),))
-            copied = sqlite3.connect(temporary, isolation_level=None)
-            copied.execute("PRAGMA journal_mode=WAL")
-            copied.close()
+                try:
+                    connection.execute("VACUUM INTO ?", (str(temporary),))
+                except sqlite3.OperationalError as error:  # of the copy; the source is only read
+                    raise translate_sqlite_error(Path(path), error) from error
+            with closing(sqlite3.connect(temporary, isolation_level=None)) as copied:
+                copied.execute("PRAGMA journal_mode=WAL")
 
     def verify(self, published: str | None = None) -> MemoryReport:
         """Recompute the chain and every commitment from the file, and report all faults.
@@ -949,7 +958,7 @@ def _create_file(path: Path) -> Iterator[Path]:
     """Yield the name of a new file, which gets the name `path` if the block succeeds.
 
     If the block fails, it is removed; if the process is killed, it stays. Raises FileExistsError if
-    `path` exists.
+    `path` exists, and the errors of `translate_sqlite_error` for those of SQLite.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for suffix in ("-wal", "-shm"):
@@ -967,6 +976,8 @@ def _create_file(path: Path) -> Iterator[Path]:
         finally:
             os.close(descriptor)
         os.link(temporary, path)  # unlike a rename, it fails if the path exists
+    except sqlite3.DatabaseError as error:
+        raise translate_sqlite_error(path, error) from error
     finally:
         for suffix in ("", "-wal", "-shm", "-journal"):
             Path(f"{temporary}{suffix}").unlink(missing_ok=True)
@@ -1163,16 +1174,19 @@ def _list_receipts(
         records = connection.execute(f"{query} ORDER BY number")
     else:
         records = connection.execute(f"{query} WHERE request = ?", (request,))
-    first_head = compute_first_head(store)
+    first_head = compute_first_head(store)  # also of deletions of no row before the first one
     receipts = []
     for first, last, head_before, head_after, at, recorded_request in records:
-        receipt = Receipt(
-            store=store.hex(),
-            sequences=range(first, last + 1),
-            before=(head_before or first_head).hex(),
-            after=(head_after or first_head).hex(),
-            when=to_datetime(at),
-            request=recorded_request,
-        )
+        try:
+            receipt = Receipt(
+                store=store.hex(),
+                sequences=range(first, last + 1),
+                before=(head_before if first > 1 else first_head).hex(),
+                after=(head_after if last > 0 else first_head).hex(),
+                when=to_datetime(at),
+                request=recorded_request,
+            )
+        except INVALID as error:
+            raise sqlite3.DatabaseError("its log of deletions holds invalid values") from error
         receipts.append(receipt)
     return receipts

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+MAX_ID = 2**63 - 2  # the id after it, which SQLite must store, has 8 bytes too
 DIGEST = 16  # bytes in the digest of a content; identical contents have equal digests
 # The file that a row came from, and the unit that it belongs to, such as a person.
 Source = tuple[str | None, str | None]
@@ -16,7 +17,7 @@ Source = tuple[str | None, str | None]
 def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
     """Return ids from a list, array, set, or generator as an array (N,) of int64.
 
-    Raises ValueError unless all of them are integers from 0 to 2^63 - 1.
+    Raises ValueError unless all of them are integers from 0 to MAX_ID.
     """
     is_array_like = isinstance(ids, Sequence) or hasattr(ids, "__array__")
     if isinstance(ids, Iterable) and not is_array_like:
@@ -29,9 +30,9 @@ def check_ids(ids: ArrayLike | Iterable[int]) -> np.ndarray:
         raise ValueError(
             f"ids must be a list of whole numbers, not {array.dtype} of shape {array.shape}"
         )
-    if array.size and (int(array.min()) < 0 or int(array.max()) > np.iinfo(np.int64).max):
+    if array.size and (int(array.min()) < 0 or int(array.max()) > MAX_ID):
         raise ValueError(
-            f"ids must be between 0 and 2^63 - 1, but these range from {array.min()} to {array.max()}"
+            f"ids must be between 0 and 2^63 - 2, but these range from {array.min()} to {array.max()}"
         )
     return array.astype("<i8")
 
@@ -93,14 +94,6 @@ def check_contents(contents: ArrayLike) -> np.ndarray:
 def copy_first_halves(contents: np.ndarray) -> np.ndarray:
     """Copy the first 8 bytes of each content (N, 16) to an array (N,) of uint64."""
     return np.ascontiguousarray(contents[:, :8]).view("<u8")[:, 0]
-
-
-def compute_log_entry(commitment: bytes) -> bytes:
-    """Return SHA-256(c), the log entry for a deleted row with commitment c.
-
-    The commitment itself is erased with the row.
-    """
-    return hashlib.sha256(commitment).digest()
 
 
 # What a commitment covers of a row, besides its key, token, and source. `added` is in microseconds

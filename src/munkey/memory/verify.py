@@ -10,11 +10,12 @@ import numpy as np
 from munkey.core.console import pluralize
 from munkey.memory.chain import (
     compute_first_head,
+    compute_log_entry,
     compute_next_head,
     compute_next_mark,
 )
 from munkey.memory.database import query_one
-from munkey.memory.rows import COMMITTED, commit_rows, compute_log_entry
+from munkey.memory.rows import COMMITTED, commit_rows
 
 BLOCK = 256  # rows that are read at a time
 SAMPLE = 16  # rows that are checked when a memory is opened

@@ -214,8 +214,8 @@ def test_no_answer_contains_the_host_header(service):
 
 def test_many_unknown_ids_are_counted(service):
     refused = service.ask("POST", "/forget", {"ids": list(range(100_000, 200_000))}, "forget")
-    assert (refused.status, refused.json["unknown_count"]) == (404, 100_000)
-    assert refused.json["unknown"] == [str(100_000 + one) for one in range(10)]
+    assert (refused.status, refused.json["missing_count"]) == (404, 100_000)
+    assert refused.json["missing"] == [str(100_000 + one) for one in range(10)]
     assert len(refused.text) < 1000
 
 

@@ -175,7 +175,7 @@ def test_the_commands_that_the_service_prints_work_in_a_shell(service, picture):
     assert len(answers[1]["predictions"]) == 1
     # the token was right
     assert "neighbors" in answers[2]["predictions"][0]
-    assert answers[3]["unknown"] == [
+    assert answers[3]["missing"] == [
         "1",
         "2",
         "3",
@@ -245,8 +245,8 @@ def test_the_service_reports_its_health_and_verifies_itself(service):
         ("POST", "/predict", b"x" * RequestLimits.bytes, JSON, 422, "the body: "),
         ("POST", "/forget", {"ids": ["10"]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", {"ids": [1.5]}, ALLOWED, 422, "ids.0: "),
-        ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must be between 0 and 2^63 - 1"),
-        ("POST", "/forget", {"ids": [2**80]}, ALLOWED, 422, "between 0 and 2^63 - 1"),
+        ("POST", "/forget", {"ids": [-1]}, ALLOWED, 422, "ids must be between 0 and 2^63 - 2"),
+        ("POST", "/forget", {"ids": [2**80]}, ALLOWED, 422, "between 0 and 2^63 - 2"),
         ("POST", "/forget", {"ids": [True]}, ALLOWED, 422, "ids.0: "),
         ("POST", "/forget", b"", ALLOWED, 422, "the body: "),
         ("POST", "/forget", b'{"ids": [10], "ids" : [11]}', ALLOWED, 422, "the body has the key 'ids' twice"),
@@ -290,7 +290,7 @@ def test_bytes_that_are_not_http_do_not_stop_the_service(service):
 
 
 @pytest.mark.ci
-def test_200_requests_at_once_with_deletions_among_them(model, picture):
+def test_100_requests_at_once_with_deletions_among_them(model, picture):
     """No answer to a request that was sent after a deletion was acknowledged rests on what was deleted."""
     gone: set[int] = set()
 
@@ -306,10 +306,10 @@ def test_200_requests_at_once_with_deletions_among_them(model, picture):
         gone.add(one)
         return answer.status
 
-    with serving(model) as service, ThreadPoolExecutor(200) as pool:
+    with serving(model) as service, ThreadPoolExecutor(100) as pool:
         ids = iter(IDS.tolist())
         answers = []
-        for number in range(200):
+        for number in range(100):
             if number % 10 == 5:
                 answers.append(pool.submit(forget, service, next(ids)))
             else:
@@ -318,7 +318,7 @@ def test_200_requests_at_once_with_deletions_among_them(model, picture):
             assert answer.result() == 200
         report = service.read("/verify").json
         assert report["sound"]
-        assert (report["rows"], report["deletions"]) == (4, 20)
+        assert (report["rows"], report["deletions"]) == (14, 10)
 
 
 def test_a_kill_undoes_no_acknowledged_deletion(model):

@@ -305,7 +305,7 @@ def test_an_export_in_use_is_not_made_again(run):
     renew_export("tiny", directory, chosen)
     renew_export("tiny", directory, chosen)
     with Predictor.load(directory) as model:
-        assert not model.forget([999], ignore_missing=True, request="2026-17").sequences
+        assert not model.forget([999], ignore_missing=True, request="2026-17").deleted
         assert model.log() == []
         with pytest.raises(ExportError, match="is open, for example in `munkey serve`"):
             renew_export("tiny", directory, chosen)

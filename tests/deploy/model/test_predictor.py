@@ -94,12 +94,14 @@ def test_threads_that_add_at_once_get_ids_of_their_own(predictor, images):
 def test_after_forgetting_its_logits_are_those_of_the_method(predictor, result, images):
     forgotten, test = images.get_ids("train")[::4], images.get_ids("test")
     before = predictor.predict(images.images[test]).logits
-    receipt = predictor.forget(forgotten)
+    deletion = predictor.forget(forgotten)
     after = predictor.predict(images.images[test])
     assert np.array_equal(after.logits, pipeline(result, images, forgotten)[test])
     assert not np.array_equal(before, after.logits)
     assert not np.isin(after.neighbors.ids, forgotten).any()
-    assert receipt.after == predictor.head and predictor.verify(receipt.after).sound
+    assert (
+        deletion.receipt.after == predictor.head and predictor.verify(deletion.receipt.after).sound
+    )
 
 
 def test_with_nothing_left_it_refuses_to_answer(predictor, images):
@@ -174,7 +176,7 @@ def test_what_is_forgotten_stays_forgotten_whoever_forgot_it(directory, images):
         assert second.predict(images.images[[0]]).neighbors.ids[0, 0] == 0
         first.forget([0, 1])
         assert 0 not in second.predict(images.images[[0]]).neighbors.ids
-        head = second.forget([2]).after
+        head = second.forget([2]).receipt.after
         assert not {0, 1, 2} & set(first.ids.tolist()) and first.head == head
         added = second.add(images.images[:1], [0]).ids
         assert first.predict(images.images[[0]]).neighbors.ids[0, 0] == added[0]
@@ -189,7 +191,7 @@ def test_a_change_waits_for_others_and_says_so_when_it_was_too_long(directory):
             with pytest.raises(LockedMemoryError, match="nothing was changed, try again"):
                 second.forget([0])
             assert 0 in second.ids  # answers do not wait
-        assert second.forget([0]).sequences == range(1, 2)
+        assert second.forget([0]).receipt.sequences == range(1, 2)
 
 
 def test_what_is_added_is_found_and_never_gets_an_old_id(predictor, images, result):
@@ -455,8 +457,9 @@ def test_a_request_is_carried_out_once(predictor):
         predictor.forget(predictor.select(files=files, request="2026-17").ids, request="2026-17")
         for _ in range(2)
     )
-    assert again == dataclasses.replace(first, repeated=True, identical=None, emptied=None)
-    assert predictor.forget([0, 1], request="2026-17") == again and not first.repeated
+    assert again.receipt == dataclasses.replace(first.receipt, repeated=True)
+    assert predictor.forget([0, 1], request="2026-17").receipt == again.receipt
+    assert (len(first), len(again), again.deleted) == (2, 0, 2) and not first.repeated
     with pytest.raises(ValueError, match="2026-17"):
         predictor.forget([2], request="2026-17")
     assert [(it.request, len(it.sequences)) for it in predictor.log()] == [
@@ -470,8 +473,8 @@ def test_a_copy_that_stays_is_named_or_forgotten_too(predictor, images):
     assert predictor.add(images.images[[0, 1]], [0, 1]).identical == {62: (0, 60), 63: (1,)}
     assert predictor.forget([60]).identical == (0, 62)
     assert predictor.forget([0, 1], ignore_missing=True).identical == (62, 63)
-    receipt = predictor.forget([62], also_identical=True)
-    assert receipt.identical == () and len(receipt.sequences) == 1
+    deletion = predictor.forget([62], also_identical=True)
+    assert deletion.identical == () and len(deletion) == 1
     predictor.add(images.images[[3, 3]], [0, 0])
     assert predictor.forget([61], also_identical=True).identical == ()
     assert predictor.select(ids=[61, 64, 65], ignore_missing=True).missing == ("61", "64", "65")

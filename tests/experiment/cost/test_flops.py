@@ -24,7 +24,10 @@ def test_a_linear_layer_costs_two_operations_for_each_weight_and_three_passes_wi
 
 def test_a_vit_costs_what_its_matrix_products_do():
     """Patches, attention and MLP of 12 blocks (the last for [CLS] alone), and the head; by hand."""
-    d, hidden, depth, n = 192, 768, 12, 197
+    d = 192
+    hidden = 768
+    depth = 12
+    n = 197
     full_block = n * (3 * d * d + d * d + 2 * d * hidden) + 2 * n * n * d
     last_block = n * 3 * d * d + d * d + 2 * d * hidden + 2 * n * d
     multiply_adds = 196 * 768 * d + (depth - 1) * full_block + last_block + 10 * d
@@ -32,7 +35,8 @@ def test_a_vit_costs_what_its_matrix_products_do():
 
 
 def test_munkey_reads_a_token_beside_the_image():
-    fields = {name: value for name, value in vars(MUNKEY).items() if name != "head"}
+    fields = dict(vars(MUNKEY))
+    del fields["head"]
     family = FAMILIES["munkey"]
     network = family.build(family.restore_architecture(fields), None)
     cost = count_operations(on_meta(network), MUNKEY.image_size, MUNKEY.token_dim)
@@ -49,7 +53,8 @@ def test_a_batch_norm_is_no_obstacle():
     network = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(16, 2))
     cost = count_operations(on_meta(network), image_size=2)
     assert cost.forward == 2 * (4 * 12 + 32)
-    assert all(parameter.device == torch.device("meta") for parameter in network.parameters())
+    for parameter in network.parameters():
+        assert parameter.device == torch.device("meta")
 
 
 @pytest.mark.parametrize("title", ["ViT-T/16 at 224 px", "small ViT"])

@@ -14,15 +14,16 @@ Config = dict[str, Any]
 
 
 def refusal(config: Config, **changes: object) -> str:
-    """What is said of changes by dotted keys, with __ for the dots."""
+    """The message that refuses changes by dotted keys, with __ for the dots."""
     for key, value in changes.items():
         config = changed(config, key.replace("__", "."), value)
-    with pytest.raises(ParamsError) as refused:
+    with pytest.raises(ParamsError) as refusal_error:
         load(config)
-    return str(refused.value)
+    return str(refusal_error.value)
 
 
-def encoder(config: Config, folder: str) -> str:
+def refuse_encoder(config: Config, folder: str) -> str:
+    """The message that refuses a folder or a name as the encoder of keys."""
     return refusal(config, keys__encoder=folder, keys__image_size=None, keys__revision=None)
 
 
@@ -35,64 +36,62 @@ def test_a_reader_of_a_file_refuses_a_folder_and_the_reverse(
         config, datasets=["npz"], source__path=str(tmp_path)
     )
     for name in ("imagefolder", "idx"):
-        said = refusal(config, datasets=[name], source__path=str(file))
-        assert f"source.path = {str(file)!r}: is a file, but {name} reads a folder" in said
+        message = refusal(config, datasets=[name], source__path=str(file))
+        assert f"source.path = {str(file)!r}: is a file, but {name} reads a folder" in message
 
 
 @pytest.mark.parametrize("path", ["/nowhere/at/all", "x" * 5000, "a\0b", ""])
-def test_a_path_that_leads_nowhere_is_refused(config: Config, path: str) -> None:
-    said = refusal(config, datasets=["imagefolder"], source__path=path)
-    assert "- source.path = " in said and "overrides" not in said
+def test_a_path_without_a_file_or_folder_is_refused(config: Config, path: str) -> None:
+    message = refusal(config, datasets=["imagefolder"], source__path=path)
+    assert "- source.path = " in message
+    assert "overrides" not in message
 
 
-def test_the_home_folder_is_meant_by_a_tilde(
+def test_a_tilde_in_a_path_is_the_home_folder(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "pets").mkdir()
     params = load(changed(changed(config, "datasets", ["imagefolder"]), "source.path", "~/pets"))
     assert params.for_case("imagefolder").source.path == str(tmp_path / "pets")
-    assert f"{tmp_path}/none': there is no such folder" in encoder(config, "~/none")
+    assert f"{tmp_path}/none': there is no such folder" in refuse_encoder(config, "~/none")
 
 
-def test_a_rate_that_forgets_nobody_and_a_depth_beyond_all_keys_are_refused(config: Config) -> None:
+def test_a_rate_that_forgets_no_sample_and_a_depth_beyond_all_keys_are_refused(
+    config: Config,
+) -> None:
     for changes in (
         {"forget__rates": [0.1, 1e-4]},
         {"keys__depth": 1000},
         {"forget__rates": [0.999]},
         {"overrides": {"digits": {"keys": {"depth": 1000}}}},
     ):
-        assert (
-            "datasets: digits has 1,078 training samples; keys.depth and forget.rates need at least"
-            in refusal(config, **changes)
-        )
+        assert "digits has 1,078 training samples" in refusal(config, **changes)
     assert load(changed(config, "forget.rates", [0.0005])).for_case("digits").least_samples == 1001
 
 
-def test_a_forget_set_by_list_is_looked_at_before_any_job(config: Config, tmp_path: Path) -> None:
+def test_the_file_of_a_listed_forget_set_is_read_before_any_job(
+    config: Config, tmp_path: Path
+) -> None:
     listed = {"rates": [0.1], "sampling": "listed", "names": None}
     file = tmp_path / "seed{seed}.txt"
-    said = refusal(config, forget=listed | {"file": str(file)})
-    assert all(
-        f"forget.file: {tmp_path}/seed{seed}.txt: cannot be read" in said for seed in (0, 1, 2)
-    )
+    message = refusal(config, forget=listed | {"file": str(file)})
+    for seed in (0, 1, 2):
+        assert f"forget.file: {tmp_path}/seed{seed}.txt: cannot be read" in message
     for seed in range(3):
         (tmp_path / f"seed{seed}.txt").write_text(f"{seed}\n")
-    assert load(config | {"forget": listed | {"file": str(file)}}).for_case(
-        "digits"
-    ).forget.file == str(file)
+    params = load(config | {"forget": listed | {"file": str(file)}})
+    assert params.for_case("digits").forget.file == str(file)
     (tmp_path / "seed2.txt").write_text("")
-    said = refusal(
+    message = refusal(
         config, scenarios={"published": {"sampling": "listed", "rates": [0.1], "file": str(file)}}
     )
-    assert (
-        "scenarios.published: forget.file: " in said
-        and "seed2.txt: contains no entries" in said
-        and "seed1" not in said
-    )
+    assert "scenarios.published: forget.file: " in message
+    assert "seed2.txt: contains no entries" in message
+    assert "seed1" not in message
 
 
-def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
+def test_a_listed_forget_set_needs_a_file_and_a_single_rate(config: Config) -> None:
     assert "file = null: sampling = listed needs a file" in refusal(
         config, forget__sampling="listed"
     )
@@ -103,20 +102,20 @@ def test_a_list_comes_with_its_sampling_and_one_rate(config: Config) -> None:
     assert "sampling = listed needs a single rate" in refusal(config, forget=listed)
 
 
-def test_in_a_copy_that_dvc_makes_missing_files_are_explained(
+def test_a_file_that_is_missing_in_a_copy_by_dvc_is_refused_with_the_way_out(
     config: Config, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The failure: with `dvc exp run --temp`, "there is no such folder" of one that stands in the project."""
     folder = {"datasets": ["imagefolder"], "source__path": "data/pets"}
     forget = {"rates": [0.1], "sampling": "listed", "names": None, "file": "data/list.csv"}
-    words = "runs in a copy of the project that lacks what git ignores; write an absolute path"
+    words = "write an absolute path"
     assert words not in refusal(config, **folder)
     copy = tmp_path / ".dvc/tmp/exps/standalone/tmp1"
     copy.mkdir(parents=True)
     monkeypatch.chdir(copy)
     assert words in refusal(config, **folder)
     assert words in refusal(config, forget=forget)
-    assert words in encoder(config, "encoders/mine")
+    assert words in refuse_encoder(config, "encoders/mine")
     assert words not in refusal(config, **(folder | {"source__path": "/nowhere"}))
 
 
@@ -124,35 +123,40 @@ def test_a_saved_model_of_another_size_than_its_preprocessing_is_refused(
     config: Config, tmp_path: Path
 ) -> None:
     """The failure: a DINOv2 saved for 224 pixels stopped in its job, by an assertion of timm's about 518."""
-    made = {"input_size": [3, 518, 518], "fixed_input_size": True}
-    saved = {"architecture": "vit_small_patch14_dinov2", "model_args": {"img_size": 224}}
-    (tmp_path / "config.json").write_text(json.dumps(saved | {"pretrained_cfg": made}))
-    refused = encoder(config, str(tmp_path))
-    assert "takes 224 pixels" in refused and "Write [3, 224, 224] there" in refused
-    made["input_size"] = [3, 224, 224]
-    (tmp_path / "config.json").write_text(json.dumps(saved | {"pretrained_cfg": made}))
+    pretrained_config = {"input_size": [3, 518, 518], "fixed_input_size": True}
+    model_config = {"architecture": "vit_small_patch14_dinov2", "model_args": {"img_size": 224}}
+    (tmp_path / "config.json").write_text(
+        json.dumps(model_config | {"pretrained_cfg": pretrained_config})
+    )
+    message = refuse_encoder(config, str(tmp_path))
+    assert "takes 224 pixels" in message
+    assert "[3, 224, 224]" in message
+    pretrained_config["input_size"] = [3, 224, 224]
+    (tmp_path / "config.json").write_text(
+        json.dumps(model_config | {"pretrained_cfg": pretrained_config})
+    )
     keys = config["keys"] | {"encoder": str(tmp_path), "image_size": None, "revision": None}
     load(config | {"keys": keys, "ablations": {}})
 
 
-def test_an_encoders_folder_must_hold_what_loads_it(config: Config, tmp_path: Path) -> None:
+def test_the_folder_of_an_encoder_without_its_files_is_refused(
+    config: Config, tmp_path: Path
+) -> None:
     folder = tmp_path / "encoder"
-    assert "there is no such folder" in encoder(config, str(folder))
+    assert "there is no such folder" in refuse_encoder(config, str(folder))
     folder.mkdir()
-    assert "config.json is missing" in encoder(config, str(folder))
+    assert "config.json is missing" in refuse_encoder(config, str(folder))
     for content in ("{", "\x9f"):
         (folder / "config.json").write_bytes(content.encode("latin-1"))
-        assert "config.json is not JSON" in encoder(config, str(folder))
+        assert "config.json is not JSON" in refuse_encoder(config, str(folder))
     for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
         (folder / "config.json").write_text(content)
-        said = encoder(config, str(folder))
-        assert (
-            "config.json is not that of a supported model" in said
-            and "SigLIP" in said
-            and "timm" in said
-        )
+        message = refuse_encoder(config, str(folder))
+        assert "config.json is not that of a supported model" in message
+        assert "SigLIP" in message
+        assert "timm" in message
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
-    assert "preprocessor_config.json is missing" in encoder(config, str(folder))
+    assert "preprocessor_config.json is missing" in refuse_encoder(config, str(folder))
     (folder / "preprocessor_config.json").write_text("{}")
     keys = config["keys"] | {"encoder": str(folder), "image_size": None, "revision": None}
     for model_type in ("vit", "dinov3_vit", "siglip"):
@@ -180,16 +184,14 @@ def test_a_size_or_revision_that_an_encoder_does_not_take_is_refused(
 
 
 def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: Config) -> None:
-    said = encoder(config, "timm:vit_tiny_patch16_225")
-    assert "timm has no such model; similar names: vit_tiny_patch16_224" in said
-    assert "write its path, with a slash" in encoder(config, "FOLDER")
+    message = refuse_encoder(config, "timm:vit_tiny_patch16_225")
+    assert "timm has no such model; similar names: vit_tiny_patch16_224" in message
+    assert "write its path, with a slash" in refuse_encoder(config, "FOLDER")
     for name in ("timm:NAME", "timm:", "timm:resnet18 "):
-        assert "timm has no such model" in encoder(config, name)
+        assert "timm has no such model" in refuse_encoder(config, name)
     for name in ("timm:resnet18", "timm:resnet18.a1_in1k", "timm:hf-hub:somebody/something"):
-        load(
-            config
-            | {"keys": config["keys"] | {"encoder": name, "image_size": None}, "ablations": {}}
-        )
+        keys = config["keys"] | {"encoder": name, "image_size": None}
+        load(config | {"keys": keys, "ablations": {}})
 
 
 def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
@@ -216,8 +218,10 @@ def test_the_names_of_timms_models_are_those_that_timm_lists() -> None:
     ],
 )
 def test_a_store_that_mlflow_cannot_use_is_refused(config: Config, uri: str, words: str) -> None:
-    said = refusal(config, tracking__uri=uri)
-    assert "tracking.uri" in said and words in said and "secret" not in said
+    message = refusal(config, tracking__uri=uri)
+    assert "tracking.uri" in message
+    assert words in message
+    assert "secret" not in message
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,8 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
 def test_a_fault_is_refused_by_key_value_and_what_is_allowed(config, path, value, words):
     with pytest.raises(ParamsError) as refused:
         load(changed(config, path, value))
-    assert all(part in str(refused.value) for part in words), str(refused.value)
+    for part in words:
+        assert part in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -310,7 +311,7 @@ def test_parameters_that_were_checked_cannot_be_changed(config):
         params.train.lr = 1.0
 
 
-def test_an_override_replaces_what_it_names_and_nothing_else(config):
+def test_an_override_changes_the_named_keys_of_its_data_set_alone(config):
     overridden = changed(config, "overrides.digits.train", {"lr": 0.5, "betas": [0.1, 0.2]})
     params = load(overridden)
     expected = params.train.model_dump() | {"lr": 0.5, "betas": [0.1, 0.2]}
@@ -319,13 +320,10 @@ def test_an_override_replaces_what_it_names_and_nothing_else(config):
     assert params.for_case("digits").model.model_dump() == config["model"]
 
 
-def test_the_data_set_must_hold_enough_samples_for_the_neighbors_that_are_left_after_forgetting(
-    config,
-):
-    deep = changed(
-        changed(config, "keys.depth", 40), "overrides.digits", {"forget": {"rates": [0.1, 0.2]}}
-    )
-    assert load(deep).for_case("digits").least_samples == 50  # 0.8 of them are 40
+def test_a_data_set_needs_a_sample_for_each_neighbor_that_remains_after_forgetting(config):
+    config["keys"]["depth"] = 40
+    config["overrides"] = {"digits": {"forget": {"rates": [0.1, 0.2]}}}
+    assert load(config).for_case("digits").least_samples == 50  # 0.8 of them are 40
 
 
 @given(st.floats(0, 1, exclude_min=True, exclude_max=True))
@@ -345,10 +343,11 @@ def test_a_rate_is_named_as_in_the_paper():
         ("amun.keep_forget", [True, False]),
     ],
 )
-def test_settings_that_are_no_positive_numbers_can_be_searched_too(config, key, values):
-    params = load(changed(changed(config, "search_grid", {key: values}), "search", True))
+def test_switches_names_and_counts_can_be_searched(config, key, values):
+    params = load(config | {"search_grid": {key: values}, "search": True})
     method, name = key.split(".")
-    assert [getattr(candidate, name) for candidate in params.candidates("digits", method)] == values
+    candidates = params.candidates("digits", method)
+    assert [getattr(candidate, name) for candidate in candidates] == values
 
 
 @pytest.mark.parametrize("name", ["default", "a", "2026-11_b.c"])
@@ -359,12 +358,12 @@ def test_a_configuration_has_a_name(config, name):
 @pytest.mark.parametrize(
     "name", ["", ".hidden", "..", "-x", "a/b", "a b", "ä", "a\n", "x" * 101, 3, None]
 )
-def test_the_name_of_a_configuration_is_that_of_a_folder(config, name):
+def test_a_name_that_no_folder_can_have_is_refused(config, name):
     with pytest.raises(ParamsError, match="name = "):
         load(config | {"name": name})
 
 
-def test_own_data_sets_have_names_and_readers_of_their_own(config, tmp_path):
+def test_a_data_set_of_the_user_has_a_name_and_a_reader(config, tmp_path):
     (tmp_path / "cells.npz").touch()
     overrides = {
         "pets": {"source": {"reader": "imagefolder", "path": str(tmp_path)}},
@@ -378,14 +377,11 @@ def test_own_data_sets_have_names_and_readers_of_their_own(config, tmp_path):
         "not-listed": {"source": {"reader": "idx"}},
     }
     params = load(config | {"datasets": ["pets", "digits", "cells"], "overrides": overrides})
-    assert [params.reader(name).name for name in params.datasets] == [
-        "imagefolder",
-        "digits",
-        "npz",
-    ]
+    readers = [params.reader(name).name for name in params.datasets]
+    assert readers == ["imagefolder", "digits", "npz"]
 
 
-def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
+def test_a_reader_of_the_shared_section_reads_every_data_set(config, tmp_path):
     source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
     params = load(config | {"datasets": ["pets", "imagefolder"], "source": source})
     assert {params.reader(name).name for name in params.datasets} == {"imagefolder"}
@@ -433,20 +429,15 @@ def test_one_reader_may_hold_for_all_data_sets(config, tmp_path):
 def test_a_data_set_without_a_fitting_reader_is_refused(config, datasets, overrides, words):
     with pytest.raises(ParamsError) as refused:
         load(config | {"datasets": datasets, "overrides": overrides})
-    assert all(part in str(refused.value) for part in words), str(refused.value)
+    for part in words:
+        assert part in str(refused.value)
 
 
-def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, tmp_path):
+def test_an_override_of_an_unlisted_data_set_is_refused(config, tmp_path):
     source = config["source"] | {"reader": "imagefolder", "path": str(tmp_path)}
+    overrides = {"pest": {"train": {"epochs": 3}}}
     with pytest.raises(ParamsError, match="unknown data set 'pest'"):
-        load(
-            config
-            | {
-                "datasets": ["pets"],
-                "source": source,
-                "overrides": {"pest": {"train": {"epochs": 3}}},
-            }
-        )
+        load(config | {"datasets": ["pets"], "source": source, "overrides": overrides})
 
 
 @pytest.mark.parametrize(
@@ -457,7 +448,7 @@ def test_a_misspelled_override_does_not_pass_as_a_data_set_of_ones_own(config, t
         (DATASETS, "mine", {"overrides.mine": {"train": {"epochs": 3}}}, {"datasets": ["mine"]}),
     ],
 )
-def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
+def test_a_refused_plug_in_is_named_only_where_the_experiment_uses_it(
     config, monkeypatch, registry, name, unused, used
 ):
     monkeypatch.setitem(registry.refusals, name, "a/mine.py, line 3: why")
@@ -470,7 +461,7 @@ def test_a_refused_file_is_named_to_those_who_use_it_and_to_nobody_else(
             load(config | used)
 
 
-def test_without_a_family_to_ablate_its_refused_file_is_named(monkeypatch):
+def test_without_a_family_with_a_memory_its_refused_plug_in_is_named(monkeypatch):
     monkeypatch.setattr(FAMILIES, "_entries", {})
     monkeypatch.setitem(FAMILIES.refusals, "munkey", "families/munkey.py, line 3: why")
     with pytest.raises(ParamsError, match=r"families/munkey\.py, line 3: why"):
@@ -509,15 +500,17 @@ def test_a_methods_settings_are_a_section():
         (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' is set on line 1 and again on line 1"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_in_a_sentence(tmp_path, content, words):
+def test_a_damaged_file_of_parameters_is_refused_in_one_line(tmp_path, content, words):
     (tmp_path / "x.yaml").write_bytes(content)
     with pytest.raises(ParamsError) as refused:
         read_params([], tmp_path / "x.yaml")
-    said = str(refused.value)
-    assert said.startswith(f"{tmp_path / 'x.yaml'}: ") and words in said and "\n" not in said
+    message = str(refused.value)
+    assert message.startswith(f"{tmp_path / 'x.yaml'}: ")
+    assert words in message
+    assert "\n" not in message
 
 
-def test_an_overlay_that_is_not_there_is_named(tmp_path):
+def test_a_missing_overlay_is_refused_by_its_path(tmp_path):
     with pytest.raises(
         ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"
     ):
@@ -530,12 +523,15 @@ def test_messages_stay_short(config):
     assert len(str(refused.value)) < 3000
 
 
-def test_a_case_checks_what_it_changes_alone_and_shares_all_else(config):
+def test_a_case_shares_the_sections_that_it_does_not_change(config):
     """Each section is checked once: a data set and its cases hand on the very objects that the whole holds."""
     params = load(changed(config, "overrides", {"digits": {"train": {"lr": 0.5}}}))
-    of_dataset, of_case = params.for_case("digits"), params.for_case("digits/p_drop/0.0_0.0")
-    assert of_dataset.train.lr == 0.5 and of_dataset.munkey is params.munkey
-    assert of_case.munkey.p_token == 0.0 and of_case.train is of_dataset.train
+    of_dataset = params.for_case("digits")
+    of_case = params.for_case("digits/p_drop/0.0_0.0")
+    assert of_dataset.train.lr == 0.5
+    assert of_dataset.munkey is params.munkey
+    assert of_case.munkey.p_token == 0.0
+    assert of_case.train is of_dataset.train
 
 
 @pytest.mark.parametrize(
@@ -552,18 +548,19 @@ def test_values_of_the_command_line_have_their_types_in_lists_and_mappings(
 ):
     """The failure: `--config inference='{"k": 2}'` was refused, as Snakemake reads each number in it as text."""
     name, _, text = argument.partition("=")
-    given = yaml.load(text, yaml.BaseLoader)  # as Snakemake does
-    merged = merge(config, {name: given})
+    value_of_snakemake = yaml.load(text, yaml.BaseLoader)  # each number in it is text
+    merged = merge(config, {name: value_of_snakemake})
     with pytest.raises(ParamsError, match="must be a valid"):
         load(merged)
     params = from_command_line(merged, [argument])
     load(params)
     section, _, rest = key.partition(".")
-    assert (params[section][rest] if rest else params[section]) == value
+    parsed = params[section][rest] if rest else params[section]
+    assert parsed == value
     assert params["munkey"] == config["munkey"]
 
 
-def test_names_of_the_command_line_that_look_like_numbers_stay_names_where_they_are_quoted(config):
+def test_a_quoted_number_of_the_command_line_stays_a_name(config):
     argument = "scenarios={seven: {sampling: class, names: ['7'], rates: [0.1]}}"
     merged = merge(config, yaml.load(argument.replace("=", ": ", 1), yaml.BaseLoader))
     params = load(from_command_line(merged, [argument]))
@@ -584,7 +581,7 @@ def test_ordinary_numbers_stay_what_they_are(tmp_path):
     assert read_file(path) == {"a": values}
 
 
-def test_what_is_no_list_or_section_is_refused_with_how_to_write_it(config):
+def test_a_value_where_a_list_or_section_belongs_is_refused_with_the_form_to_write(config):
     for key, value, words in (
         ("methods", "lda", r"methods = 'lda': must be a valid list \(write \[lda\]\)"),
         ("munkey", "8", r"munkey = '8': must be a section \(write \{KEY: VALUE\}\)"),

@@ -23,9 +23,11 @@ def test_a_changed_value_is_one_changed_line(override, before, after, tmp_path):
     path = tmp_path / "params.yaml"
     shutil.copy(ROOT / "params.yaml", path)
     apply_overrides(path, [override])
-    old, new = ((folder / "params.yaml").read_text().splitlines() for folder in (ROOT, tmp_path))
-    changes = [line for line in difflib.ndiff(old, new) if line.startswith(("- ", "+ "))]
+    old_lines = (ROOT / "params.yaml").read_text().splitlines()
+    new_lines = path.read_text().splitlines()
+    changes = list(difflib.ndiff(old_lines, new_lines))
     for sign, expected in (("- ", before), ("+ ", after)):
         lines = [line.removeprefix(sign) for line in changes if line.startswith(sign)]
         assert len(lines) == len(expected)
-        assert all(line.startswith(start) for line, start in zip(lines, expected, strict=True))
+        for line, start in zip(lines, expected, strict=True):
+            assert line.startswith(start)

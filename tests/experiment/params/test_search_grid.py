@@ -1,32 +1,39 @@
 """What stands in the grid of the search: the paper's values, and a method's own."""
 
+import itertools
+
 import pytest
 
 from munkey.experiment.params.load import ParamsError, load
 from munkey.unlearn.contract import METHODS, TuningSettings, method
 
 
-def searched(config, **changes):
+def load_with_search(config, **changes):
     return load(config | {"search": True} | changes)
 
 
-def test_the_grid_of_the_paper(config):
-    params = searched(config)
+def test_the_grid_of_the_project_is_that_of_the_paper(config):
+    params = load_with_search(config)
     rates = [settings.lr_factor for settings in params.candidates("digits", "cf")]
     assert rates == [0.1, 0.25, 0.5, 1.0]
     scrub = params.candidates("digits", "scrub")
-    assert [s.lr_factor for s in scrub] == rates and all(s.gamma == 1.0 for s in scrub)
-    pairs = [(s.alpha, s.lam) for s in params.candidates("digits", "ssd")]
-    assert pairs == [(a, lam) for a in (1.0, 2.0, 5.0, 10.0, 25.0) for lam in (0.5, 1.0)]
-    assert [dict(candidate) for candidate in params.candidates("digits", "munkey")] == [{}]
-    neggrad = params.candidates("digits", "neggrad-plus")
-    assert {s.alpha for s in neggrad} == {0.95}  # ssd.alpha is SSD's alone
+    assert [settings.lr_factor for settings in scrub] == rates
+    for settings in scrub:
+        assert settings.gamma == 1.0
+    ssd = [(settings.alpha, settings.lam) for settings in params.candidates("digits", "ssd")]
+    assert ssd == list(itertools.product((1.0, 2.0, 5.0, 10.0, 25.0), (0.5, 1.0)))
+    (munkey,) = params.candidates("digits", "munkey")
+    assert dict(munkey) == {}
+    for settings in params.candidates("digits", "neggrad-plus"):
+        assert settings.alpha == 0.95  # ssd.alpha is SSD's alone
 
 
-def test_a_method_that_stands_in_the_grid_by_name_has_its_own_values(config):
-    params = searched(config, search_grid={"lr_factor": [0.5], "cf.lr_factor": [0.1, 0.2]})
-    assert [s.lr_factor for s in params.candidates("digits", "cf")] == [0.1, 0.2]
-    assert [s.lr_factor for s in params.candidates("digits", "amun")] == [0.5]
+def test_values_by_the_name_of_a_method_replace_those_of_all_methods(config):
+    params = load_with_search(config, search_grid={"lr_factor": [0.5], "cf.lr_factor": [0.1, 0.2]})
+    cf = params.candidates("digits", "cf")
+    assert [settings.lr_factor for settings in cf] == [0.1, 0.2]
+    (amun,) = params.candidates("digits", "amun")
+    assert amun.lr_factor == 0.5
 
 
 def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config):
@@ -52,9 +59,9 @@ def test_a_grid_of_too_many_combinations_is_refused_before_they_are_made(config)
         with pytest.raises(
             ParamsError, match=r"search_grid: many: 10,000,000,000 combinations; at most 1,000"
         ):
-            searched(config, search_grid=grid)
+            load_with_search(config, search_grid=grid)
         three = dict(list(grid.items())[:3])
-        assert len(searched(config, search_grid=three).candidates("digits", "many")) == 1000
+        assert len(load_with_search(config, search_grid=three).candidates("digits", "many")) == 1000
     finally:
         METHODS.remove("many")
 
@@ -71,6 +78,6 @@ def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on
         with pytest.raises(
             ParamsError, match="search_grid: mine: only methods of a family without a memory"
         ):
-            searched(config)
+            load_with_search(config)
     finally:
         METHODS.remove("mine")

@@ -13,13 +13,13 @@ def test_a_study_follows_those_that_it_needs():
             assert names.index(needed) < names.index(name)
 
 
-def test_a_study_without_one_that_it_needs_is_refused(monkeypatch):
+def test_a_study_that_lacks_another_that_it_needs_is_refused(monkeypatch):
     declared = studies.load_studies()
-    paths = [folder for folder in declared if folder != "audits"]
+    names = [folder for folder in declared if folder != "audits"]
     monkeypatch.setattr(
         studies.pkgutil,
         "iter_modules",
-        lambda path: [type("Folder", (), {"name": name}) for name in paths],
+        lambda path: [type("Folder", (), {"name": name}) for name in names],
     )
     with pytest.raises(ImportError, match="needs audits, which is not in munkey/studies"):
         studies.load_studies.__wrapped__()

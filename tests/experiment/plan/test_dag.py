@@ -15,30 +15,20 @@ from pathlib import Path
 from tests.conftest import ROOT
 
 HERE = Path(__file__).parent
-KEPT = HERE / "dag.txt"
+DAG = HERE / "dag.txt"
 TARGETS = ["paper", "scenarios", "streams", "audit_grids", "relearning", "exports"]
 RESULTS = "results/everything/"
 
 
-def jobs_of(folder: Path) -> list[dict]:
+def plan_jobs(folder: Path) -> list[dict]:
     """All jobs of the grid as Snakemake plans them, in a folder without results."""
     for name in ("Snakefile", "params.yaml", "profiles", "src", "workflow"):
         (folder / name).symlink_to(ROOT / name)
     overlay = str(HERE / "everything.yaml")
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        "-n",
-        "--logger",
-        "jobs",
-        "--configfile",
-        overlay,
-        "--",
-        *TARGETS,
-    ]
+    snakemake = [sys.executable, "-m", "snakemake", "-n", "--logger", "jobs"]
+    command = [*snakemake, "--configfile", overlay, "--", *TARGETS]
     search_path = os.pathsep.join([str(HERE / "lister"), str(ROOT / "src")])
-    planned = subprocess.run(
+    dry_run = subprocess.run(
         command,
         cwd=folder,
         env=os.environ | {"PYTHONPATH": search_path},
@@ -46,11 +36,15 @@ def jobs_of(folder: Path) -> list[dict]:
         text=True,
         check=False,
     )
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    return [json.loads(line) for line in planned.stdout.splitlines() if line.startswith("{")]
+    assert dry_run.returncode == 0, dry_run.stdout + dry_run.stderr
+    jobs = []
+    for line in dry_run.stdout.splitlines():
+        if line.startswith("{"):
+            jobs.append(json.loads(line))
+    return jobs
 
 
-def by_folder(paths: Iterable[str]) -> list[str]:
+def join_by_folder(paths: Iterable[str]) -> list[str]:
     """The paths in their order, those of one folder on one line: `a/{b,c}`."""
     folders: dict[str, list[str]] = defaultdict(list)
     for path in paths:
@@ -58,25 +52,25 @@ def by_folder(paths: Iterable[str]) -> list[str]:
         folders[folder].append(name)
     lines = []
     for folder, names in folders.items():
-        listed = names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
-        lines.append(f"{folder}/{listed}" if folder else listed)
+        files = names[0] if len(names) == 1 else f"{{{','.join(names)}}}"
+        lines.append(f"{folder}/{files}" if folder else files)
     return lines
 
 
-def listing(jobs: Iterable[dict]) -> str:
+def list_jobs(jobs: Iterable[dict]) -> str:
     """For each job its rule and outputs, and below them its inputs; sorted by rule and output."""
     blocks = []
     for job in jobs:
-        head = " ".join([job["rule_name"], *by_folder(job["output"])])
-        blocks.append("\n    ".join([head, *by_folder(job["input"])]))
+        head = " ".join([job["rule_name"], *join_by_folder(job["output"])])
+        blocks.append("\n    ".join([head, *join_by_folder(job["input"])]))
     return "\n".join(sorted(blocks)) + "\n"
 
 
-def test_the_jobs_of_a_grid_read_and_make_the_files_that_are_kept(tmp_path: Path) -> None:
-    planned = listing(jobs_of(tmp_path))
-    assert planned == KEPT.read_text(), f"if this is meant: {__doc__.splitlines()[2]}"
+def test_the_jobs_of_a_grid_read_and_make_the_files_of_dag_txt(tmp_path: Path) -> None:
+    jobs = list_jobs(plan_jobs(tmp_path))
+    assert jobs == DAG.read_text(), f"if this is meant: {__doc__.splitlines()[2]}"
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as scratch:
-        KEPT.write_text(listing(jobs_of(Path(scratch))))
+        DAG.write_text(list_jobs(plan_jobs(Path(scratch))))

@@ -21,10 +21,11 @@ def test_a_user_without_a_name_can_plan(tmp_path):
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "site").mkdir()
     (tmp_path / "site/sitecustomize.py").write_text(NAMELESS)
-    environment = {name: value for name, value in os.environ.items() if name not in USER_VARIABLES}
-    environment["PYTHONPATH"] = str(tmp_path / "site")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "site")}
+    for name in USER_VARIABLES:
+        environment.pop(name, None)
     target = "results/default/data/digits/samples.csv"
-    planned = subprocess.run(
+    dry_run = subprocess.run(
         [sys.executable, "-m", "snakemake", "-n", "--", target],
         cwd=tmp_path,
         env=environment,
@@ -32,14 +33,14 @@ def test_a_user_without_a_name_can_plan(tmp_path):
         text=True,
         check=False,
     )
-    assert planned.returncode == 0, planned.stdout + planned.stderr
-    assert "prepare the data set digits" in planned.stdout
+    assert dry_run.returncode == 0, dry_run.stdout + dry_run.stderr
+    assert "prepare the data set digits" in dry_run.stdout
 
 
 def make_run(*arguments, **variables):
-    """What `make run` would call."""
+    """The commands of `make run`, and the variables of the Makefile."""
     command = ["make", "-n", "-o", ".venv/ready", "--print-data-base", "run", *arguments]
-    done = subprocess.run(
+    process = subprocess.run(
         command,
         cwd=ROOT,
         env=os.environ | variables,
@@ -47,7 +48,7 @@ def make_run(*arguments, **variables):
         text=True,
         check=True,
     )
-    return done.stdout
+    return process.stdout
 
 
 def test_make_passes_the_number_of_cores():

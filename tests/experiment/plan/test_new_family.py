@@ -1,6 +1,6 @@
 """A new family of models is one class: planned and checked without a change elsewhere.
 
-That one is trained and evaluated too shows tests/integration/test_extending.py.
+tests/integration/test_extending.py trains and evaluates one too.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ SECTION = {"smoothing": 2.0}
 
 @pytest.fixture
 def frequency() -> Iterator[Family]:
-    """The new family, registered for the time of a test. Parameters must be checked with its section from then on."""
+    """The new family, registered during a test; parameters then need its section."""
 
     class FrequencySettings(Section):
         smoothing: Positive
@@ -32,24 +32,21 @@ def frequency() -> Iterator[Family]:
         settings = FrequencySettings
         in_every_run = True
         place = 2.5
-        make_architecture = restore_architecture = build = train = predict_logits = (
-            None  # planning calls none of them
-        )
+        # planning calls none of these
+        make_architecture = restore_architecture = build = train = predict_logits = None
 
     yield FAMILIES["frequency"]
     FAMILIES.remove("frequency")
 
 
-def planned(**changes: object) -> Plan:
+def plan_with_section(**changes: object) -> Plan:
     return Plan(load(small_config({"frequency": SECTION, **changes})))
 
 
-def test_a_plug_ins_section_is_needed_only_where_its_family_is_used(frequency, monkeypatch):
+def test_the_section_of_a_plug_in_is_needed_only_where_its_family_is_used(frequency, monkeypatch):
     """Otherwise installing a package would stop every experiment that does not use it."""
     monkeypatch.setitem(FAMILIES.origins, "frequency", "shop 1.0")
-    with pytest.raises(
-        ParamsError, match="the family 'frequency' is used but has no section frequency"
-    ):
+    with pytest.raises(ParamsError, match="'frequency' is used but has no section"):
         load(small_config({}))
     monkeypatch.setattr(type(frequency), "in_every_run", False)
     assert load(small_config({})).get_family_section(frequency) is None
@@ -57,34 +54,32 @@ def test_a_plug_ins_section_is_needed_only_where_its_family_is_used(frequency, m
         load(small_config({"frequency": {"smoothing": -1}}))
 
 
-def test_its_section_is_checked(frequency: Family):
+def test_the_section_of_a_new_family_is_checked(frequency: Family):
     with pytest.raises(ParamsError, match=r"- frequency: missing"):
         load(small_config())
-    with pytest.raises(
-        ParamsError, match=r"frequency\.smoothing = 0\.0: must be greater than or equal to 0.0"
-    ):
-        planned(frequency={"smoothing": 0.0})
-    with pytest.raises(
-        ParamsError, match=r"frequency\.smoothness = 1\.0: unknown key; did you mean 'smoothing'"
-    ):
-        planned(frequency={"smoothing": 1.0, "smoothness": 1.0})
-    assert planned().params.for_case("digits").get_family_section(frequency).smoothing == 2.0
+    with pytest.raises(ParamsError, match=r"frequency\.smoothing = 0\.0: must be greater"):
+        plan_with_section(frequency={"smoothing": 0.0})
+    with pytest.raises(ParamsError, match=r"frequency\.smoothness = 1\.0.*'smoothing'"):
+        plan_with_section(frequency={"smoothing": 1.0, "smoothness": 1.0})
+    assert (
+        plan_with_section().params.for_case("digits").get_family_section(frequency).smoothing == 2.0
+    )
 
 
-def test_its_section_can_be_overridden_for_a_data_set(frequency: Family):
-    plan = planned(overrides={"digits": {"frequency": {"smoothing": 0.5}}})
+def test_the_section_of_a_new_family_can_be_overridden_for_a_data_set(frequency: Family):
+    plan = plan_with_section(overrides={"digits": {"frequency": {"smoothing": 0.5}}})
     assert plan.train_settings("digits", "f")["frequency"].smoothing == 0.5
     assert plan.params.frequency.smoothing == 2.0
 
 
-def test_without_it_its_section_is_refused():
+def test_the_section_of_a_family_that_is_not_registered_is_refused():
     with pytest.raises(ParamsError, match=r"frequency = .*: unknown key"):
-        planned()
+        plan_with_section()
 
 
-def test_it_is_planned_trained_and_evaluated_like_the_others(frequency: Family):
-    plan = planned()
-    assert [f.name for f in plan.families] == ["vit", "munkey", "frequency", "knn"]
+def test_a_new_family_is_planned_trained_and_evaluated(frequency: Family):
+    plan = plan_with_section()
+    assert [family.name for family in plan.families] == ["vit", "munkey", "frequency", "knn"]
     assert plan.train_settings("digits", "f").keys() == {"data", "model", "train", "frequency"}
     assert plan.train_input("digits", "0", "full", "f") == {}
     assert plan.train_input("digits", "0", "rate0.1", "f") == {
@@ -99,13 +94,13 @@ def test_it_is_planned_trained_and_evaluated_like_the_others(frequency: Family):
     assert (rows["original-f"], rows["retrain-f"]) == ("Original (F)", "Retrain (F)")
 
 
-def test_others_train_and_unlearn_as_before(frequency: Family):
-    with_it = planned()
-    assert with_it.train_settings("digits", "m").keys() == {"data", "model", "train", "munkey"}
-    assert "frequency" not in with_it.unlearn_settings("digits", "cf")
-    assert with_it.training_sections == ["source", "keys", "data", "model", "train", "munkey"]
+def test_a_new_family_changes_no_settings_of_others(frequency: Family):
+    plan = plan_with_section()
+    assert plan.train_settings("digits", "m").keys() == {"data", "model", "train", "munkey"}
+    assert "frequency" not in plan.unlearn_settings("digits", "cf")
+    assert plan.training_sections == ["source", "keys", "data", "model", "train", "munkey"]
 
 
-def test_a_name_can_be_registered_once(frequency: Family):
+def test_the_name_of_a_family_can_be_registered_once(frequency: Family):
     with pytest.raises(ValueError, match="family 'frequency' is registered twice"):
         family(type(frequency))

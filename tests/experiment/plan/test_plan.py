@@ -1,5 +1,6 @@
 """The plan of an experiment: what each job reads, and which files its tables are made from."""
 
+import itertools
 import re
 from collections import Counter
 from dataclasses import asdict, replace
@@ -32,7 +33,7 @@ def memory(plan: Plan, scope: str, case: str = "digits") -> dict[str, str]:
     }
 
 
-def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
+def test_a_training_reads_the_selected_pair_if_the_parameters_say_so():
     selecting = small_plan({"munkey.p_drop": "selected"})
     selected = {"selected": "results/default/selection/digits/chosen.json"}
     for case in ("digits", "digits/munkey.token_dim/32", "digits/inference.k/8"):
@@ -46,17 +47,16 @@ def test_a_training_reads_what_was_selected_where_the_parameters_say_so():
 
 
 def test_the_main_evaluations_are_all_systems_by_rate_and_seed(plan: Plan):
-    systems = [f"{run}-{letter}" for run in ("original", "retrain") for letter in "tmk"]
+    systems = ["original-t", "original-m", "original-k", "retrain-t", "retrain-m", "retrain-k"]
     systems += ["knn", "cf", "ssd", "munkey"]
-    expected = [
-        (rate, seed, system) for rate in ("0.02", "0.1") for seed in (0, 1) for system in systems
-    ]
+    expected = list(itertools.product(("0.02", "0.1"), (0, 1), systems))
     assert [(run.rate, run.seed, run.method) for run in plan.main] == expected
     assert plan.list_main_runs("digits") == plan.main
     assert {(run.dataset, run.case) for run in plan.main} == {("digits", "")}
 
 
 def evaluation_of(plan: Plan, system: str) -> Evaluation:
+    """The evaluation of a system at rate 0.1 with seed 1."""
     return next(run for run in plan.main if (run.rate, run.seed, run.method) == ("0.1", 1, system))
 
 
@@ -94,25 +94,19 @@ def test_an_evaluation_names_its_logits_its_record_and_that_of_its_training(
 
 def test_ablations_show_munkey_before_and_after_and_its_oracle_at_the_largest_rate(plan: Plan):
     runs = list_ablation_runs(plan, "digits")
-    cases = [
-        case.removeprefix("digits/") for case in plan.cases["digits"][1:] if "/p_drop/" not in case
-    ]
+    cases = []
+    for case in plan.cases["digits"][1:]:
+        if "/p_drop/" not in case:
+            cases.append(case.removeprefix("digits/"))
     systems = ["original-m", "retrain-m", "munkey"]
-    expected = [
-        (case, "0.1", seed, system) for case in cases for seed in (0, 1) for system in systems
-    ]
+    expected = list(itertools.product(cases, ["0.1"], (0, 1), systems))
     assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
 
 
 def test_the_selection_compares_all_pairs_without_the_oracle(plan: Plan):
     runs = list_selection_runs(plan, "digits")
     cases = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
-    expected = [
-        (case, "0.1", seed, name)
-        for case in cases
-        for seed in (0, 1)
-        for name in ("original-m", "munkey")
-    ]
+    expected = list(itertools.product(cases, ["0.1"], (0, 1), ("original-m", "munkey")))
     assert [(run.case, run.rate, run.seed, run.method) for run in runs] == expected
 
 
@@ -121,13 +115,11 @@ def test_every_data_set_has_evaluations_of_its_own():
         {"datasets": ["digits", "cifar10"], "overrides": {"cifar10": {"forget": {"rates": [0.05]}}}}
     )
     assert plan.main == plan.list_main_runs("digits") + plan.list_main_runs("cifar10")
-    assert {(run.dataset, run.rate) for run in plan.main} == {
-        *(("digits", "0.02"), ("digits", "0.1"), ("cifar10", "0.05"))
-    }
-    assert all(
-        "/cifar10/" in path and "digits" not in path
-        for path in list_files(plan.list_main_runs("cifar10"))
-    )
+    rates = {(run.dataset, run.rate) for run in plan.main}
+    assert rates == {("digits", "0.02"), ("digits", "0.1"), ("cifar10", "0.05")}
+    for path in list_files(plan.list_main_runs("cifar10")):
+        assert "/cifar10/" in path
+        assert "digits" not in path
     assert {run.rate for run in list_ablation_runs(plan, "cifar10")} == {"0.05"}
 
 
@@ -139,7 +131,7 @@ def test_files_of_evaluations_are_listed_once_in_order():
     assert list_files([second, first]) == ["a", "b", "c", "d", "e", "f"]
 
 
-def test_searches_are_those_of_the_searched_methods_alone():
+def test_the_searches_of_a_run_are_those_of_methods_with_a_grid():
     assert small_plan().list_searches(small_plan().main) == []
     plan = small_plan({"search": True})
     searches = plan.list_searches(plan.main)
@@ -162,44 +154,46 @@ def test_an_unpacked_folder_without_a_checksum_has_a_state(
     assert plan.disk_state("tinyimagenet") != before
 
 
-def test_what_lies_outside_are_the_files_of_all_data_sets_and_the_weights_of_all_encoders(
+def test_the_external_state_holds_files_of_data_sets_and_weights_of_encoders(
     tmp_path: Path,
 ):
-    folder, pets = tmp_path / "encoder", tmp_path / "pets.npz"
+    folder = tmp_path / "encoder"
+    pets = tmp_path / "pets.npz"
     folder.mkdir()
     for file in (folder / "config.json", folder / "preprocessor_config.json", pets):
         file.write_text('{"model_type": "vit"}')
-    own = {"encoder": str(folder), "revision": None, "image_size": None}
+    encoder = {"encoder": str(folder), "revision": None, "image_size": None}
     plan = small_plan(
         {
             "datasets": ["digits", "pets"],
             "overrides": {"pets": {"source": {"reader": "npz", "path": str(pets)}}},
-            "ablations": {"keys": [own]},
+            "ablations": {"keys": [encoder]},
         }
     )
     before = plan.external_state
     assert list(before) == ["digits", "pets"]
-    assert before["digits"]["files"] is None and before["pets"]["files"]
-    lite, ones_own = (
-        plan.get_encoder_name("digits"),
-        plan.get_encoder_name(next(c for c in plan.cases["digits"] if "/keys/" in c)),
-    )
-    assert set(before["digits"]["weights"]) == {lite, ones_own}
+    assert before["digits"]["files"] is None
+    assert before["pets"]["files"]
+    with_saved_encoder = next(case for case in plan.cases["digits"] if "/keys/" in case)
+    lite = plan.get_encoder_name("digits")
+    saved = plan.get_encoder_name(with_saved_encoder)
+    assert set(before["digits"]["weights"]) == {lite, saved}
     (folder / "model.safetensors").write_bytes(b"weights")
     pets.write_text("other")
     after = plan.external_state
     assert after["pets"]["files"] != before["pets"]["files"]
-    assert after["digits"]["weights"][ones_own] != before["digits"]["weights"][ones_own]
+    assert after["digits"]["weights"][saved] != before["digits"]["weights"][saved]
     assert after["digits"]["weights"][lite] == before["digits"]["weights"][lite]
 
 
-def test_a_pattern_of_names_matches_these_alone():
+def test_a_pattern_of_names_matches_the_names_and_no_other():
     pattern = wildcard_pattern(["cf", "cf-k"])
-    assert [name for name in ("cf", "cf-k", "cf-", "eu-k", "") if re.fullmatch(pattern, name)] == [
-        "cf",
-        "cf-k",
-    ]
-    assert wildcard_pattern(name for name in ()) and not re.fullmatch(wildcard_pattern([]), "")
+    for name in ("cf", "cf-k"):
+        assert re.fullmatch(pattern, name)
+    for name in ("cf-", "eu-k", ""):
+        assert not re.fullmatch(pattern, name)
+    assert wildcard_pattern(iter([]))
+    assert not re.fullmatch(wildcard_pattern([]), "")
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -216,23 +210,23 @@ def test_the_builder_of_an_encoder_is_found_by_the_folder_of_its_keys(plan: Plan
 def test_the_projects_experiment_can_be_planned(config):
     plan = Plan(load(config))
     systems = len(plan.originals) + len(plan.oracles) + len(config["methods"])
-    assert (
-        len(plan.main)
-        == sum(len(rates) for rates in plan.rates.values()) * len(config["seeds"]) * systems
-    )
-    paths = [
-        path for run in plan.main for path in (run.logits, run.record, run.training, run.forget)
-    ]
-    assert not any("{" in path or "None" in path for path in paths)
+    rates = sum(len(rates) for rates in plan.rates.values())
+    assert len(plan.main) == rates * len(config["seeds"]) * systems
+    for run in plan.main:
+        for path in (run.logits, run.record, run.training, run.forget):
+            assert "{" not in path
+            assert "None" not in path
 
 
-def test_how_a_system_is_asked_is_known_of_those_with_a_memory_alone():
-    asked = small_plan().query_settings("digits")
-    assert {name for name, sections in asked.items() if sections} == {
-        *("original-m", "retrain-m", "munkey", "original-k", "retrain-k", "knn")
+def test_query_settings_are_those_of_systems_with_a_memory():
+    queries = small_plan().query_settings("digits")
+    with_settings = {name for name, sections in queries.items() if sections}
+    assert with_settings == {
+        *("original-m", "retrain-m", "munkey"),
+        *("original-k", "retrain-k", "knn"),
     }
-    assert asked["munkey"]["inference"] == InferenceSettings(
-        k=4, fusion="ensemble", temperature=0.07
-    )
-    assert asked["knn"]["inference"] == Section()
-    assert asked["knn"]["keys"] == asked["munkey"]["keys"] and asked["knn"]["keys"].image_size == 96
+    inference = InferenceSettings(k=4, fusion="ensemble", temperature=0.07)
+    assert queries["munkey"]["inference"] == inference
+    assert queries["knn"]["inference"] == Section()
+    assert queries["knn"]["keys"] == queries["munkey"]["keys"]
+    assert queries["knn"]["keys"].image_size == 96

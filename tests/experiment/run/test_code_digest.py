@@ -26,14 +26,13 @@ JOBS += sorted(
     if path.stem in ("figure", "jobs", "page", "table_jobs", "tables")
 )
 
-# An edit of a module
-
-
 ROOTS = [
     *JOBS,
     *(f"munkey.models.families.{name}" for name in ("munkey", "vit", "knn")),
     "munkey.unlearn.methods.cf",
 ]
+
+# An edit of a module
 
 
 def digests_after(edit, module, folder):
@@ -45,10 +44,13 @@ def digests_after(edit, module, folder):
     return {root: code.compute_digest([root]) for root in ROOTS}
 
 
-def test_an_edit_counts_for_what_imports_the_module_directly_or_not_and_for_nothing_else(tmp_path):
+def test_an_edit_changes_the_digests_of_the_modules_that_import_it_directly_or_not(tmp_path):
     before = digests_after(lambda text: text, "munkey.training.loop", tmp_path)
     after = digests_after(lambda text: f"{text}\nNEW = 1\n", "munkey.training.loop", tmp_path)
-    changed = {root.rpartition(".")[2] for root in ROOTS if before[root] != after[root]}
+    changed = set()
+    for root in ROOTS:
+        if before[root] != after[root]:
+            changed.add(root.rpartition(".")[2])
     assert {"munkey", "vit", "cf"} <= changed
     assert not changed & {"knn", "data", "keys", "forget", "tables"}
 
@@ -83,29 +85,27 @@ class Sum:
         ("return a", "'no docstring'\n    return a", True),
     ],
 )
-def test_code_counts_but_comments_docstrings_and_formatting_do_not(old, new, counts, tmp_path):
+def test_code_changes_a_digest_but_comments_docstrings_and_formatting_do_not(
+    old, new, counts, tmp_path
+):
     assert old in CODE
     before = digests_after(lambda _: CODE, "munkey.training.loop", tmp_path)
     after = digests_after(lambda _: CODE.replace(old, new), "munkey.training.loop", tmp_path)
     assert (before[MUNKEY] != after[MUNKEY]) == counts
 
 
-def test_what_a_job_imports_inside_a_function_counts_with_its_packages_but_not_what_types_need():
+def test_imports_inside_functions_and_packages_are_in_a_digest_and_those_for_types_are_not():
     code = Code({})
     closure = code.find_closure([MUNKEY])
-    assert {
-        "munkey.models.family",
-        "munkey.models.networks.munkey",
-        "munkey.models",
-        MUNKEY,
-    } <= set(closure)
+    for name in ("munkey.models", "munkey.models.family", "munkey.models.networks.munkey", MUNKEY):
+        assert name in closure
     assert "munkey.training.loop" in closure  # inside `train`
     for_types = "if TYPE_CHECKING:\n    from munkey.models.networks.vit import ViTArchitecture"
     assert for_types in code.files["munkey.models.system"].read_text()
     assert "munkey.models.networks.vit" not in code.find_closure(["munkey.models.system"])
 
 
-def test_a_file_of_this_package_that_does_not_parse_changes_no_digest_of_others(monkeypatch):
+def test_a_module_that_does_not_parse_changes_no_digest_of_others(monkeypatch):
     """It may be a method that somebody is writing, while jobs of others start."""
     code = Code({})
     before = {module: code.find_closure([module]) for module in code.files}
@@ -119,19 +119,19 @@ def test_a_file_of_this_package_that_does_not_parse_changes_no_digest_of_others(
         assert set(code.find_closure([module])) == set(before[module]), module
 
 
-def test_modules_of_no_influence_are_not_followed_and_exist():
+def test_modules_without_influence_exist_and_are_in_no_digest():
     code = Code({})
     assert code.files.keys() >= NO_INFLUENCE
     assert not NO_INFLUENCE.intersection(code.find_closure([*JOBS, MUNKEY]))
 
 
-def test_the_main_run_does_not_hang_on_audits_and_its_selection_not_on_tables():
+def test_the_main_run_does_not_depend_on_audits_nor_its_selection_on_tables():
     code = Code({})
     for job in ("forget", "metrics", "tables", "track"):
-        assert not [name for name in code.find_closure([f"munkey.jobs.{job}"]) if ".audits" in name]
-    assert not [
-        name for name in code.find_closure(["munkey.studies.selection.jobs"]) if ".report." in name
-    ]
+        for name in code.find_closure([f"munkey.jobs.{job}"]):
+            assert ".audits" not in name
+    for name in code.find_closure(["munkey.studies.selection.jobs"]):
+        assert ".report." not in name
 
 
 # What modules behind a digest may import from excused modules, and why it cannot reach a result.
@@ -174,7 +174,7 @@ WRITE_MESSAGES = {
 
 
 def list_imports_of_excused_modules():
-    """What modules behind digests import from excused modules: (importer, module, name)."""
+    """The imports from excused modules in modules behind digests: (importer, module, name)."""
     code = Code({})
     found_in_registries = (
         "munkey.models.families.",
@@ -205,22 +205,24 @@ def test_nothing_in_an_excused_module_reaches_a_result():
             assert importer in WRITE_MESSAGES, (importer, name)
 
 
-def test_settings_check_values_and_compute_none():
-    """They are said to have no influence: a property that computes something would have one."""
+def test_settings_check_values_and_compute_nothing():
+    """They are excused from digests: a property that computes something would have an influence."""
     tree = ast.parse((PACKAGE / "settings.py").read_text())
-    classes = [node for node in tree.body if isinstance(node, ast.ClassDef)]
-    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    functions = list_nodes(tree.body, ast.FunctionDef)
     assert [function.name for function in functions] == ["_require_one_group"]
-    methods = [node for each in classes for node in each.body if isinstance(node, ast.FunctionDef)]
-    for method in methods:
-        returned = [ast.unparse(node) for node in ast.walk(method) if isinstance(node, ast.Return)]
-        if method.name == "parse":
-            assert returned == ["return cls.model_validate(section)", "return section"]
-        else:
-            assert any(
-                "validator" in ast.unparse(decorator) for decorator in method.decorator_list
-            ), method.name
-            assert returned == ["return self"]
+    for settings in list_nodes(tree.body, ast.ClassDef):
+        for method in list_nodes(settings.body, ast.FunctionDef):
+            returns = [ast.unparse(node) for node in list_nodes(ast.walk(method), ast.Return)]
+            if method.name == "parse":
+                assert returns == ["return cls.model_validate(section)", "return section"]
+            else:
+                decorators = " ".join(map(ast.unparse, method.decorator_list))
+                assert "validator" in decorators, method.name
+                assert returns == ["return self"]
+
+
+def list_nodes(nodes, kind):
+    return [node for node in nodes if isinstance(node, kind)]
 
 
 # Roots
@@ -231,13 +233,11 @@ def test_roots_are_modules_functions_classes_methods_and_objects():
     method = METHODS["scrub"]
     for root in (family, type(family), family.train, type(family).train):
         assert digest(root) == digest(MUNKEY)
-    assert (
-        digest(method.run)
-        == digest(method.settings)
-        == digest("munkey.unlearn.methods.scrub")
-        != digest(MUNKEY)
-    )
-    assert digest(family, method.run) == digest(method.run, family) != digest(family)
+    for root in (method.run, method.settings):
+        assert digest(root) == digest("munkey.unlearn.methods.scrub")
+    assert digest(method.run) != digest(family)
+    assert digest(family, method.run) == digest(method.run, family)
+    assert digest(family, method.run) != digest(family)
 
 
 @pytest.mark.parametrize("root", ["munkey.nothing", "numpy", len, None, 3, "munkey:f"])
@@ -249,11 +249,11 @@ def test_a_root_that_is_elsewhere_is_refused(root):
 # Processes
 
 
-def in_a_process(folder, **environment):
-    """The digest of MUNKEY's family as a process in a folder prints it."""
+def digest_in_process(folder, **environment):
+    """The digest of MUNKEY's family that a process in a folder prints."""
     code = f"from munkey.experiment.run.code_digest import digest; print(digest({MUNKEY!r}))"
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent)} | environment
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code],
         env=environment,
         cwd=folder,
@@ -261,34 +261,35 @@ def in_a_process(folder, **environment):
         text=True,
         check=True,
     )
-    return done.stdout.strip()
+    return process.stdout.strip()
 
 
 def test_the_digest_is_the_same_in_every_process():
-    assert {in_a_process(ROOT, PYTHONHASHSEED=seed) for seed in ("1", "2")} == {digest(MUNKEY)}
+    for seed in ("1", "2"):
+        assert digest_in_process(ROOT, PYTHONHASHSEED=seed) == digest(MUNKEY)
     assert len(digest(MUNKEY)) == 16
 
 
-def test_a_hash_is_kept_until_its_file_changes(tmp_path):
-    assert in_a_process(tmp_path) == digest(MUNKEY)
+def test_the_hash_of_a_file_is_kept_until_the_file_changes(tmp_path):
+    assert digest_in_process(tmp_path) == digest(MUNKEY)
     assert list(tmp_path.iterdir()) == []  # there is no folder of Snakemake's
     (tmp_path / KNOWN.parent).mkdir()
-    in_a_process(tmp_path)
-    kept = read_json(tmp_path / KNOWN)
-    entry = kept[str(PACKAGE / "models/families/munkey.py")]
+    digest_in_process(tmp_path)
+    hashes = read_json(tmp_path / KNOWN)
+    entry = hashes[str(PACKAGE / "models/families/munkey.py")]
     entry["code"] = "of the same file"
-    write_json(tmp_path / KNOWN, kept)
-    assert in_a_process(tmp_path) != digest(MUNKEY)
+    write_json(tmp_path / KNOWN, hashes)
+    assert digest_in_process(tmp_path) != digest(MUNKEY)
     entry["state"] = "of another text"
-    write_json(tmp_path / KNOWN, kept)
-    assert in_a_process(tmp_path) == digest(MUNKEY)
+    write_json(tmp_path / KNOWN, hashes)
+    assert digest_in_process(tmp_path) == digest(MUNKEY)
 
 
 @pytest.mark.parametrize("content", ['{"a": {}}', "[]", '{"a": 1}', "no JSON"])
-def test_kept_hashes_in_another_form_are_made_anew(content, tmp_path):
+def test_damaged_hashes_are_made_anew(content, tmp_path):
     (tmp_path / KNOWN.parent).mkdir()
     (tmp_path / KNOWN).write_text(content)
-    assert in_a_process(tmp_path) == digest(MUNKEY)
+    assert digest_in_process(tmp_path) == digest(MUNKEY)
 
 
 # Plug-ins
@@ -306,11 +307,12 @@ PLUGIN = {
 
 
 @pytest.fixture
-def with_plugins(tmp_path):
-    """The code of this package and of two plug-ins, with some of their files as an edit has them."""
+def make_code(tmp_path):
+    """Make the code of this package and of two plug-ins, with edits of some of their files."""
 
     def make(version="1.0", **edits):
-        files = PLUGIN | {f"shop/{name}.py": text for name, text in edits.items()}
+        edited = {f"shop/{name}.py": text for name, text in edits.items()}
+        files = PLUGIN | edited
         folder = written(tmp_path / str(len(list(tmp_path.iterdir()))), files)
         shop = Package(folder / "shop", f"shop {version}")
         return Code({"shop": shop, "alone": Package(folder / "alone.py", "alone 1.0")})
@@ -318,20 +320,12 @@ def with_plugins(tmp_path):
     return make
 
 
-def test_a_plug_in_is_followed_within_its_package_into_others_and_into_this_one(with_plugins):
-    code = with_plugins()
-    mine = {
-        "shop",
-        "shop.mine",
-        "shop.further",
-        "shop.last",
-        "shop.plain.deep",
-        "munkey.unlearn.saliency",
-    }
-    assert mine <= set(code.find_closure(["shop.mine"]))
-    assert {"alone", "shop", "shop.last", "munkey.unlearn.saliency"} <= set(
-        code.find_closure(["alone"])
-    )
+def test_a_plug_in_is_followed_within_its_package_into_others_and_into_this_one(make_code):
+    code = make_code()
+    of_package = {"shop", "shop.mine", "shop.further", "shop.last", "shop.plain.deep"}
+    assert set(code.find_closure(["shop.mine"])) >= of_package | {"munkey.unlearn.saliency"}
+    of_file = {"alone", "shop", "shop.last", "munkey.unlearn.saliency"}
+    assert set(code.find_closure(["alone"])) >= of_file
     assert not {"shop.unused", "shop.broken"} & set(code.find_closure(["shop.mine", "alone"]))
 
 
@@ -345,28 +339,28 @@ def test_a_plug_in_is_followed_within_its_package_into_others_and_into_this_one(
         ({"version": "1.1"}, {"shop.mine", "alone", "shop.compiled"}),
     ],
 )
-def test_an_edit_or_a_new_version_of_a_plug_in_changes_the_digest_of_what_uses_it_alone(
-    with_plugins, edit, changed
+def test_an_edit_or_a_new_version_of_a_plug_in_changes_only_digests_of_its_users(
+    make_code, edit, changed
 ):
     """Of code that is not Python, the version counts."""
     roots = ["shop.mine", "shop.compiled", "alone", MUNKEY]
-    before = with_plugins()
-    after = with_plugins(**edit)
-    assert {
-        root for root in roots if before.compute_digest([root]) != after.compute_digest([root])
-    } == changed
+    before = make_code()
+    after = make_code(**edit)
+    for root in roots:
+        is_changed = before.compute_digest([root]) != after.compute_digest([root])
+        assert is_changed == (root in changed), root
 
 
-def test_what_editors_leave_beside_modules_is_passed_over(with_plugins):
-    code = with_plugins()
+def test_lock_files_and_folders_beside_modules_are_ignored(make_code):
+    code = make_code()
     folder = code.plugins["shop"].path
     (folder / ".#last.py").symlink_to("me@here.1")  # of a file that is not saved yet
     (folder / "backup.py").mkdir()
     assert Code(code.plugins).files == code.files
 
 
-def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, monkeypatch):
-    """One in a folder, one in a namespace and one in a file; what is announced but not there is left out."""
+def test_plug_ins_are_found_by_their_entry_points_and_not_imported(tmp_path, monkeypatch):
+    """One in a folder, one in a namespace and one in a file; one that is announced but missing is left out."""
     files = dict.fromkeys(
         ["shop9/__init__.py", "company9/tools/__init__.py", "alone9.py"], "raise RuntimeError"
     )
@@ -375,9 +369,9 @@ def test_plug_ins_are_found_by_what_they_announce_and_not_imported(tmp_path, mon
         "METADATA": "Name: shop9\nVersion: 1.0\n",
         "entry_points.txt": f"[munkey.unlearn.methods]\n{announced}",
     }
-    written(
-        tmp_path, files | {f"shop9-1.0.dist-info/{name}": text for name, text in metadata.items()}
-    )
+    for name, text in metadata.items():
+        files[f"shop9-1.0.dist-info/{name}"] = text
+    written(tmp_path, files)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(
         plugins, "installed_entry_points", plugins.installed_entry_points.__wrapped__

@@ -1,4 +1,4 @@
-"""What a rule names reaches the parameters of its function, converted; what is missing or stands twice is refused."""
+"""Files and params of a rule reach its function in the function's types; missing or double names are refused."""
 
 import ast
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from munkey.models.families.munkey import MunkeySettings
 from munkey.settings import EncoderSettings, Section, Sections
 from tests.experiment.inputs import small_plan
 
-given = []
+calls = []
 
 
 def job(
@@ -23,7 +23,7 @@ def job(
     device: str,
     drop: float | None = None,
 ):
-    given.append((system, halves, seed, settings, device, drop))
+    calls.append((system, halves, seed, settings, device, drop))
 
 
 SETTINGS = {"encoder": "efficientnet-lite0", "revision": None, "image_size": 32, "batch_size": 64}
@@ -43,12 +43,12 @@ def task(**changed):
     return Task("my_rule", **parts | changed)
 
 
-def test_a_function_is_called_with_what_it_names_in_its_own_types():
+def test_a_function_gets_its_parameters_in_their_own_types():
     """A wildcard gives way to a file of its name; what the function does not name is left out."""
-    given.clear()
+    calls.clear()
     call(job, task(), {"device": "cpu", "config": {}})
     settings = EncoderSettings(**SETTINGS)
-    assert given == [
+    assert calls == [
         (Path("a/system.safetensors"), [Path("a.csv"), Path("b.csv")], 3, settings, "cpu", None)
     ]
 
@@ -61,21 +61,21 @@ class Files:
 
 
 def job_of_records(files: Files, seed: int):
-    given.append((files, seed))
+    calls.append((files, seed))
 
 
-def test_a_record_gets_what_its_fields_name_in_their_own_types():
-    given.clear()
+def test_a_record_gets_its_fields_in_their_own_types():
+    calls.clear()
     call(job_of_records, task(), {})
-    assert given == [(Files(Path("a/system.safetensors"), Path("t.csv")), 3)]
+    assert calls == [(Files(Path("a/system.safetensors"), Path("t.csv")), 3)]
 
 
-def test_a_field_that_is_missing_is_named():
-    with pytest.raises(TypeError, match=r"test_dispatch.job_of_records needs table; add it to"):
+def test_a_missing_field_is_named():
+    with pytest.raises(TypeError, match=r"test_dispatch.job_of_records needs table"):
         call(job_of_records, task(outputs={}), {})
 
 
-def test_what_is_missing_is_named_with_the_rule_and_the_function():
+def test_missing_parameters_are_named_with_the_rule_and_the_function():
     with pytest.raises(
         TypeError,
         match=r"^rule my_rule: .*test_dispatch.job needs halves, device; .* seed, settings",
@@ -83,11 +83,8 @@ def test_what_is_missing_is_named_with_the_rule_and_the_function():
         call(job, task(inputs={"system": "a"}), {})
 
 
-def test_a_name_that_stands_twice_is_refused():
-    with pytest.raises(
-        TypeError,
-        match=r"^rule my_rule: system is the name of more than one of its inputs, outputs and params",
-    ):
+def test_a_name_of_two_parts_of_a_rule_is_refused():
+    with pytest.raises(TypeError, match=r"^rule my_rule: system "):
         call(job, task(outputs={"system": "b"}), {"device": "cpu"})
 
 
@@ -96,41 +93,38 @@ def test_a_value_that_does_not_fit_is_refused():
         call(job, task(wildcards={"seed": "first"}), {"device": "cpu"})
 
 
-def test_sections_reach_a_job_as_they_were_through_text_alone():
+def test_sections_are_restored_from_their_text():
     """Snakemake keeps params as `repr` writes them, and tells by that whether they changed."""
     plan = small_plan()
     for case in ("digits", "digits/munkey.token_dim/32"):
         settings = plan.train_settings(case, "m") | plan.evaluate_settings(case, "knn")
-        assert settings["inference"] == Section() and type(settings["munkey"]) is MunkeySettings
+        assert settings["inference"] == Section()
+        assert type(settings["munkey"]) is MunkeySettings
         text = repr(dump_settings(settings))
         assert restore(ast.literal_eval(text)) == settings
 
 
-def test_what_is_no_section_passes_as_it_is():
+def test_a_value_that_is_no_section_is_passed_unchanged():
     config = {"scenarios": {"class": None, "three": {"names": ["3"]}}, "seeds": [0, 1]}
     assert restore(dump_settings(config)) == config
 
 
 def test_a_section_that_a_rule_hands_over_itself_is_refused():
     """Snakemake notices no change of an object: such a job would never run again."""
-    with pytest.raises(
-        TypeError,
-        match=r"passes EncoderSettings as an object.*: wrap it in dump_settings\(\.\.\.\)",
-    ):
+    with pytest.raises(TypeError, match=r"EncoderSettings .* dump_settings\(\.\.\.\)"):
         call(job_of_sections, task(params={"settings": {"keys": EncoderSettings(**SETTINGS)}}), {})
 
 
 def job_of_sections(settings: Sections):
-    given.append(settings)
+    calls.append(settings)
 
 
 def test_a_job_gets_its_sections_in_their_own_types_and_checks_them_once():
-    given.clear()
+    calls.clear()
     settings = small_plan().train_settings("digits", "m")
     call(job_of_sections, task(params={"settings": dump_settings(settings)}), {})
-    assert given == [settings]
-    changed = dump_settings(settings) | {
-        "munkey": dump_settings(settings["munkey"]) | {"p_token": 2.0}
-    }
+    assert calls == [settings]
+    faulty = dump_settings(settings)
+    faulty["munkey"] = dump_settings(settings["munkey"]) | {"p_token": 2.0}
     with pytest.raises(ValidationError, match=r"p_token\n.*less than or equal to 1"):
-        call(job_of_sections, task(params={"settings": changed}), {})
+        call(job_of_sections, task(params={"settings": faulty}), {})

@@ -38,7 +38,8 @@ def heeds_interrupts() -> None:
 
 class Run:
     def __init__(self, folder: Path, **environment: str) -> None:
-        self.folder, self.environment = folder, {**os.environ, **environment}
+        self.folder = folder
+        self.environment = {**os.environ, **environment}
         self.process = subprocess.Popen(
             [sys.executable, "-c", SNAKEMAKE],
             env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
@@ -64,13 +65,17 @@ class Run:
 
     def server(self) -> int:
         """The process id of the server."""
-        wanted = [b"fork_server.py", str(self.shared).encode()]
-        wait(lambda: [pid for pid in processes() if all(word in command(pid) for word in wanted)])
-        return next(
-            pid
-            for pid in processes()
-            if all(word in command(pid) for word in wanted) and sid(pid) == pid
-        )
+        wait(self.server_processes)
+        return next(pid for pid in self.server_processes() if sid(pid) == pid)
+
+    def server_processes(self) -> list[int]:
+        """The processes of the server: itself and forks that have not begun."""
+        pids = []
+        for pid in processes():
+            words = command(pid)
+            if b"fork_server.py" in words and str(self.shared).encode() in words:
+                pids.append(pid)
+        return pids
 
     def end(self, number=signal.SIGKILL) -> None:
         self.process.send_signal(number)
@@ -145,11 +150,11 @@ def run(tmp_path):
         "munkey/experiment/run/fork_server.py": source
     }
     written(tmp_path / "copy", files)
-    with opened(tmp_path, PYTHONPATH=str(tmp_path / "copy")) as one:
-        yield one
+    with opened(tmp_path, PYTHONPATH=str(tmp_path / "copy")) as disturbed_run:
+        yield disturbed_run
 
 
-def test_a_job_runs_in_a_fork_that_has_torch_and_its_own_everything(libraries):
+def test_a_job_runs_in_a_fork_with_torch_and_its_own_arguments_folder_and_environment(libraries):
     body = """
 print('torch' in sys.modules, sys.argv[1:], os.getcwd(), os.environ['MINE'], sys.path[0])
 import torch; torch.set_num_threads(2); torch.rand(999, 9) @ torch.rand(9, 999)
@@ -160,18 +165,18 @@ print(torch.get_num_threads())
     assert process.stdout == f"True ['a b'] {libraries.folder} x {libraries.folder}\n2\n"
 
 
-def test_a_fork_s_memory_and_time_are_its_own(libraries):
+def test_the_memory_and_time_of_a_fork_are_its_own(libraries):
     body = """
 from munkey.experiment.run.record import measure_usage
 before = measure_usage()
 held = b"1" * 200 * 2**20
 print(before["cpu_s"], measure_usage()["max_rss_mb"] - before["max_rss_mb"])
 """
-    cpu, held = map(float, libraries.job(body).stdout.split())
-    imports = sum(
-        map(int, Path(f"/proc/{libraries.server()}/stat").read_text().split()[13:15])
-    ) / os.sysconf("SC_CLK_TCK")
-    assert cpu < imports and 190 < held < 220
+    cpu_s, memory_mb = map(float, libraries.job(body).stdout.split())
+    ticks = Path(f"/proc/{libraries.server()}/stat").read_text().split()[13:15]
+    imports_s = sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+    assert cpu_s < imports_s
+    assert 190 < memory_mb < 220
 
 
 @pytest.mark.parametrize("off", ["switched off", "by hand"])
@@ -184,10 +189,8 @@ def test_without_the_server_the_same_job_runs_in_its_own_process(run, off):
 def test_this_package_is_imported_anew_by_every_job(run):
     for value in (1, 22):  # of different length: Python looks at size and whole seconds only
         (run.folder / "copy/munkey/limits.py").write_text(f"VALUE = {value}")
-        assert (
-            run.job(f"from munkey.limits import VALUE; print(VALUE); {FORKED}").stdout
-            == f"{value}\nTrue\n"
-        )
+        process = run.job(f"from munkey.limits import VALUE; print(VALUE); {FORKED}")
+        assert process.stdout == f"{value}\nTrue\n"
 
 
 @pytest.mark.parametrize(
@@ -200,7 +203,7 @@ def test_a_job_ends_with_its_status_and_message(run, body, status):
     assert ("KeyError: 'k'" in process.stderr) == ("KeyError" in body)
 
 
-def test_a_fork_that_is_killed_fails_its_job_and_says_so(run):
+def test_a_killed_fork_fails_its_job_with_the_reason(run):
     process = run.job("os.kill(os.getpid(), 9)")
     assert process.returncode == 1
     assert "this job was killed" in process.stderr
@@ -208,17 +211,17 @@ def test_a_fork_that_is_killed_fails_its_job_and_says_so(run):
 
 def long_job(run, **options) -> tuple[subprocess.Popen, int]:
     """A job that has begun, and its process id: the fork's, if it was forked."""
-    noted = run.folder / "pid"
+    pid_file = run.folder / "pid"
     body = f"""
 try:
     open('pid_', 'w').write(str(os.getpid()))
-    os.rename('pid_', {str(noted)!r})
+    os.rename('pid_', {str(pid_file)!r})
     time.sleep(300)
 finally: open('cleaned', 'w')
 """
     job = run.start(body, **options)
-    wait(noted.exists)
-    return job, int(noted.read_text())
+    wait(pid_file.exists)
+    return job, int(pid_file.read_text())
 
 
 def test_the_fork_of_a_killed_job_is_killed(run):
@@ -227,6 +230,16 @@ def test_the_fork_of_a_killed_job_is_killed(run):
     job.kill()
     job.communicate()
     wait(lambda: not alive(fork))
+
+
+def test_a_job_whose_fork_was_killed_does_not_run_again(run):
+    """The failure: the client could not write that to standard error, and went on with the script."""
+    body = "open('runs', 'a').write('x')\ntime.sleep(0.5)\nos.kill(os.getpid(), 9)"
+    job = run.start(body)
+    job.stderr.close()
+    job.stdout.close()
+    assert job.wait(60) == 1
+    assert (run.folder / "runs").read_text() == "x"
 
 
 def test_forks_have_a_gpu_each_until_they_are_killed(run):
@@ -238,11 +251,13 @@ take_slot()
 print(os.environ["{gpu_slots.VISIBLE}"], 'MUNKEY_FORKED' in os.environ, flush=True)
 time.sleep(300)"""
     first, second = (run.start(body, env=env) for _ in range(2))
-    told = {first: first.stdout.readline(), second: second.stdout.readline()}
-    assert sorted(told.values()) == ["GPU-a True\n", "GPU-b True\n"]
+    gpu_of_first = first.stdout.readline()
+    gpu_of_second = second.stdout.readline()
+    assert sorted([gpu_of_first, gpu_of_second]) == ["GPU-a True\n", "GPU-b True\n"]
     first.kill()
     lines = iter(run.start(body, env=env).stdout.readline, "")
-    assert next(line for line in lines if not line.startswith("waiting for a GPU")) == told[first]
+    answer = next(line for line in lines if not line.startswith("waiting for a GPU"))
+    assert answer == gpu_of_first
 
 
 def test_an_interrupted_job_cleans_up_before_it_ends(run):
@@ -251,14 +266,15 @@ def test_an_interrupted_job_cleans_up_before_it_ends(run):
     job.send_signal(signal.SIGINT)
     _, errors = job.communicate(timeout=60)
     assert (job.returncode, errors) == (130, "")
-    assert not alive(fork) and (run.folder / "cleaned").exists()
+    assert not alive(fork)
+    assert (run.folder / "cleaned").exists()
 
 
 def passes_signals_on(pid: int) -> bool:
     """Whether a process handles SIGTERM, the last signal that the client of a fork takes over."""
     status = Path(f"/proc/{pid}/status").read_text()
-    caught = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
-    return bool(caught >> (signal.SIGTERM - 1) & 1)
+    signals = int(re.search(r"SigCgt:\s*(\w+)", status)[1], 16)
+    return bool(signals >> (signal.SIGTERM - 1) & 1)
 
 
 def test_a_fork_whose_client_has_ended_without_reading_is_killed():
@@ -277,7 +293,7 @@ _forward_signals(fork)
     assert (process.returncode, process.stderr) == (-signal.SIGKILL, "")
 
 
-def test_a_job_that_is_interrupted_while_it_waits_for_the_server_says_nothing_and_never_begins(run):
+def test_a_job_that_is_interrupted_before_the_server_answers_prints_nothing_and_never_begins(run):
     server = run.server()
     os.kill(server, signal.SIGSTOP)
     job = run.start("print('ran')")
@@ -288,7 +304,7 @@ def test_a_job_that_is_interrupted_while_it_waits_for_the_server_says_nothing_an
     assert (*job.communicate(timeout=60), job.returncode) == ("", "", 130)
 
 
-def test_a_server_that_dies_before_a_job_began_costs_it_nothing(run):
+def test_a_job_whose_server_dies_before_it_began_runs_in_its_own_process(run):
     os.kill(run.server(), signal.SIGSTOP)  # the job connects and waits
     job = run.start(f"print('ran'); {FORKED}")
     wait(lambda: waits_for_answer(job.pid))
@@ -301,11 +317,12 @@ def test_a_server_that_dies_before_a_job_began_costs_it_nothing(run):
 def waits_for_answer(pid: int) -> bool:
     """Whether a process has a connection to a socket."""
     try:
-        return any(
-            str(each.readlink()).startswith("socket:") for each in Path(f"/proc/{pid}/fd").iterdir()
-        )
+        for file in Path(f"/proc/{pid}/fd").iterdir():
+            if str(file.readlink()).startswith("socket:"):
+                return True
     except OSError:
-        return False
+        pass
+    return False
 
 
 @pytest.mark.parametrize("switch", ["1", "0"], ids=["forked", "in its own process"])

@@ -55,7 +55,7 @@ def commit():
         ("../plug-in/shop/mine.py", True),
     ],
 )
-def test_it_names_the_commit_and_whether_the_code_is_another_or_not_tracked(
+def test_provenance_names_the_commit_and_whether_code_was_changed_or_is_not_tracked(
     file, changed, checkout, monkeypatch
 ):
     assert provenance({}, "cpu")["commit"] == "not a git checkout"
@@ -73,7 +73,7 @@ def test_without_git_there_is_no_commit(monkeypatch):
     assert provenance({}, "cpu")["commit"] == "not a git checkout"
 
 
-def test_it_names_the_version_of_python_and_of_every_library(monkeypatch):
+def test_provenance_names_the_version_of_python_and_of_every_library(monkeypatch):
     monkeypatch.setattr(
         "munkey.experiment.run.provenance.LIBRARIES", (*LIBRARIES, "no-such-library")
     )

@@ -4,6 +4,7 @@ import json
 import math
 import shutil
 import socket
+from collections import defaultdict
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,9 +13,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from munkey.core.files import write_json, write_text
+from munkey.experiment.outcome import describe_mlflow, describe_replaced_runs
 from munkey.experiment.tracking.mlflow_log import (
-    describe_outcome,
-    describe_replaced_runs,
     get_owner,
     list_comparisons,
     log,
@@ -41,79 +41,76 @@ def client_of(folder):
 
 def runs_in(folder):
     client = client_of(folder)
-    return client.search_runs(
-        [experiment.experiment_id for experiment in client.search_experiments()],
-        run_view_type=ViewType.ALL,
-    )
+    experiments = [experiment.experiment_id for experiment in client.search_experiments()]
+    return client.search_runs(experiments, run_view_type=ViewType.ALL)
 
 
-def stored(folder):
+def run_in(folder, accuracy):
+    """The run of a store with this accuracy."""
+    (run,) = [run for run in runs_in(folder) if run.data.metrics.get("TA") == accuracy]
+    return run
+
+
+def accuracies(folder):
     """By name, the accuracies of the runs in a store: of the present ones, and of all."""
-    present, everything = {}, {}
-    for each in runs_in(folder):
-        assert each.info.lifecycle_stage == "active"
-        accuracy = each.data.metrics.get("TA")
-        everything.setdefault(each.info.run_name, []).append(accuracy)
-        if each.data.tags.get("munkey.present") == "true":
-            present.setdefault(each.info.run_name, []).append(accuracy)
-    return [
-        {name: sorted(values, key=str) for name, values in runs.items()}
-        for runs in (present, everything)
-    ]
+    present = defaultdict(list)
+    everything = defaultdict(list)
+    for entry in sorted(runs_in(folder), key=lambda entry: str(entry.data.metrics.get("TA"))):
+        assert entry.info.lifecycle_stage == "active"
+        accuracy = entry.data.metrics.get("TA")
+        everything[entry.info.run_name].append(accuracy)
+        if entry.data.tags.get("munkey.present") == "true":
+            present[entry.info.run_name].append(accuracy)
+    return [present, everything]
 
 
-def test_what_is_unchanged_is_not_logged_again_and_nothing_is_ever_deleted(checkout):
+def test_an_unchanged_run_is_not_logged_again_and_no_run_is_deleted(checkout):
     assert counts(log(URI, "default", [run("a"), run("b", 2.0)])) == (0, 2)
     first = log(URI, "default", [run("a"), run("b", 2.0)])
-    assert counts(first) == (2, 0) and str(first) == "2 unchanged, 0 added"
+    assert counts(first) == (2, 0)
+    assert str(first) == "2 unchanged, 0 added"
     second = log(URI, "default", [run("a"), run("b", 3.0)])
     assert counts(second) == (1, 1)
-    assert second.pages[0] == first.pages[0] and second.pages[1] != first.pages[1]
+    assert second.pages[0] == first.pages[0]
+    assert second.pages[1] != first.pages[1]
     assert counts(log(URI, "default", [run("a", experiment="other")])) == (0, 1)
-    assert stored(checkout) == [{"a": [1.0]}, {"a": [1.0, 1.0], "b": [2.0, 3.0]}]
+    assert accuracies(checkout) == [{"a": [1.0]}, {"a": [1.0, 1.0], "b": [2.0, 3.0]}]
 
 
-def test_after_an_edit_that_is_taken_back_the_earlier_runs_are_the_present_ones_again(checkout):
+def test_the_earlier_runs_are_present_again_after_an_edit_is_taken_back(checkout):
     first = log(URI, "default", [run("a"), run("b")])
     log(URI, "default", [run("a", 2.0)])
     again = log(URI, "default", [run("a"), run("b")])
-    assert counts(again) == (2, 0) and again.pages == first.pages
-    assert stored(checkout) == [{"a": [1.0], "b": [1.0]}, {"a": [1.0, 2.0], "b": [1.0]}]
+    assert counts(again) == (2, 0)
+    assert again.pages == first.pages
+    assert accuracies(checkout) == [{"a": [1.0], "b": [1.0]}, {"a": [1.0, 2.0], "b": [1.0]}]
 
 
-def test_a_run_says_what_changed_since_the_one_that_it_replaces(checkout):
+def test_a_run_names_the_changes_since_the_run_that_it_replaces(checkout):
     log(URI, "default", [run("a", params={"munkey.p_token": 0.5, "train.lr": 1, "old": 2})])
     log(URI, "default", [run("a", 2.0, params={"munkey.p_token": 0.65, "train.lr": 1, "new": 3})])
     log(URI, "default", [run("a", 3.0, params={"munkey.p_token": 0.65, "train.lr": 1, "new": 3})])
-    changes = {
-        each.data.metrics["TA"]: each.data.tags.get("munkey.changed") for each in runs_in(checkout)
-    }
-    assert changes == {
-        1.0: None,
-        2.0: "munkey.p_token: 0.5 → 0.65; new: – → 3; old: 2 → –",
-        3.0: "no setting: code, data or versions",
-    }
-    log(
-        URI,
-        "default",
-        [run("a", 4.0, params={f"knob{number}": "long" * 10 for number in range(50)})],
-    )
-    (longest,) = (each for each in runs_in(checkout) if each.data.metrics["TA"] == 4.0)
-    assert len(longest.data.tags["munkey.changed"]) == 500
+    assert "munkey.changed" not in run_in(checkout, 1.0).data.tags
+    second, third = (run_in(checkout, accuracy).data.tags for accuracy in (2.0, 3.0))
+    assert second["munkey.changed"] == "munkey.p_token: 0.5 → 0.65; new: – → 3; old: 2 → –"
+    assert third["munkey.changed"] == "no setting: code, data or versions"
+    many_knobs = {f"knob{number}": "long" * 10 for number in range(50)}
+    log(URI, "default", [run("a", 4.0, params=many_knobs)])
+    assert len(run_in(checkout, 4.0).data.tags["munkey.changed"]) == 500
 
 
 def parents(folder):
-    """By the name of a run and what it measured, the one that it is nested under."""
-    names = {
-        each.info.run_id: (each.info.run_name, each.data.metrics["TA"]) for each in runs_in(folder)
-    }
-    return {
-        names[each.info.run_id]: names.get(each.data.tags.get("mlflow.parentRunId"))
-        for each in runs_in(folder)
-    }
+    """The name and accuracy of each run's parent, by the name and accuracy of the run."""
+    names = {None: None}
+    for entry in runs_in(folder):
+        names[entry.info.run_id] = (entry.info.run_name, entry.data.metrics["TA"])
+    parents = {}
+    for entry in runs_in(folder):
+        parents[names[entry.info.run_id]] = names[entry.data.tags.get("mlflow.parentRunId")]
+    return parents
 
 
-def test_a_run_that_is_unchanged_is_nested_under_the_present_one_of_its_parent(checkout):
+def test_an_unchanged_run_stays_under_its_present_parent(checkout):
     def runs(mean, second):
         return [run("mean", mean), run("one", parent="mean"), run("two", second, parent="mean")]
 
@@ -133,7 +130,7 @@ def test_a_run_that_is_unchanged_is_nested_under_the_present_one_of_its_parent(c
     }
 
 
-def test_a_run_is_written_with_all_that_it_shows_however_much(checkout):
+def test_a_run_has_all_its_params_points_artifacts_and_tables(checkout):
     write_text("result.json", "1")
     write_text("main.csv", "method,TA\ncf,90.5\n")
     many = Run(
@@ -150,23 +147,18 @@ def test_a_run_is_written_with_all_that_it_shows_however_much(checkout):
     )
     log(URI, "default", [many])
     (logged,) = runs_in(checkout)
-    assert (
-        logged.data.params == {f"p{n}": str(n) for n in range(250)}
-        and logged.data.tags["kind"] == "table"
-    )
+    assert logged.data.params == {f"p{n}": str(n) for n in range(250)}
+    assert logged.data.tags["kind"] == "table"
     client = client_of(checkout)
     curve = client.get_metric_history(logged.info.run_id, "loss")
-    assert [(point.step, point.value) for point in curve] == [
-        (n + 1, float(n)) for n in range(1500)
-    ]
+    assert [point.step for point in curve] == list(range(1, 1501))
+    assert [point.value for point in curve] == list(range(1500))
     assert (logged.info.start_time, logged.info.end_time) == (1735689601000, 1735689603000)
     assert logged.info.status == "FINISHED"
-    assert {each.path for each in client.list_artifacts(logged.info.run_id)} == {
-        "result.json",
-        "main.json",
-    }
-    shown = client.load_table(logged.info.experiment_id, "main.json", [logged.info.run_id])
-    assert shown.to_dict("records") == [{"method": "cf", "TA": 90.5}]
+    artifacts = {artifact.path for artifact in client.list_artifacts(logged.info.run_id)}
+    assert artifacts == {"result.json", "main.json"}
+    table = client.load_table(logged.info.experiment_id, "main.json", [logged.info.run_id])
+    assert table.to_dict("records") == [{"method": "cf", "TA": 90.5}]
 
 
 def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(
@@ -185,37 +177,27 @@ def test_the_runs_of_other_configurations_checkouts_and_people_are_left_alone(
         assert counts(log(shared, "small", [run(f"{name} small")])) == (0, 1)
         assert not (tmp_path / name / "mlartifacts").exists()
     log(shared, "default", [])
-    present, everything = stored(checkout)
-    assert set(present) == {"one", "one small", "two small"} and set(everything) == {
-        *present,
-        "theirs",
-        "two",
-    }
-    owners = {
-        each.info.run_name: each.data.tags.get("munkey.results") for each in runs_in(checkout)
-    }
-    assert (owners["one"], owners["two small"]) == (
-        "../one/results/default",
-        "../two/results/small",
-    )
-    (theirs,) = (each for each in runs_in(checkout) if each.info.run_name == "theirs")
-    assert theirs.info.status == "RUNNING"
+    present, everything = accuracies(checkout)
+    assert set(present) == {"one", "one small", "two small"}
+    assert set(everything) == {*present, "theirs", "two"}
+    runs = {entry.info.run_name: entry for entry in runs_in(checkout)}
+    assert runs["one"].data.tags["munkey.results"] == "../one/results/default"
+    assert runs["two small"].data.tags["munkey.results"] == "../two/results/small"
+    assert runs["theirs"].info.status == "RUNNING"
 
 
-def test_on_a_server_the_machine_and_the_folder_say_whose_a_run_is_or_the_user_does(
+def test_the_owner_of_a_run_on_a_server_is_its_machine_and_folder_or_the_variable(
     tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    assert (
-        get_owner("small", "http://host:5000/")
-        == f"{socket.gethostname()}:{tmp_path}/results/small"
-    )
+    owner = get_owner("small", "http://host:5000/")
+    assert owner == f"{socket.gethostname()}:{tmp_path}/results/small"
     monkeypatch.setenv("MUNKEY_OWNER", "team")
     assert get_owner("small", "http://host:5000/") == "team/small"
 
 
 @pytest.mark.parametrize("moved", [True, False], ids=["moved", "copied"])
-def test_a_store_that_was_moved_or_copied_is_named_and_nothing_is_written_where_it_came_from(
+def test_a_moved_or_copied_store_is_refused_and_nothing_is_written_to_the_old_place(
     checkout, moved, monkeypatch
 ):
     write_text(checkout / "result.json", "1")
@@ -224,18 +206,15 @@ def test_a_store_that_was_moved_or_copied_is_named_and_nothing_is_written_where_
     there = checkout.rename(place) if moved else shutil.copytree(checkout, place)
     before = sorted(checkout.rglob("*"))
     monkeypatch.chdir(there)
-    with pytest.raises(
-        StoreError, match=r"was moved or copied.*tracking\.uri: sqlite:///mlflow-2\.db"
-    ):
+    with pytest.raises(StoreError, match=r"moved or copied.*sqlite:///mlflow-2\.db"):
         log(URI, "default", [run("b", artifacts=("result.json",))])
     assert sorted(checkout.rglob("*")) == before
-    assert counts(
-        log("sqlite:///mlflow-2.db", "default", [run("b", artifacts=("result.json",))])
-    ) == (0, 1)
+    logged = log("sqlite:///mlflow-2.db", "default", [run("b", artifacts=("result.json",))])
+    assert counts(logged) == (0, 1)
 
 
 @pytest.mark.parametrize("step", ["log_batch", "set_terminated"])
-def test_what_was_cut_off_is_logged_again_and_what_was_left_of_it_is_marked(
+def test_a_run_that_was_cut_off_is_logged_again_and_its_rest_is_marked_as_killed(
     checkout, monkeypatch, step
 ):
     def killed(*_, **__):
@@ -246,16 +225,13 @@ def test_what_was_cut_off_is_logged_again_and_what_was_left_of_it_is_marked(
         with pytest.raises(StoreError, match="killed"):
             log(URI, "default", [run("a"), run("b")])
     assert counts(log(URI, "default", [run("a"), run("b")])) == (0, 2)
-    assert stored(checkout)[0] == {"a": [1.0], "b": [1.0]}
-    assert sorted(each.info.status for each in runs_in(checkout)) == [
-        "FINISHED",
-        "FINISHED",
-        "KILLED",
-    ]
+    assert accuracies(checkout)[0] == {"a": [1.0], "b": [1.0]}
+    statuses = sorted(entry.info.status for entry in runs_in(checkout))
+    assert statuses == ["FINISHED", "FINISHED", "KILLED"]
 
 
 @pytest.mark.parametrize("step", ["create_run", "log_batch", "set_terminated"])
-def test_a_log_that_fails_while_it_writes_leaves_what_was_there(checkout, monkeypatch, step):
+def test_a_log_that_fails_leaves_the_earlier_runs(checkout, monkeypatch, step):
     def failing(*_, **__):
         raise MlflowException("down")
 
@@ -265,28 +241,29 @@ def test_a_log_that_fails_while_it_writes_leaves_what_was_there(checkout, monkey
         with pytest.raises(StoreError, match="down"):
             log(URI, "default", [run("a", 2.0), run("b")])
     log(URI, "default", [run("a", 2.0), run("b")])
-    assert stored(checkout)[0] == {"a": [2.0], "b": [1.0]}
+    assert accuracies(checkout)[0] == {"a": [2.0], "b": [1.0]}
 
 
-def test_of_two_equal_runs_one_is_present(checkout):
+def test_one_of_two_equal_runs_is_present(checkout):
     log(URI, "default", [run("a")])
     (first,) = runs_in(checkout)
     client = client_of(checkout)
-    tags = {name: value for name, value in first.data.tags.items() if name.startswith("munkey.")}
+    tags = {}
+    for name, value in first.data.tags.items():
+        if name.startswith("munkey."):
+            tags[name] = value
     twin = client.create_run(first.info.experiment_id, tags=tags, run_name="a")
     client.log_metric(twin.info.run_id, "TA", 1.0)
     client.set_terminated(twin.info.run_id)
     assert counts(log(URI, "default", [run("a")])) == (1, 0)
-    assert stored(checkout) == [{"a": [1.0]}, {"a": [1.0, 1.0]}]
+    assert accuracies(checkout) == [{"a": [1.0]}, {"a": [1.0, 1.0]}]
 
 
-def test_a_deleted_experiment_is_not_brought_back_behind_the_users_back(checkout):
+def test_a_deleted_experiment_is_not_restored_unasked(checkout):
     log(URI, "default", [run("a")])
     client = client_of(checkout)
     client.delete_experiment(client.get_experiment_by_name("digits").experiment_id)
-    with pytest.raises(
-        StoreError, match=r"digits was deleted: `mlflow experiments restore --experiment-id 1`"
-    ):
+    with pytest.raises(StoreError, match=r"`mlflow experiments restore --experiment-id 1`"):
         log(URI, "default", [run("a")])
 
 
@@ -299,38 +276,38 @@ def test_an_address_compares_the_present_methods_of_a_rate_the_smallest_gap_firs
     log(URI, "default", [method_run("gone", 0.1)])
     runs = [method_run("Retrain", None), method_run("CF", 5.0), method_run("MUNKEY", 0.5)]
     log(URI, "default", [*runs, method_run("CF", 1.0, rate="0.02"), run("CF seed 0")])
-    names = {each.info.run_id: each.info.run_name for each in runs_in(checkout)}
+    names = {entry.info.run_id: entry.info.run_name for entry in runs_in(checkout)}
     addresses = list_comparisons(client_of(checkout), "http://host")
-    compared = {}
+    comparisons = {}
     for name, address in addresses.items():
         assert address.startswith("http://host/#/compare-runs?")
-        query = parse_qs(urlsplit(address.replace("/#/", "/")).query)
+        query = query_of(address)
         assert json.loads(query["experiments"][0]) == ["1"]
-        compared[name] = [names[run_id] for run_id in json.loads(query["runs"][0])]
-    assert compared == {
+        comparisons[name] = [names[run_id] for run_id in json.loads(query["runs"][0])]
+    assert comparisons == {
         "results/default: digits, 2% forgotten": ["CF @0.02"],
         "results/default: digits, 10% forgotten": ["MUNKEY @0.1", "CF @0.1", "Retrain @0.1"],
     }
     assert list_comparisons(client_of(checkout), "http://host", "results/other") == {}
 
 
+def query_of(address):
+    """The query behind the # of an address of MLflow."""
+    return parse_qs(urlsplit(address.replace("/#/", "/")).query)
+
+
 def compared_names(folder):
-    """By the name of an address, the runs that it compares: names and what they measured."""
-    runs = {
-        each.info.run_id: (each.info.run_name, each.data.metrics["gap"]) for each in runs_in(folder)
-    }
-    addresses = list_comparisons(client_of(folder), "http://host")
-    queries = {
-        name: parse_qs(urlsplit(address.replace("/#/", "/")).query)
-        for name, address in addresses.items()
-    }
-    return {
-        name: [runs[run_id] for run_id in json.loads(query["runs"][0])]
-        for name, query in queries.items()
-    }
+    """The name and gap of each run that an address compares, by the name of the address."""
+    runs = {}
+    for entry in runs_in(folder):
+        runs[entry.info.run_id] = (entry.info.run_name, entry.data.metrics["gap"])
+    names = {}
+    for name, address in list_comparisons(client_of(folder), "http://host").items():
+        names[name] = [runs[run_id] for run_id in json.loads(query_of(address)["runs"][0])]
+    return names
 
 
-def test_an_address_compares_what_a_change_replaced_with_what_is_there_now(checkout):
+def test_an_address_compares_the_runs_before_and_after_a_change(checkout):
     log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.5)])
     assert list(compared_names(checkout)) == ["results/default: digits, 10% forgotten"]
     logged = log(URI, "default", [method_run("CF", 5.0), method_run("MUNKEY", 0.7)])
@@ -345,12 +322,13 @@ def test_an_address_compares_what_a_change_replaced_with_what_is_there_now(check
 
 
 def test_an_edit_that_is_taken_back_replaces_the_edited_run(checkout):
-    first, second = run("a", params={"k": 1}), run("a", 2.0, params={"k": 2})
+    first = run("a", params={"k": 1})
+    second = run("a", 2.0, params={"k": 2})
     log(URI, "default", [first])
     assert log(URI, "default", [second]).changes == ["k: 1 → 2"]
     assert log(URI, "default", [first]).changes == ["k: 2 → 1"]
-    by_accuracy = {each.data.metrics["TA"]: each for each in runs_in(checkout)}
-    assert by_accuracy[1.0].data.tags["munkey.replaced"] == by_accuracy[2.0].info.run_id
+    replaced = run_in(checkout, 1.0).data.tags["munkey.replaced"]
+    assert replaced == run_in(checkout, 2.0).info.run_id
 
 
 def test_an_address_compares_the_configurations_of_a_store(checkout):
@@ -379,39 +357,38 @@ def test_an_address_compares_the_configurations_of_a_store(checkout):
         (None, 0, ""),
     ],
 )
-def test_a_run_says_at_its_end_what_it_replaced_and_how_to_keep_both(
+def test_a_run_ends_with_the_runs_that_it_replaced_and_how_to_keep_both(
     tmp_path, earlier, since, words
 ):
     path = tmp_path / "tracking.json"
     assert describe_replaced_runs(str(path), since) == ""
-    write_json(path, {"uri": URI, "failure": None} | ({"replaced": earlier} if earlier else {}))
-    said = " ".join(describe_replaced_runs(str(path), since).split())
-    assert words in said and bool(said) == bool(words)
-    assert not said or (
-        "set another `name`, or use `ablations` or `dvc exp run -S`" in said
-        and "#change-a-knob" in said
-    )
+    content = {"uri": URI, "failure": None}
+    if earlier:
+        content["replaced"] = earlier
+    write_json(path, content)
+    message = " ".join(describe_replaced_runs(str(path), since).split())
+    if not words:
+        assert message == ""
+        return
+    for part in (words, "`name`", "`ablations`", "`dvc exp run -S`", "#change-a-knob"):
+        assert part in message
 
 
-def test_the_file_that_stands_for_the_log_has_the_page_of_each_run(checkout, capsys):
+def test_the_record_of_a_log_has_the_page_of_each_run(checkout, capsys):
     content = record(URI, "default", [run("a"), run("b")], attempt=3)
     assert (content["failure"], content["attempt"], content["uri"]) == (None, 3, URI)
-    assert [(each["experiment"], each["name"]) for each in content["runs"]] == [
-        ("digits", "a"),
-        ("digits", "b"),
-    ]
-    assert all(
-        each["page"].startswith("http://127.0.0.1:5000/#/experiments/1/runs/")
-        for each in content["runs"]
-    )
-    assert capsys.readouterr().out == f"MLflow at {URI}, runs: 0 unchanged, 2 added\n"
+    for entry, name in zip(content["runs"], ("a", "b"), strict=True):
+        assert (entry["experiment"], entry["name"]) == ("digits", name)
+        assert entry["page"].startswith("http://127.0.0.1:5000/#/experiments/1/runs/")
+    assert f"{URI}, runs: 0 unchanged, 2 added" in capsys.readouterr().out
     failed = record("sqlite:///", "default", [run("a")], attempt=0)
-    assert "cannot be used" in failed["failure"] and failed["failure"] in capsys.readouterr().out
+    assert "cannot be used" in failed["failure"]
+    assert failed["failure"] in capsys.readouterr().out
     assert failed["runs"] == [{"name": "a", "experiment": "digits", "page": ""}]
 
 
 @pytest.mark.parametrize(
-    ("left", "number"),
+    ("content", "number"),
     [
         (None, 0),
         ({"attempt": 0, "failure": None}, 0),
@@ -420,12 +397,12 @@ def test_the_file_that_stands_for_the_log_has_the_page_of_each_run(checkout, cap
         ({"attempt": 1, "failure": "refused"}, 2),
     ],
 )
-def test_only_an_attempt_that_failed_is_repeated(left, number, tmp_path):
+def test_only_a_failed_attempt_is_repeated(content, number, tmp_path):
     path = tmp_path / "tracking.json"
-    if left:
-        write_json(path, left)
+    if content:
+        write_json(path, content)
     assert next_attempt(str(path)) == number
-    path.write_text(json.dumps(left)[:-1])
+    path.write_text(json.dumps(content)[:-1])
     assert next_attempt(str(path)) == -1
 
 
@@ -441,8 +418,10 @@ def test_only_an_attempt_that_failed_is_repeated(left, number, tmp_path):
         ({"uri": "http://host", "failure": "It is down."}, "It is down."),
     ],
 )
-def test_a_run_ends_by_saying_where_to_look_or_why_there_is_nothing(tmp_path, content, words):
+def test_a_run_ends_with_the_address_of_its_log_or_the_reason_of_its_failure(
+    tmp_path, content, words
+):
     path = tmp_path / "tracking.json"
-    assert describe_outcome(str(path)) == "make ui"
+    assert describe_mlflow(str(path)) == "make ui"
     write_json(path, content)
-    assert describe_outcome(str(path)) == words
+    assert describe_mlflow(str(path)) == words

@@ -1,4 +1,4 @@
-"""Chapters in files: what was written is read, and chapters of several data sets become one."""
+"""Chapters in files: they are read as they were written, and those of several data sets become one."""
 
 import pandas as pd
 
@@ -17,11 +17,11 @@ def chapter(dataset: str) -> Chapter:
 
 def test_a_chapter_is_read_as_it_was_written(tmp_path):
     write_chapters(tmp_path / "chapter.json", [chapter("digits")])
-    (read,) = read_chapters([tmp_path / "chapter.json"])
-    assert read._replace(tables=[]) == chapter("digits")._replace(tables=[])
-    (table,) = read.tables
-    (written,) = chapter("digits").tables
-    pd.testing.assert_frame_equal(table.frame, written.frame)
+    (restored,) = read_chapters([tmp_path / "chapter.json"])
+    assert restored._replace(tables=[]) == chapter("digits")._replace(tables=[])
+    (table,) = restored.tables
+    (original,) = chapter("digits").tables
+    pd.testing.assert_frame_equal(table.frame, original.frame)
     assert (table.title, table.remark) == ("digits", "Diverged: none.")
 
 
@@ -32,9 +32,11 @@ def test_chapters_of_several_data_sets_become_one_with_each_remark_once(tmp_path
     (joined,) = read_chapters(paths)
     assert [table.title for table in joined.tables] == ["digits", "cifar10"]
     assert joined.remarks == ["docs/scenarios.md."]
-    assert len(joined.files) == len(joined.figures) == 2
+    assert len(joined.files) == 2
+    assert len(joined.figures) == 2
 
 
 def test_a_chapter_without_a_table_is_left_out(tmp_path):
     write_chapters(tmp_path / "chapter.json", [Chapter("a", "A", []), chapter("digits")])
-    assert [each.id for each in read_chapters([tmp_path / "chapter.json"])] == ["scenarios"]
+    (restored,) = read_chapters([tmp_path / "chapter.json"])
+    assert restored.id == "scenarios"

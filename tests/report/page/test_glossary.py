@@ -1,4 +1,4 @@
-"""What columns mean: every column of a table of the report that does not say so itself is in the glossary."""
+"""The glossary: it explains every column of the report's tables."""
 
 import csv
 
@@ -18,37 +18,36 @@ PLAIN = {"Method", "Data set", "Forget"}
 
 def test_every_column_of_numbers_is_explained():
     summary = summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS)
-    shown = [
+    designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
+    points = frontier.collect_points(summary, None, designs)
+    tables = [
         *make_main_tables(summary, ROWS, "html", {"digits": {}}),
         runtime_table(summary, ROWS, "html"),
+        frontier.make_frontier_table(points, "html"),
     ]
-    designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
-    shown.append(
-        frontier.make_frontier_table(frontier.collect_points(summary, None, designs), "html")
-    )
-    for column in {column for table in shown for column in table.frame} - PLAIN:
-        assert glossary.find_meaning(column), column
+    for table in tables:
+        for column in set(table.frame) - PLAIN:
+            assert glossary.find_meaning(column), column
 
 
 def test_a_comma_within_a_meaning_is_quoted():
     with glossary.TERMS.open(newline="") as lines:
-        assert [row for row in csv.reader(lines) if len(row) != 3] == []
+        for row in csv.reader(lines):
+            assert len(row) == 3, row
 
 
 def test_a_name_is_found_before_a_rate_or_a_data_set_but_not_within_a_word():
-    assert (
-        glossary.find_meaning("TA @10%")
-        == glossary.find_meaning("TA")
-        == glossary.find_meaning("Test accuracy")
-    )
+    accuracy = glossary.find_meaning("Test accuracy")
+    assert glossary.find_meaning("TA") == accuracy
+    assert glossary.find_meaning("TA @10%") == accuracy
     assert glossary.find_meaning("P_s, digits").startswith("pathway sensitivity")
-    assert glossary.find_meaning("TAX") == glossary.find_meaning("Table") == ""
+    assert glossary.find_meaning("TAX") == ""
+    assert glossary.find_meaning("Table") == ""
 
 
 def test_a_table_brings_the_terms_that_it_uses():
     frame = pd.DataFrame({"Method": ["CF", "Retrain (T)"], "FA": ["1.0 ± 0.5", "–"]})
     names = [term.names[0] for term in glossary.select_terms([TitledTable("", frame)])]
     assert names == ["FA", "±", "Retrain (T)", "–"]
-    assert [
-        term.names[0] for term in glossary.select_terms([TitledTable("", frame[:1].assign(FA="1"))])
-    ] == ["FA"]
+    (term,) = glossary.select_terms([TitledTable("", frame[:1].assign(FA="1"))])
+    assert term.names[0] == "FA"

@@ -20,75 +20,71 @@ def line(title, mean, tested=math.nan):
     return pd.Series({"title": title, "TA_mean": mean, "n": 1, "tested_mean": tested})
 
 
-def test_of_750_pictures_an_accuracy_of_73_47_is_known_to_about_3_points():
-    assert compute_wilson_interval(73.47, 750) == pytest.approx(
-        (70.19, 76.50), abs=0.01
-    )  # 551 of 750
-    assert compute_accuracy_interval(line("LDA", 73.47, tested=750)) == compute_wilson_interval(
-        73.47, 750
-    )
+def test_the_interval_of_an_accuracy_over_750_pictures_is_wilsons():
+    interval = compute_wilson_interval(73.47, 750)  # 551 of 750
+    assert interval == pytest.approx((70.19, 76.50), abs=0.01)
+    assert compute_accuracy_interval(line("LDA", 73.47, tested=750)) == interval
     assert compute_accuracy_interval(line("LDA", 73.47)) is None
     assert compute_wilson_interval(100, 10).high == pytest.approx(100)
 
 
 def two_systems(value, low, high, seeds=10, tested=10_000):
-    """The lines of a summary, of LDA and MUNKEY, which differ by so much."""
+    """The lines of LDA and MUNKEY in a summary, with the difference between them."""
     summary = pd.DataFrame({"dataset": "a", "rate": 0.1, "method": ["lda", "munkey"]})
     summary["title"] = ["LDA", "MUNKEY"]
     pair = {"dataset": "a", "rate": 0.1, "method": "lda", "other": "munkey", "seeds": seeds}
     pair |= {"tested": tested, "difference": value, "low": low, "high": high}
-    return [one for _, one in add_differences(summary, pd.DataFrame([pair])).iterrows()]
+    lda, munkey = add_differences(summary, pd.DataFrame([pair])).to_dict("records")
+    return pd.Series(lda), pd.Series(munkey)
 
 
-def test_a_difference_is_known_from_both_sides():
+def test_a_difference_changes_its_sign_with_the_order_of_the_systems():
     lda, munkey = two_systems(1.25, 0.5, 2.0)
-    assert (get_difference(lda, munkey).value, *get_difference(lda, munkey).interval) == (
-        1.25,
-        0.5,
-        2.0,
-    )
-    assert (get_difference(munkey, lda).value, *get_difference(munkey, lda).interval) == (
-        -1.25,
-        -2.0,
-        -0.5,
-    )
-    assert get_difference(lda, munkey).basis == "10 seeds, 10,000 test samples"
+    forward = get_difference(lda, munkey)
+    backward = get_difference(munkey, lda)
+    assert (forward.value, *forward.interval) == (1.25, 0.5, 2.0)
+    assert (backward.value, *backward.interval) == (-1.25, -2.0, -0.5)
+    assert forward.basis == "10 seeds, 10,000 test samples"
     assert get_difference(lda, lda) is None
     assert group_differences(pd.DataFrame()) == {}
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
+    ("difference", "is_significant", "start", "numbers"),
     [
         (
             (1.34, 0.74, 1.94),
-            "LDA is more accurate than MUNKEY by 1.3 points [0.7, 1.9] (10 seeds, 10,000 test samples)",
+            True,
+            "LDA is more accurate than MUNKEY",
+            "1.3 points [0.7, 1.9] (10 seeds, 10,000 test samples)",
         ),
         (
             (-7.47, -12.1, -2.8, 1, 750),
-            "MUNKEY is more accurate than LDA by 7.5 points [2.8, 12.1]"
-            " (one seed, so the interval covers only 750 test samples)",
+            True,
+            "MUNKEY is more accurate than LDA",
+            "7.5 points [2.8, 12.1] (one seed, so the interval covers only 750 test samples)",
         ),
         (
             (1.17, -0.03, 2.37, 1),
-            "LDA and MUNKEY do not differ significantly in test accuracy: 1.2 points [0.0, 2.4]"
-            " (one seed, so the interval covers only 10,000 test samples)",
+            False,
+            "LDA and MUNKEY do not differ significantly",
+            "1.2 points [0.0, 2.4] (one seed, so the interval covers only 10,000 test samples)",
         ),
     ],
 )
-def test_no_sentence_says_more_than_its_interval(found, words):
-    lda, munkey = two_systems(*found)
-    assert compare_accuracies(lda, munkey) == words
-    assert (
-        differ_significantly(lda, munkey)
-        == differ_significantly(munkey, lda)
-        == ("do not differ significantly" not in words)
-    )
+def test_a_comparison_claims_a_difference_only_if_its_interval_excludes_0(
+    difference, is_significant, start, numbers
+):
+    lda, munkey = two_systems(*difference)
+    sentence = compare_accuracies(lda, munkey)
+    assert sentence.startswith(start)
+    assert sentence.endswith(numbers)
+    assert differ_significantly(lda, munkey) == is_significant
+    assert differ_significantly(munkey, lda) == is_significant
 
 
-def test_what_was_not_compared_is_not_told_apart():
-    one, other = line("LDA", 75.4), line("MUNKEY", 14.23)
-    assert not differ_significantly(one, other)
-    assert compare_accuracies(one, other) == (
-        "LDA and MUNKEY are not compared because their predictions for the same test samples are not available"
-    )
+def test_systems_without_a_difference_are_not_compared():
+    lda = line("LDA", 75.4)
+    munkey = line("MUNKEY", 14.23)
+    assert not differ_significantly(lda, munkey)
+    assert "LDA and MUNKEY are not compared" in compare_accuracies(lda, munkey)

@@ -15,73 +15,40 @@ from munkey.report.tables.frontier import (
     recommend_design,
 )
 from munkey.unlearn.contract import METHODS
-from tests.report.inputs import compared
-
-KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
-ACCURACY = {
-    "anew": (99.0, 0.5),
-    "lda": (96.0, 0.4),
-    "munkey": (95.0, 0.8),
-    "cf": (98.5, 0.3),
-    "ssd": (98.3, 0.4),
-}
-DESIGNS = [Design(name, name.upper(), kind, f"{name}'s") for name, kind in KINDS.items()]
-LINE = {
-    "path": "deployed",
-    "role": "method",
-    "verdict": "residue",
-    "flagged": "share",
-    "contrast": 0.1,
-}
+from tests.report.designs import (
+    ACCURACY,
+    ACCURACY_OF_ONE_SEED,
+    AUDIT,
+    DESIGNS,
+    audit_table,
+    summary,
+)
 
 
-def summary(accuracy=ACCURACY, rate=0.1, half=1.5):
-    """half: of the intervals of all differences, in points."""
-    numbers = pd.DataFrame(
-        {"dataset": "digits", "rate": rate, "method": name, "TA_mean": mean, "TA_sd": sd, "n": 3}
-        | {"gap_mean": 1.0, "gap_sd": 0.1, "unlearn_s_mean": 0.02, "train_s_mean": 20.0}
-        for name, (mean, sd) in accuracy.items()
-    )
-    return compared(numbers, half)
+def front(points):
+    """The names of the designs on the front."""
+    return set(points[points["front"]]["name"])
 
 
-def found(**shares):
-    """An audit: for each system, share, low, high, and what else its row has."""
-    names = ("share", "share_low", "share_high")
-    return pd.DataFrame(
-        LINE | {"name": name} | dict(zip(names, interval, strict=True)) | further
-        for name, (*interval, further) in shares.items()
-    )
+def assert_in_order(text, parts):
+    """Every part is in the text, in this order and without overlap."""
+    rest = text
+    for part in parts:
+        assert part in rest
+        rest = rest.partition(part)[2]
 
 
-AUDIT = {
-    "lda": (0.0, 0.0, 0.0, {"contrast": 0.0}),
-    "munkey": (1.6, 1.0, 2.2, {}),
-    "cf": (27.0, 16.0, 38.0, {}),
-}
-
-
-def front(made):
-    return set(made[made["front"]]["name"])
-
-
-def test_the_sentence_names_the_best_at_each_amount_left_its_ties_and_what_is_unknown():
-    said = describe_frontier(collect_points(summary(), found(**AUDIT), DESIGNS))
-    assert said == (
-        "Most accurate with a residual share of at most 1%: LDA (96.00 ± 0.40%). With at most 5%: LDA"
-        " (96.00 ± 0.40%), not significantly different from MUNKEY. With any share:"
-        " CF (98.50 ± 0.30%), not significantly different from SSD. Retraining leaves nothing by definition: ANEW"
-        " (99.00 ± 0.50%, 20 s). Not audited, or audited without power: SSD."
-    )
-    without = [design for design in DESIGNS if design.name != "lda"]
-    said = describe_frontier(collect_points(summary(), found(**AUDIT), without))
-    assert (
-        "a residual share of at most 1%: no design is shown to have such a small share. With at most 5%: MUNKEY"
-        in said
-    )
-
-
-ALONE = {name: (mean, math.nan) for name, (mean, _) in ACCURACY.items()}
+def test_the_sentence_names_the_best_design_at_each_share_its_ties_and_unknown_ones():
+    points = collect_points(summary(), audit_table(**AUDIT), DESIGNS)
+    parts = [
+        *("at most 1%: LDA (96.00 ± 0.40%).", "at most 5%: LDA (96.00 ± 0.40%), not significantly"),
+        *("MUNKEY.", "any share: CF (98.50 ± 0.30%), not significantly", "SSD."),
+        *("Retraining", "ANEW (99.00 ± 0.50%, 20 s).", "Not audited", "SSD."),
+    ]
+    assert_in_order(describe_frontier(points), parts)
+    without_lda = [design for design in DESIGNS if design.name != "lda"]
+    points = collect_points(summary(), audit_table(**AUDIT), without_lda)
+    assert_in_order(describe_frontier(points), ["at most 1%: no design", "at most 5%: MUNKEY"])
 
 
 def uncompared(accuracy):
@@ -89,50 +56,50 @@ def uncompared(accuracy):
     return summary(accuracy).assign(n=1).drop(columns="differences")
 
 
-def test_nothing_is_told_apart_whose_answers_were_not_compared():
-    said = describe_frontier(collect_points(uncompared(ALONE), found(**AUDIT), DESIGNS))
-    assert "CF (98.50%). Retraining" in said and "significantly" not in said
-    counted = collect_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), DESIGNS)
-    assert (
-        "CF (98.50 [96.8, 99.3]%), not significantly different from SSD. Retraining"
-        in describe_frontier(counted)
-    )
-    exact = [design for design in DESIGNS if design.kind != "weights"]
-    more = collect_points(summary(ALONE).assign(n=1, tested_mean=400.0), found(**AUDIT), exact)
-    assert (
-        "With at most 5%: LDA (96.00 [93.6, 97.5]%), not significantly different from MUNKEY."
-        in describe_frontier(more)
-    )
-    title, frame, _ = make_frontier_table(counted, "html")
-    assert "test accuracy with its 95% interval over 400 test samples" in title
+def test_the_sentence_claims_no_difference_between_designs_that_were_not_compared():
+    points = collect_points(uncompared(ACCURACY_OF_ONE_SEED), audit_table(**AUDIT), DESIGNS)
+    sentence = describe_frontier(points)
+    assert "CF (98.50%). Retraining" in sentence
+    assert "significantly" not in sentence
+
+
+def test_accuracies_of_one_seed_have_intervals_over_test_samples():
+    one_seed = summary(ACCURACY_OF_ONE_SEED).assign(n=1, tested_mean=400.0)
+    points = collect_points(one_seed, audit_table(**AUDIT), DESIGNS)
+    parts = ["CF (98.50 [96.8, 99.3]%), not significantly", "SSD. Retraining"]
+    assert_in_order(describe_frontier(points), parts)
+    title, frame, _ = make_frontier_table(points, "html")
+    assert "95% interval over 400 test samples" in title
     assert frame["Test accuracy"].tolist()[1] == "96.00 [93.6, 97.5]"
+    exact = [design for design in DESIGNS if design.kind != "weights"]
+    points = collect_points(one_seed, audit_table(**AUDIT), exact)
+    parts = ["at most 5%: LDA (96.00 [93.6, 97.5]%), not significantly", "MUNKEY."]
+    assert_in_order(describe_frontier(points), parts)
 
 
-def test_of_designs_that_are_equal_sentence_and_front_name_all():
-    """Of LDA and KNN, nothing is left; MUNKEY is as accurate, and 1.6% are left."""
+def test_equal_designs_are_all_named_in_sentence_front_and_table():
+    """LDA and KNN leave nothing; MUNKEY is as accurate and leaves 1.6%."""
     accuracy = dict.fromkeys(("lda", "knn", "munkey"), (96.0, 0.4))
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn")]
     designs.append(Design("munkey", "MUNKEY", "rows", ""))
-    made = collect_points(summary(accuracy), found(**AUDIT), designs)
-    said = describe_frontier(made)
-    assert "Most accurate with a residual share of at most 1%: LDA and KNN (96.00 ± 0.40%)." in said
-    assert "With at most 5%: LDA and KNN and MUNKEY (96.00 ± 0.40%)." in said
-    assert front(made) == {"lda", "knn", "munkey"}
-    assert [
-        name for name in make_frontier_table(made, "markdown").frame["Method"] if "**" in name
-    ] == [*("**LDA**", "**KNN**", "**MUNKEY**")]
+    points = collect_points(summary(accuracy), audit_table(**AUDIT), designs)
+    sentence = describe_frontier(points)
+    assert "at most 1%: LDA and KNN (96.00 ± 0.40%)." in sentence
+    assert "at most 5%: LDA and KNN and MUNKEY (96.00 ± 0.40%)." in sentence
+    assert front(points) == {"lda", "knn", "munkey"}
+    names = make_frontier_table(points, "markdown").frame["Method"].tolist()
+    assert names == ["**LDA**", "**KNN**", "**MUNKEY**"]
 
 
-def test_the_advice_is_the_most_accurate_that_leaves_little_beside_what_is_shown_to_be_more_accurate():
-    said = recommend_design(collect_points(summary(), found(**AUDIT), DESIGNS))
-    assert said == (
-        "Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly; CF is more accurate by 2.5 points"
-        " (95% interval of the difference: [1.0, 4.0]), but its residual share is 27.0 [16.0, 38.0]%."
-    )
+def test_the_advice_is_the_most_accurate_design_with_a_small_share_beside_a_more_accurate_one():
+    advice = recommend_design(collect_points(summary(), audit_table(**AUDIT), DESIGNS))
+    assert advice.startswith("Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly")
+    parts = ["CF is more accurate by 2.5 points", "[1.0, 4.0]", "27.0 [16.0, 38.0]%."]
+    assert_in_order(advice, parts)
 
 
-def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
-    equal = {
+def test_the_advice_names_all_designs_that_do_not_differ_significantly():
+    accuracy = {
         "lda": (96.0, 0.4),
         "knn": (96.0, 0.4),
         "ncm": (95.9, 0.4),
@@ -141,62 +108,55 @@ def test_the_advice_names_all_that_are_not_told_apart_and_says_so():
     }
     designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn", "ncm")]
     designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
-    few = {"ssd": (0.2, -0.5, 0.9, {}), "cf": (27.0, 16.0, 38.0, {})}
-    assert recommend_design(collect_points(summary(equal), found(**few), designs)) == (
-        "Deploy LDA (96.00 ± 0.40%) or KNN (96.00 ± 0.40%) or NCM (95.90 ± 0.40%), which do not differ"
-        " significantly in test accuracy: the most accurate of the 4 designs that are shown"
-        " to have a residual share of at most 1%."
-    )
+    audit = audit_table(ssd=(0.2, -0.5, 0.9, {}), cf=(27.0, 16.0, 38.0, {}))
+    advice = recommend_design(collect_points(summary(accuracy), audit, designs))
+    names = "LDA (96.00 ± 0.40%) or KNN (96.00 ± 0.40%) or NCM (95.90 ± 0.40%)"
+    assert advice.startswith(f"Deploy {names}, which do not differ significantly")
+    assert "of the 4 designs" in advice
+    assert advice.endswith("at most 1%.")
 
 
-def test_designs_that_were_not_compared_are_all_advised():
-    equal = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
-    designs = [Design(name, name.upper(), "exact", "") for name in equal]
-    said = recommend_design(collect_points(uncompared(equal), None, designs))
-    assert said.startswith(
-        "Deploy LDA (96.00%) or KNN (50.00%), which do not differ significantly in test accuracy: the most"
-    )
+def test_the_advice_names_all_designs_that_were_not_compared():
+    accuracy = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
+    designs = [Design(name, name.upper(), "exact", "") for name in accuracy]
+    advice = recommend_design(collect_points(uncompared(accuracy), None, designs))
+    assert advice.startswith("Deploy LDA (96.00%) or KNN (50.00%), which do not differ")
 
 
-def test_without_an_audit_what_deletes_exactly_is_advised_and_the_rest_is_said_to_be_not_audited():
-    said = recommend_design(collect_points(summary(), None, DESIGNS))
-    assert said.startswith(
-        "Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly; CF is more accurate by 2.5 points"
-    )
-    assert said.endswith("but it has not been audited (run `make audits`).")
+def test_without_an_audit_the_advice_is_the_exact_design_and_how_to_audit_the_others():
+    advice = recommend_design(collect_points(summary(), None, DESIGNS))
+    assert advice.startswith("Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly")
+    parts = ["CF is more accurate by 2.5 points", "not been audited (run `make audits`)."]
+    assert_in_order(advice, parts)
 
 
 @pytest.mark.parametrize(
-    ("row", "words"),
+    ("row", "reason"),
     [
-        (
-            (0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}),
-            "none is shown to have a residual share of at most 5%. To be sure, retrain",
-        ),
-        (
-            (0.1, -0.2, 0.3, {"flagged": "few"}),
-            "none is shown to have a residual share of at most 5%. To be sure, retrain (ANEW).",
-        ),
-        (
-            None,
-            "none deletes exactly, and none was audited (run `make audits`). To be sure, retrain (ANEW).",
-        ),
+        ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "at most 5%"),
+        ((0.1, -0.2, 0.3, {"flagged": "few"}), "at most 5%"),
+        (None, "none was audited (run `make audits`)"),
     ],
 )
-def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
+def test_the_advice_is_to_retrain_if_no_design_is_shown_to_have_a_small_share(row, reason):
     designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
-    audit = None if row is None else found(munkey=row)
-    said = recommend_design(collect_points(summary(), audit, designs))
-    assert said.startswith("No design can be recommended, because ") and words in said
-    within = recommend_design(collect_points(summary(), found(munkey=(1.6, 1.0, 2.2, {})), designs))
-    assert (
-        within
-        == "Deploy MUNKEY (95.00 ± 0.80%): the only design shown to have a residual share of at most 5%."
-    )
+    audit = None if row is None else audit_table(munkey=row)
+    advice = recommend_design(collect_points(summary(), audit, designs))
+    assert advice.startswith("No design can be recommended")
+    assert reason in advice
+    assert advice.endswith("retrain (ANEW).")
+
+
+def test_the_advice_is_a_design_that_is_shown_to_have_a_small_share():
+    designs = [design for design in DESIGNS if design.name in ("anew", "munkey")]
+    audit = audit_table(munkey=(1.6, 1.0, 2.2, {}))
+    advice = recommend_design(collect_points(summary(), audit, designs))
+    assert advice.startswith("Deploy MUNKEY (95.00 ± 0.80%): the only design")
+    assert advice.endswith("at most 5%.")
 
 
 @pytest.mark.parametrize(
-    ("row", "left", "bound"),
+    ("row", "share", "bound"),
     [
         ((0.5, -1.0, 2.0, {}), "0.5 [-1.0, 2.0]", 2.0),
         ((-33.0, -77.0, -5.0, {"verdict": "over-forgets"}), "-33.0 [-77.0, -5.0]", 77.0),
@@ -204,78 +164,72 @@ def test_no_design_is_advised_that_is_not_shown_to_leave_little(row, words):
         ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "no power", math.inf),
     ],
 )
-def test_the_bound_is_the_interval_end_further_from_0_and_holds_only_where_the_audit_does(
-    row, left, bound
+def test_the_bound_is_the_end_of_the_interval_further_from_0_unless_the_audit_gives_none(
+    row, share, bound
 ):
-    made = collect_points(
-        summary(ACCURACY | {"munkey": (97.0, 0.1)}), found(**AUDIT | {"munkey": row}), DESIGNS
-    )
-    line = made.set_index("name").loc["munkey"]
-    assert (line["share_text"], line["bound"]) == (left, bound)
-    assert ("munkey" in front(made)) == (bound == 2.0)
-    assert math.isnan(line["share"]) == (left == "no power")
+    accurate = summary(ACCURACY | {"munkey": (97.0, 0.1)})
+    points = collect_points(accurate, audit_table(**AUDIT | {"munkey": row}), DESIGNS)
+    line = points.set_index("name").loc["munkey"]
+    assert (line["share_text"], line["bound"]) == (share, bound)
+    assert ("munkey" in front(points)) == (bound == 2.0)
+    assert math.isnan(line["share"]) == (share == "no power")
 
 
-def test_an_exact_design_leaves_0_unless_the_audit_finds_something():
-    assert collect_points(summary(), None, DESIGNS).set_index("name")["share_text"].to_dict() == {
-        **{"anew": "0, by definition", "lda": "0, by construction"},
-        **dict.fromkeys(["munkey", "cf", "ssd"], "not audited"),
+def test_an_exact_design_has_a_share_of_0_unless_the_audit_finds_one():
+    points = collect_points(summary(), None, DESIGNS).set_index("name")
+    assert points["share_text"].to_dict() == {
+        "anew": "0, by definition",
+        "lda": "0, by construction",
+        "munkey": "not audited",
+        "cf": "not audited",
+        "ssd": "not audited",
     }
-    audited = collect_points(summary(), found(**AUDIT), DESIGNS).set_index("name")
-    assert audited.loc["lda", "share_text"] == "0, to the bit" and audited.loc["lda", "bound"] == 0
-    wrong = collect_points(
-        summary(), found(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})}), DESIGNS
-    ).set_index("name")
-    assert wrong.loc["lda", "share_text"] == "3.0 [1.0, 6.0]" and wrong.loc["lda", "bound"] == 6
+    clean = collect_points(summary(), audit_table(**AUDIT), DESIGNS).set_index("name")
+    assert clean.loc["lda", "share_text"] == "0, to the bit"
+    assert clean.loc["lda", "bound"] == 0
+    audit = audit_table(**AUDIT | {"lda": (3.0, 1.0, 6.0, {})})
+    faulty = collect_points(summary(), audit, DESIGNS).set_index("name")
+    assert faulty.loc["lda", "share_text"] == "3.0 [1.0, 6.0]"
+    assert faulty.loc["lda", "bound"] == 6
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=8))
-def test_a_design_is_on_the_front_unless_something_more_accurate_leaves_no_more(drawn):
-    names = [f"m{i}" for i in range(len(drawn))]
-    audit = found(
-        **{
-            name: (float(bound), 0.0, float(bound), {})
-            for name, (bound, _) in zip(names, drawn, strict=True)
-        }
-    )
-    accuracy = {name: (90.0 + ta, 0.1) for name, (_, ta) in zip(names, drawn, strict=True)}
-    made = collect_points(
-        summary(accuracy), audit, [Design(name, name, "weights", "") for name in names]
-    )
-    bounds, accuracies = made["bound"].to_numpy(), made["TA_mean"].to_numpy()
-    beaten = [
-        ((bounds <= bound) & (accuracies > ta)).any()
-        for bound, ta in zip(bounds, accuracies, strict=True)
-    ]
-    assert made["front"].tolist() == [not each for each in beaten]
+def test_a_design_is_on_the_front_unless_a_more_accurate_one_has_no_larger_bound(values):
+    shares = {}
+    accuracy = {}
+    for number, (bound, points_over_90) in enumerate(values):
+        shares[f"m{number}"] = (float(bound), 0.0, float(bound), {})
+        accuracy[f"m{number}"] = (90.0 + points_over_90, 0.1)
+    designs = [Design(name, name, "weights", "") for name in shares]
+    points = collect_points(summary(accuracy), audit_table(**shares), designs)
+    for design in points.to_dict("records"):
+        has_no_larger_bound = points["bound"] <= design["bound"]
+        is_more_accurate = points["TA_mean"] > design["TA_mean"]
+        assert design["front"] == (not (has_no_larger_bound & is_more_accurate).any())
 
 
-def test_the_table_is_that_of_the_largest_rate_with_the_front_in_bold():
+def test_the_table_shows_the_largest_rate_with_the_front_in_bold():
     both = pd.concat([summary(), summary(dict.fromkeys(ACCURACY, (1.0, 0.1)), rate=0.02)])
-    title, frame, _ = make_frontier_table(collect_points(both, found(**AUDIT), DESIGNS), "markdown")
+    points = collect_points(both, audit_table(**AUDIT), DESIGNS)
+    title, frame, _ = make_frontier_table(points, "markdown")
     assert title.startswith("digits, 10% forgotten: mean ± sd over n = 3 seeds")
     assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
-    assert frame.iloc[2].tolist() == [
-        "MUNKEY",
-        "1.6 [1.0, 2.2]",
-        "95.00 ± 0.80",
-        "0.02",
-        "munkey's",
-        "1.00 ± 0.10",
-    ]
+    munkey = frame.iloc[2].tolist()
+    assert munkey == ["MUNKEY", "1.6 [1.0, 2.2]", "95.00 ± 0.80", "0.02", "munkey's", "1.00 ± 0.10"]
     assert frame["Seconds"].tolist()[0] == "20"
 
 
-def test_what_must_be_stored_follows_from_family_and_needs():
-    assert {
-        name: METHODS[name].storage
-        for name in ("lda", "knn", "munkey", "cf", "sfron", "scrub", "sisa")
-    } == {
-        "lda": "keys, labels, weights",
-        "knn": "keys, labels",
-        "munkey": "weights, keys, tokens",
-        "cf": "weights, retain set",
-        "sfron": "weights, training set",
-        "scrub": "weights, training set, val set",
-        "sisa": "weights after each slice, retain set",
-    }
+@pytest.mark.parametrize(
+    ("method", "storage"),
+    [
+        ("lda", "keys, labels, weights"),
+        ("knn", "keys, labels"),
+        ("munkey", "weights, keys, tokens"),
+        ("cf", "weights, retain set"),
+        ("sfron", "weights, training set"),
+        ("scrub", "weights, training set, val set"),
+        ("sisa", "weights after each slice, retain set"),
+    ],
+)
+def test_the_storage_of_a_method_follows_from_its_family_and_needs(method, storage):
+    assert METHODS[method].storage == storage

@@ -37,11 +37,11 @@ MEASURED = pd.Series(
         ("MIA", "html", "–"),
     ],
 )
-def test_a_cell_shows_mean_and_deviation_where_there_are_any(metric, markup, expected):
+def test_a_cell_shows_mean_and_deviation_if_there_are_any(metric, markup, expected):
     assert format_cell(MEASURED, metric, markup) == expected
 
 
-def test_a_cell_has_the_digits_that_are_asked_for():
+def test_a_cell_has_the_requested_digits():
     assert format_cell(MEASURED, "TA", "markdown", digits=4) == "81.0060 ± 3.6049"
     assert format_cell(MEASURED, "TA", "latex", digits=3) == r"$81.006_{\pm \text{\tiny 3.605}}$"
 
@@ -57,39 +57,34 @@ def gaps(**lines):
     return pd.DataFrame(lines.values(), index=list(lines), columns=["gap_mean", "gap_sd"])
 
 
-def test_only_a_gap_that_is_told_apart_is_the_lowest():
+def test_a_gap_is_the_lowest_if_its_deviation_reaches_no_other():
     assert find_lowest_gap(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(2.1, 0.5))) == "b"
     assert find_lowest_gap(gaps(a=(3.0, 0.5), b=(1.0, 0.5), c=(1.9, 0.5))) is None
     assert find_lowest_gap(gaps(a=(1.0, 0.1), b=(5.0, 4.5))) is None  # the other's own ± reaches it
     assert find_lowest_gap(gaps(a=(1.0, 0.1), b=(1.2, 0.1))) is None  # as printed, they touch
 
 
-def test_nothing_is_the_lowest_of_one_seed_or_of_one_line():
+def test_one_seed_or_one_line_has_no_lowest_gap():
     assert find_lowest_gap(gaps(a=(1.0, math.nan), b=(9.0, math.nan))) is None
     assert find_lowest_gap(gaps(a=(1.0, 0.1))) is None
     assert find_lowest_gap(gaps(a=(1.0, 0.1), b=(math.nan, math.nan))) is None
     assert find_lowest_gap(gaps()) is None
 
 
-def test_what_has_no_gap_does_not_count():
+def test_a_line_without_a_gap_does_not_count():
     assert find_lowest_gap(gaps(a=(math.nan, math.nan), b=(1.0, 0.1), c=(2.0, 0.1))) == "b"
 
 
-def test_one_seed_is_said_and_has_no_deviation():
-    assert describe_statistic(3) == "mean ± sd over n = 3 seeds" and "no other" in describe_bold(3)
-    assert (
-        describe_statistic(1) == "n = 1 seed"
-        and describe_bold(1) == "nothing is bold with one seed"
-    )
+def test_the_statistic_of_one_seed_has_no_deviation():
+    assert describe_statistic(3) == "mean ± sd over n = 3 seeds"
+    assert "no other" in describe_bold(3)
+    assert describe_statistic(1) == "n = 1 seed"
+    assert describe_bold(1) == "nothing is bold with one seed"
 
 
-def test_two_digits_count():
-    assert [format_two_digits(value) for value in (0.01687, 7.28, 124.9, 20.0)] == [
-        "0.017",
-        "7.3",
-        "120",
-        "20",
-    ]
+def test_seconds_have_two_digits():
+    for value, text in ((0.01687, "0.017"), (7.28, "7.3"), (124.9, "120"), (20.0, "20")):
+        assert format_two_digits(value) == text
 
 
 @pytest.mark.parametrize(
@@ -101,7 +96,8 @@ def test_a_files_ending_tells_its_markup(path, markup):
 
 def test_text_is_escaped_for_latex_and_formulas_are_kept():
     assert escape_latex("P_s & 10% # 5") == r"P\_s \& 10\% \# 5"
-    assert escape_latex("–") == "--" and escape_latex("1 ± 2") == r"1 $\pm$ 2"
+    assert escape_latex("–") == "--"
+    assert escape_latex("1 ± 2") == r"1 $\pm$ 2"
     assert escape_latex(r"$\ell_1$-sparse") == r"$\ell_1$-sparse"
     assert escape_latex(r"\underline{$7_{\pm 1}$}") == r"\underline{$7_{\pm 1}$}"
     assert escape_latex("ℓ₁-sparse, 1 → 2, < 0.001") == r"$\ell_1$-sparse, 1 $\to$ 2, $<$ 0.001"
@@ -142,8 +138,9 @@ def test_markup_in_cells_is_not_escaped_in_html():
 
 
 def test_markdown_tables_stand_below_their_titles_and_numbers_stay_as_they_are():
-    text = render(
-        [TitledTable("", pd.DataFrame({"x": ["1.50"]})), TitledTable("B", FRAME)], "markdown"
-    )
-    assert text.startswith("| x    |\n") and "| 1.50 |\n" in text
-    assert "\n\n### B\n\n| P_s " in text and text.endswith("|\n")
+    numbers = TitledTable("", pd.DataFrame({"x": ["1.50"]}))
+    text = render([numbers, TitledTable("B", FRAME)], "markdown")
+    assert text.startswith("| x    |\n")
+    assert "| 1.50 |\n" in text
+    assert "\n\n### B\n\n| P_s " in text
+    assert text.endswith("|\n")

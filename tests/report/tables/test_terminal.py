@@ -38,13 +38,14 @@ MUNKEY  96.07   0.68
 @pytest.mark.parametrize(
     ("width", "expected"), [(WIDTH, WHOLE), (50, WHOLE), (49, BY_RATE), (36, BY_RATE)]
 )
-def test_what_does_not_fit_stands_below_beside_the_names_again(width, expected):
+def test_columns_that_do_not_fit_are_in_a_table_below_with_the_names(width, expected):
     assert render_plain(TABLE, width) == expected
 
 
-def test_columns_of_a_rate_are_parted_only_where_they_must_be():
+def test_columns_of_a_rate_are_parted_only_if_they_must_be():
     lines = render_plain(TABLE, 20).splitlines()
-    assert max(map(len, lines)) <= 20 and lines[:2] == ["digits: mean,", "percent"]
+    assert max(map(len, lines)) <= 20
+    assert lines[:2] == ["digits: mean,", "percent"]
     assert [line for line in lines if line.startswith("Method")] == [
         "Method  left", "Method  TA @10%", "Method  Gap @10%", "Method  TA @2%", "Method  Gap @2%",
     ]  # fmt: skip
@@ -53,8 +54,8 @@ def test_columns_of_a_rate_are_parted_only_where_they_must_be():
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "docs/results").rglob("tables/*.md")), ids=lambda path: path.stem
 )
-def test_the_tables_of_kept_runs_fit_and_lose_no_number(path):
+def test_the_tables_of_the_docs_fit_and_lose_no_number(path):
     text = path.read_text()
-    shown = render_plain(text)
-    assert max(map(len, shown.splitlines())) <= WIDTH
-    assert set(re.findall(r"[\d.]+", text)) == set(re.findall(r"[\d.]+", shown))
+    plain = render_plain(text)
+    assert max(map(len, plain.splitlines())) <= WIDTH
+    assert set(re.findall(r"[\d.]+", text)) == set(re.findall(r"[\d.]+", plain))

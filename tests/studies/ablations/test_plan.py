@@ -1,15 +1,15 @@
 """What the ablations show."""
 
 from munkey.studies.ablations.plan import TABLES, AblationPlan
-from munkey.studies.ablations.tables import TABLES as MADE
+from munkey.studies.ablations.tables import TABLES as MAKERS
 from tests.experiment.inputs import small_plan
 
 
-def shown_figures(changes: dict[str, object]) -> dict[str, str]:
+def plan_figures(changes: dict[str, object]) -> dict[str, str]:
     return AblationPlan(small_plan(changes)).figures
 
 
-def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_deletion():
+def test_tables_of_ablations_show_munkey_before_and_after_deletion_and_its_oracle():
     rows = AblationPlan(small_plan({"methods": ["cf"]})).rows
     assert [(row["name"], row["oracle"], row.get("context", False)) for row in rows] == [
         ("original-m", "retrain-m", True),
@@ -18,14 +18,13 @@ def test_tables_of_ablations_show_munkey_its_oracle_and_what_is_left_after_delet
     ]
 
 
-def test_neighbors_are_drawn_only_where_k_is_ablated():
-    assert "neighbors" not in shown_figures({"ablations": {"munkey.token_dim": [32]}})
-    assert "neighbors" not in shown_figures({"ablations": {"inference.k": []}})
-    of_one = {"datasets": ["digits", "cifar10"], "ablations": {"inference.k": []}}
-    assert "neighbors" in shown_figures(
-        of_one | {"overrides": {"cifar10": {"ablations": {"inference.k": [1, 2]}}}}
-    )
+def test_neighbors_are_drawn_only_if_k_is_ablated():
+    assert "neighbors" not in plan_figures({"ablations": {"munkey.token_dim": [32]}})
+    assert "neighbors" not in plan_figures({"ablations": {"inference.k": []}})
+    two = {"datasets": ["digits", "cifar10"], "ablations": {"inference.k": []}}
+    overrides = {"cifar10": {"ablations": {"inference.k": [1, 2]}}}
+    assert "neighbors" in plan_figures(two | {"overrides": overrides})
 
 
-def test_the_tables_that_are_planned_are_those_that_are_made():
-    assert list(MADE) == TABLES
+def test_the_planned_tables_are_those_with_a_maker():
+    assert list(MAKERS) == TABLES

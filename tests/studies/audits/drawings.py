@@ -14,60 +14,41 @@ NUMBERS = {
     "val_after": 94.5,
     "test_after": 94.0,
 }
-METHODS = ["CF", "CF-k", "EU-k", "NegGrad+", "Amnesiac", "SCRUB", "SSD", "AMUN", "MUNKEY"]
 
 
-def audited() -> pd.DataFrame:
+def grid_rows() -> pd.DataFrame:
+    """An audit of three settings on two paths; the interval of the last, deployed, has no end."""
     lines = []
     for p_token, share in ((0.1, 3.0), (0.3, 20.0), (0.6, 400.0)):
         for path, factor in (("deployed", 1), ("image", 2)):
-            knobs = {
-                "munkey.p_image": 0.3,
-                "munkey.p_token": p_token,
-                "train.crop_scale": "[0.6, 1.0]",
-            }
-            found = {
-                "share": factor * share,
-                "share_low": share - 2,
-                "share_high": share + 2,
-                "P_s": p_token / 2,
-            }
-            lines.append(
-                {"setting": f"p_token-{p_token}", "path": path, **knobs, **found, **NUMBERS}
-            )
+            line = {"setting": f"p_token-{p_token}", "path": path, "munkey.p_image": 0.3}
+            line |= {"munkey.p_token": p_token, "train.crop_scale": "[0.6, 1.0]"}
+            line |= {"share": factor * share, "share_low": share - 2, "share_high": share + 2}
+            lines.append(line | {"P_s": p_token / 2} | NUMBERS)
     lines[4]["share_high"] = np.inf
     return pd.DataFrame(lines)
 
 
 def shares():
-    """An audit with what methods and an oracle leave."""
-    left = dict(zip(METHODS, [83, 97, 86, 64, -87, 51, 100, -33, 5], strict=True)) | {
-        "retrain-t": -4
+    """An audit with the residual shares of methods and an oracle."""
+    values = {
+        "CF": 83,
+        "CF-k": 97,
+        "EU-k": 86,
+        "NegGrad+": 64,
+        "Amnesiac": -87,
+        "SCRUB": 51,
+        "SSD": 100,
+        "AMUN": -33,
+        "MUNKEY": 5,
+        "retrain-t": -4,
     }
-    line = {
-        "family": "vit",
-        "path": "deployed",
-        "verdict": "residue",
-        "chance": 5.0,
-        "flagged": "share",
-    }
-    audit = pd.DataFrame(
-        line
-        | {
-            "name": name,
-            "title": name,
-            "role": "method",
-            "share": s,
-            "share_low": s - 10.0,
-            "share_high": s + 12.0,
-        }
-        for name, s in left.items()
-    )
-    audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = [
-        "ViT",
-        "oracle",
-        "control",
-    ]
+    audit = pd.DataFrame({"name": values.keys(), "share": values.values()})
+    audit = audit.assign(title=audit["name"], family="vit", path="deployed", role="method")
+    audit = audit.assign(verdict="residue", flagged="share", chance=5.0)
+    audit = audit.assign(share_low=audit["share"] - 10.0, share_high=audit["share"] + 12.0)
+    oracle = ["ViT", "oracle", "control"]
+    audit.loc[audit["name"] == "retrain-t", ["title", "role", "verdict"]] = oracle
     audit.loc[audit["name"] == "Amnesiac", ["share_low", "verdict"]] = [-np.inf, "over-forgets"]
     audit.loc[audit["name"] == "MUNKEY", "flagged"] = "u-lira_tpr_1"
     return audit
@@ -76,11 +57,10 @@ def shares():
 def strata():
     """The same by memorization: of one stratum an interval has no end, of another it ends beyond the axis."""
     audit = shares()
-    for name, more in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
-        ends = {"": 0.0, "_low": -15.0, "_high": 15.0}
-        audit = audit.assign(
-            **{f"share_of_{name}{end}": audit["share"] + more + off for end, off in ends.items()}
-        )
+    for name, shift in {"low": -20.0, "mid": 0.0, "high": 10.0, "top": 20.0}.items():
+        audit[f"share_of_{name}"] = audit["share"] + shift
+        audit[f"share_of_{name}_low"] = audit["share"] + shift - 15.0
+        audit[f"share_of_{name}_high"] = audit["share"] + shift + 15.0
     audit.loc[audit["name"] == "CF", "share_of_low_low"] = -np.inf
     audit.loc[audit["name"] == "AMUN", "share_of_low_low"] = -4000.0
     return audit
@@ -90,5 +70,5 @@ DRAWINGS = {
     "shares": lambda: forest_plot(shares()),
     "strata": lambda: strata_plot(strata()),
     "strata, none": lambda: strata_plot(shares()),
-    "audit grid": lambda: grid_plot(audited()),
+    "audit grid": lambda: grid_plot(grid_rows()),
 }

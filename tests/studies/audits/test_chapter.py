@@ -12,17 +12,15 @@ from munkey.studies.audits.table_jobs import audit_chapter
 from tests.report.inputs import ROWS, tidy
 
 LINE = {
-    "flagged": "share",
+    "family": "vit",
     "title": "SCRUB",
     "role": "method",
     "path": "deployed",
     "pairs": 8,
     "share": 55.0,
     "share_low": 23.1,
-}
-LINE |= {
-    "family": "vit",
     "share_high": 77.8,
+    "flagged": "share",
     "chance": 17.0,
     "p": 0.004,
     "verdict": "residue",
@@ -34,36 +32,25 @@ LINE |= {
 def audit_folder(tmp_path):
     """The folder of an audit: its controls, pictures, what its files hold, and attacks on one model."""
     folder = tmp_path / "digits"
-    write_json(
-        folder / "controls.json",
-        {"vit": ["oracle passed, as it must", "sham was flagged, but must not"]},
-    )
+    controls = ["oracle passed, as it must", "sham was flagged, but must not"]
+    write_json(folder / "controls.json", {"vit": controls})
     write_text(folder / "shares.svg", "picture")
     write_text(folder / "strata.svg", "strata")
-    key = {
-        "dataset": "digits",
-        "rate": 0.1,
-        "seed": 0,
-        "method": "munkey",
-        "title": "MUNKEY",
-        "why": np.nan,
-    }
-    stored = [
-        key | {"file": file, "ids": n, "ids_of": 3, "rows": 2 * n, "rows_of": 6}
-        for file, n in (("original", 3), ("unlearned", 0))
+    key = {"dataset": "digits", "rate": 0.1, "seed": 0, "method": "munkey", "title": "MUNKEY"}
+    key |= {"why": np.nan, "ids_of": 3, "rows_of": 6}
+    storage = [
+        key | {"file": "original", "ids": 3, "rows": 6},
+        key | {"file": "unlearned", "ids": 0, "rows": 0},
     ]
-    write_csv(folder / "storage.csv", stored)
-    key = {"dataset": "digits", "rate": 0.1, "method": "scrub", "attack": "loss"}
-    attacks = [
-        key | {"seed": seed, "auroc": 61.5, "auroc_low": 58.0, "auroc_high": 65.0}
-        for seed in range(3)
-    ]
-    write_csv(folder / "attacks.csv", attacks)
+    write_csv(folder / "storage.csv", storage)
+    attack = {"dataset": "digits", "rate": 0.1, "method": "scrub", "attack": "loss"}
+    attack |= {"auroc": 61.5, "auroc_low": 58.0, "auroc_high": 65.0}
+    write_csv(folder / "attacks.csv", [attack | {"seed": seed} for seed in range(3)])
     write_text(folder / "metrics.csv", tidy().to_csv(index=False))
     return folder
 
 
-def chapter_of(folder, lines) -> Chapter:
+def make_chapter(folder, lines) -> Chapter:
     write_text(folder / "table.csv", pd.DataFrame(lines).to_csv(index=False))
     files = {name: folder / f"{name}.csv" for name in ("table", "storage", "attacks", "metrics")}
     pictures = {"svg": folder / "shares.svg", "strata_svg": folder / "strata.svg"}
@@ -80,13 +67,13 @@ def chapter_of(folder, lines) -> Chapter:
 
 
 def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_folder):
-    chapter = chapter_of(audit_folder, [LINE])
+    chapter = make_chapter(audit_folder, [LINE])
     controls, table, _strata, _storage, attacks = chapter.tables
-    assert controls.title == "digits: controls, whose results are known beforehand"
+    assert controls.title.startswith("digits: controls")
     assert controls.frame.values.tolist()[0] == ["vit", "oracle passed, as it must"]
     assert controls.remark == "vit: sham was flagged, but must not"
     assert {"55.0 [23.1, 77.8]", "residue: 55% is left"} <= set(table.frame.iloc[0])
-    assert attacks.title == "Attacks on one model: digits, forget rate 10%: n = 3 seeds"
+    assert attacks.title.endswith("digits, forget rate 10%: n = 3 seeds")
     assert "61.5 [58.0, 65.0]" in attacks.frame.values
     assert "docs/audits.md" in chapter.remarks[0]
     for figure, words in zip(chapter.figures, (b"picture", b"strata"), strict=True):
@@ -97,8 +84,8 @@ def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_
     assert chapter.files == [f"../audit/digits/{name}.csv" for name in names]
 
 
-def test_the_report_shows_other_paths_of_methods_alone_and_what_files_hold(audit_folder):
+def test_the_report_shows_other_paths_of_methods_alone_and_the_traces_in_files(audit_folder):
     lines = [LINE, LINE | {"path": "image"}, LINE | {"path": "image", "role": "oracle"}]
-    _, table, _strata, storage, _attacks = chapter_of(audit_folder, lines).tables
+    _, table, _strata, storage, _attacks = make_chapter(audit_folder, lines).tables
     assert table.frame.iloc[:, 0].tolist() == ["SCRUB", "SCRUB, image alone"]
     assert {"6 of 6", "0 of 6"} <= set(storage.frame.iloc[0])

@@ -3,19 +3,20 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
 
 from munkey.report.figures import theme
 from munkey.studies.audits.figure import compute_limits, forest_plot, strata_plot
 from munkey.studies.audits.grid_figure import grid_plot
-from tests.report.figures.test_figures import DOLLARS
-from tests.studies.audits.drawings import audited, shares, strata
+from tests.report.inputs import DOLLARS
+from tests.studies.audits.drawings import grid_rows, shares, strata
+from tests.studies.figures import read_texts
 
 
 def test_the_legend_of_a_narrow_figure_of_shares_is_not_cut_off():
     figure = forest_plot(shares(), theme.NARROW)
     legend = figure.legends[0].get_window_extent()
-    assert figure.bbox.x0 <= legend.x0 and legend.x1 <= figure.bbox.x1
+    assert figure.bbox.x0 <= legend.x0
+    assert legend.x1 <= figure.bbox.x1
 
 
 def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
@@ -25,10 +26,11 @@ def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
     figure = strata_plot(audit)
     (axes,) = figure.axes
     assert "CF" not in [label.get_text() for label in axes.get_yticklabels()]
-    assert figure.get_suptitle() == "Not drawn because all intervals are unbounded: CF"
+    assert figure.get_suptitle().endswith("unbounded: CF")
     audit[columns] = np.inf
     figure = strata_plot(audit)
-    assert not figure.axes and "All intervals are unbounded" in figure.texts[0].get_text()
+    assert not figure.axes
+    assert "All intervals are unbounded" in figure.texts[0].get_text()
 
 
 @pytest.mark.parametrize(
@@ -40,20 +42,18 @@ def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
         (-np.inf, 900.0, (-25 - 0.03 * 325, 300 + 0.03 * 325)),
     ],
 )
-def test_the_axis_of_shares_holds_the_marks_and_all_intervals_within_reason(low, high, expected):
+def test_the_axis_of_shares_holds_0_100_and_all_intervals_up_to_300(low, high, expected):
     rows = pd.DataFrame({"share": [40.0], "share_low": [low], "share_high": [high]})
     assert compute_limits(rows) == pytest.approx(expected)
 
 
-def test_a_name_with_dollars_is_drawn_as_it_is():
-    figure = forest_plot(shares().replace("SCRUB", DOLLARS))
-    figure.draw_without_rendering()
-    assert any(DOLLARS in text.get_text() for text in figure.findobj(Text))
+def test_a_name_with_dollars_is_drawn_verbatim():
+    assert DOLLARS in read_texts(forest_plot(shares().replace("SCRUB", DOLLARS)))
 
 
 @pytest.mark.parametrize(
-    ("draw", "frame"), [(grid_plot, audited().iloc[:0]), (forest_plot, shares().iloc[:0])]
+    ("draw", "frame"), [(grid_plot, grid_rows().iloc[:0]), (forest_plot, shares().iloc[:0])]
 )
-def test_what_cannot_be_drawn_is_refused(draw, frame):
+def test_an_empty_table_is_not_drawn(draw, frame):
     with pytest.raises(ValueError, match="no rows"):
         draw(frame)

@@ -15,7 +15,7 @@ from tests.conftest import ROOT, changed
 from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
 
 DINO = {"encoder": "dinov2", "revision": "f9e44c814b77203eaa57a6bdbbd535f21ede1415"}
-# What is changed, by its path in the parameters of the paper's preset, and the phrase that names it.
+# changes of the preset of the paper by their path, and the phrase that names each
 CHANGES = {
     "seeds": ([0, 1], "seeds is 2 (paper: 3)"),
     "source.limit_per_class": (100, "source.limit_per_class is 100 (paper: None)"),
@@ -68,7 +68,7 @@ CHANGES = {
     "unlearn.amun.keep_forget": (True, "unlearn.amun.keep_forget is True (paper: False)"),
 }
 OF_ONE_DATA_SET = {"munkey.p_image", "munkey.p_token", "forget.rates", "forget.sampling"}
-# What the paper leaves open: another value is no other setting.
+# the paper leaves these open: another value is no other setting
 OPEN = {
     "train.batch_size": 32,
     "data.pixel_mean": 0.4,
@@ -81,10 +81,8 @@ OPEN = {
 
 def of_paper(changes=None):
     """The parameters of the paper's preset, with values set by their dotted paths."""
-    config, preset = (
-        yaml.safe_load((ROOT / name).read_text())
-        for name in ("params.yaml", "workflow/presets/paper.yaml")
-    )
+    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    preset = yaml.safe_load((ROOT / "workflow/presets/paper.yaml").read_text())
     config = merge(config, preset)
     for path, value in (changes or {}).items():
         config = changed(config, path, value)
@@ -92,45 +90,47 @@ def of_paper(changes=None):
 
 
 def statement(changes=None, dataset="cifar10"):
+    """The sentence on the setting of a data set."""
     params = of_paper(changes)
-    return paper.describe_setting(
-        dataset, PaperPlan(Plan(params)).compared[dataset], len(params.seeds)
-    )
+    settings = PaperPlan(Plan(params)).compared[dataset]
+    return paper.describe_setting(dataset, settings, len(params.seeds))
 
 
 def alike(dataset):
+    """The sentence on a data set in the setting of the paper."""
     return f"{dataset}: the paper's setting, as far as the paper states it; docs/method.md lists what it leaves open."
 
 
 def differing(phrases, dataset="cifar10"):
+    """The sentence on a data set in another setting."""
     return f"{dataset}: not the paper's setting, so this does not reproduce the paper: {phrases}."
 
 
 @pytest.mark.parametrize("dataset", setting.STATED_OF)
-def test_the_papers_preset_is_the_papers_setting(dataset):
+def test_the_preset_of_the_paper_is_the_setting_of_the_paper(dataset):
     assert statement(dataset=dataset) == alike(dataset)
 
 
 @pytest.mark.parametrize(
     ("knob", "value", "phrase"), [(knob, *change) for knob, change in CHANGES.items()]
 )
-def test_what_differs_from_what_the_paper_states_is_named_and_nothing_else(knob, value, phrase):
-    path = f"overrides.cifar10.{knob}" if knob in OF_ONE_DATA_SET else knob
-    changes = (
-        {f"keys.{name}": each for name, each in value.items()}
-        if isinstance(value, dict)
-        else {path: value}
-    )
+def test_a_knob_that_differs_from_the_paper_is_named_alone(knob, value, phrase):
+    if knob == "keys.encoder":
+        changes = {f"keys.{name}": setting for name, setting in value.items()}
+    elif knob in OF_ONE_DATA_SET:
+        changes = {f"overrides.cifar10.{knob}": value}
+    else:
+        changes = {knob: value}
     assert statement(changes) == differing(phrase)
 
 
-def test_every_knob_that_the_paper_states_is_tried_here():
+def test_every_knob_that_the_paper_states_is_changed_by_a_test():
     stated = {"seeds", *setting.STATED, *setting.STATED_OF["cifar10"]}
     assert stated | {f"unlearn.{name}" for name in setting.STATED_OF_METHODS} == CHANGES.keys()
 
 
 @pytest.mark.parametrize(("path", "value"), OPEN.items())
-def test_what_the_paper_leaves_open_is_not_compared(path, value):
+def test_a_knob_that_the_paper_leaves_open_is_not_compared(path, value):
     assert statement({path: value}) == alike("cifar10")
 
 
@@ -139,7 +139,7 @@ def test_rates_may_be_listed_in_any_order():
 
 
 @pytest.mark.parametrize(
-    ("dataset", "pair", "paper_has"),
+    ("dataset", "pair", "phrase"),
     [
         ("cifar10", (0.1, 0.1), "munkey.p_token is 0.1 (paper: 0.3)"),
         ("cifar100", (0.3, 0.3), "munkey.p_image is 0.3 (paper: 0.1)"),
@@ -149,12 +149,12 @@ def test_rates_may_be_listed_in_any_order():
         ("bloodmnist", (0.3, 0.3), "munkey.p_token is 0.3 (paper: 0.1)"),
     ],
 )
-def test_each_data_set_has_a_pair_of_its_own(dataset, pair, paper_has):
+def test_each_data_set_is_compared_with_its_own_pair(dataset, pair, phrase):
     changes = {f"overrides.{dataset}.munkey": dict(zip(("p_image", "p_token"), pair, strict=True))}
-    assert statement(changes, dataset) == differing(paper_has, dataset)
+    assert statement(changes, dataset) == differing(phrase, dataset)
 
 
-def test_a_selected_pair_is_said_to_be_the_selections():
+def test_a_selected_pair_is_named_with_that_of_the_paper():
     words = "p_image and p_token were chosen by the selection (paper: 0.1 and 0.3)"
     # The pair that is written is not used, so it does not matter.
     changes = {
@@ -167,18 +167,19 @@ def test_a_selected_pair_is_said_to_be_the_selections():
     )
 
 
-def test_learning_rates_must_be_searched_from_a_tenth_to_the_whole():
+def test_a_search_of_other_learning_rates_than_0_1_to_1_differs():
     assert statement({"search_grid": {"lr_factor": [0.1, 1.0]}}) == alike("cifar10")
     narrow = statement({"search_grid": {"lr_factor": [0.25, 1.0]}})
     assert narrow.count("is searched in [0.25, 1.0] (paper: from 0.1 to 1.0)") == len(setting.TUNED)
-    own = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"]["cf"]["lr_factor"]
+    default = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"]["cf"]["lr_factor"]
     # one value: no search
-    for grid, tried in (([0.1, 0.5], [0.1, 0.5]), ([0.01, 1.0], [0.01, 1.0]), ([0.5], [own])):
-        one = statement({"search_grid": {"lr_factor": [0.1, 1.0], "cf.lr_factor": grid}})
-        assert one == differing(f"lr_factor of cf is searched in {tried} (paper: from 0.1 to 1.0)")
+    for grid, values in (([0.1, 0.5], [0.1, 0.5]), ([0.01, 1.0], [0.01, 1.0]), ([0.5], [default])):
+        sentence = statement({"search_grid": {"lr_factor": [0.1, 1.0], "cf.lr_factor": grid}})
+        phrase = f"lr_factor of cf is searched in {values} (paper: from 0.1 to 1.0)"
+        assert sentence == differing(phrase)
 
 
-def test_a_method_whose_settings_are_searched_is_compared_by_all_that_is_tried():
+def test_a_searched_method_is_compared_by_all_values_of_its_grid():
     grid = {"lr_factor": [0.1, 1.0], "neggrad-plus.alpha": [0.9, 0.95]}
     phrase = "unlearn.neggrad-plus.alpha is [0.9, 0.95] (paper: 0.95)"
     assert statement({"search_grid": grid}) == differing(phrase)
@@ -187,9 +188,8 @@ def test_a_method_whose_settings_are_searched_is_compared_by_all_that_is_tried()
 
 
 def test_a_method_that_does_not_run_is_not_compared():
-    assert statement({"methods": ["knn", "munkey"], "unlearn.l1-sparse.lam": 0.1}) == alike(
-        "cifar10"
-    )
+    changes = {"methods": ["knn", "munkey"], "unlearn.l1-sparse.lam": 0.1}
+    assert statement(changes) == alike("cifar10")
 
 
 def test_all_methods_that_the_paper_tunes_are_compared():
@@ -197,7 +197,7 @@ def test_all_methods_that_the_paper_tunes_are_compared():
     assert set(setting.TUNED) == tuned & set(paper.read_printed_numbers()["method"])
 
 
-def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):
+def test_a_copy_of_the_encoder_of_the_paper_in_a_folder_is_that_encoder(tmp_path):
     folder = tmp_path / "vit-base-patch16-224"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(PAPERS_CONFIG))
@@ -208,43 +208,38 @@ def test_a_copy_of_the_papers_encoder_in_a_folder_is_that_encoder(tmp_path):
     assert statement(changes) == differing(f"keys.encoder is {folder} (paper: vit-b16)")
 
 
-def test_a_setting_that_is_not_handed_over_is_an_error():
-    settings = PaperPlan(Plan(of_paper())).compared["cifar10"]
+def test_a_missing_section_is_an_error():
     for name in ("search", "unlearn", "source", "keys"):
+        settings = dict(PaperPlan(Plan(of_paper())).compared["cifar10"])
+        del settings[name]
         with pytest.raises(KeyError, match=name):
-            paper.describe_setting(
-                "cifar10", {key: value for key, value in settings.items() if key != name}, 3
-            )
+            paper.describe_setting("cifar10", settings, 3)
 
 
-def test_there_is_a_sentence_for_each_data_set_also_for_one_that_is_not_the_papers():
+def test_every_data_set_has_a_sentence_also_one_outside_the_paper():
     compared = PaperPlan(Plan(of_paper({"datasets": ["digits", "cifar10"]}))).compared
-    outside = "digits: not among the paper's data sets, so none of its numbers can be compared with the paper's."
-    assert paper.describe_settings(compared, 3) == [outside, alike("cifar10")]
+    digits, cifar10 = paper.describe_settings(compared, 3)
+    assert digits.startswith("digits: not among the paper's data sets")
+    assert cifar10 == alike("cifar10")
 
 
-REHEARSED = {"seeds": [0], "source.limit_per_class": 4, "train.epochs": 1}
+REHEARSAL = {"seeds": [0], "source.limit_per_class": 4, "train.epochs": 1}
 
 
-def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal_and_says_what_is_less():
-    words = statement(REHEARSED)
-    phrases = [
-        f"{name} is {ours} (paper: {papers})"
-        for name, ours, papers in (
-            ("seeds", 1, 3),
-            ("source.limit_per_class", 4, None),
-            ("train.epochs", 1, 100),
-        )
+def test_a_run_with_fewer_seeds_images_and_epochs_is_a_rehearsal():
+    sentence = statement(REHEARSAL)
+    assert sentence.startswith("cifar10: a rehearsal")
+    assert "does not reproduce the paper" in sentence
+    numbers = [
+        "seeds is 1 (paper: 3)",
+        "source.limit_per_class is 4 (paper: None)",
+        "train.epochs is 1 (paper: 100)",
     ]
-    assert words == (
-        "cifar10: a rehearsal, with fewer seeds, images and epochs than the paper's, so this does not reproduce the"
-        f" paper: {'; '.join(phrases)}."
-    )
+    assert sentence.endswith(f": {'; '.join(numbers)}.")
 
 
-@pytest.mark.parametrize("kept", REHEARSED)
-def test_a_run_that_is_the_papers_in_one_of_these_is_no_rehearsal(kept):
-    changes = {name: value for name, value in REHEARSED.items() if name != kept}
-    assert statement(changes).startswith(
-        "cifar10: not the paper's setting, so this does not reproduce the paper: "
-    )
+@pytest.mark.parametrize("knob", REHEARSAL)
+def test_a_run_with_one_of_these_knobs_of_the_paper_is_no_rehearsal(knob):
+    changes = dict(REHEARSAL)
+    del changes[knob]
+    assert statement(changes).startswith("cifar10: not the paper's setting")

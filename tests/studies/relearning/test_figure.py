@@ -4,16 +4,14 @@ import numpy as np
 import pytest
 
 from munkey.studies.relearning.figure import relearning_plot
-from tests.studies.relearning.drawings import STEPS, relearned
+from tests.studies.relearning.drawings import STEPS, forget_curves
 
 
 def test_each_method_has_a_panel_with_the_references_of_its_family():
-    curves = relearned()
+    curves = forget_curves()
     panels = [axes for axes in relearning_plot(curves).axes if axes.get_visible()]
-    assert [axes.get_title() for axes in panels] == [
-        *(f"Method {number}" for number in range(5)),
-        "MUNKEY",
-    ]
+    titles = [f"Method {number}" for number in range(5)]
+    assert [axes.get_title() for axes in panels] == [*titles, "MUNKEY"]
     means = curves.groupby(["name", "step"])["FA"].mean()
     for axes, names in (
         (panels[0], ("method-0", "retrain-t", "original-t")),
@@ -24,6 +22,6 @@ def test_each_method_has_a_panel_with_the_references_of_its_family():
             np.testing.assert_allclose(line.get_ydata(), means[name])
 
 
-def test_what_cannot_be_drawn_is_refused():
+def test_an_empty_table_is_not_drawn():
     with pytest.raises(ValueError, match="no rows"):
-        relearning_plot(relearned().iloc[:0])
+        relearning_plot(forget_curves().iloc[:0])

@@ -24,18 +24,16 @@ RETAIN = image_set(12)  # ids 10, 12, ..., 32
 
 
 @dataclass
-class Seen:
-    """Keeps the systems that it is asked to measure."""
+class Recorder:
+    """Copies each system that it is asked to measure; the n-th measurement is FA = n."""
 
     systems: list[System] = field(default_factory=list)
 
     def measure(self, system: System) -> dict[str, float]:
-        copied = replace(system, model=system.copy_model())
-        if system.memory is not None:
-            copied = replace(
-                copied, memory=replace(system.memory, tokens=system.memory.tokens.detach().clone())
-            )
-        self.systems.append(copied)
+        memory = system.memory
+        if memory is not None:
+            memory = replace(memory, tokens=memory.tokens.detach().clone())
+        self.systems.append(replace(system, model=system.copy_model(), memory=memory))
         return {"FA": float(len(self.systems))}
 
 
@@ -48,17 +46,16 @@ def vit() -> System:
 def run(params):
     """Train a system further, and return the lines; `train` changes the recipe's section."""
 
-    def further(
-        system, asked, steps=(0, 1, 3), samples=RETAIN, lr_factor=0.5, train=None, **of_family
+    def train_on(
+        system, recorder, steps=(0, 1, 3), samples=RETAIN, lr_factor=0.5, train=None, **section
     ):
-        chosen = recipe(params, system.family, STAGE, train, **of_family)
+        family_recipe = recipe(params, system.family, STAGE, train, **section)
         members = member_keys(samples.ids) if system.memory else None
-        training = Training(samples, 3, chosen, "cpu", quiet, members)
-        return train_further(
-            system, training, RelearnSettings(steps=list(steps), lr_factor=lr_factor), asked
-        )
+        training = Training(samples, 3, family_recipe, "cpu", quiet, members)
+        settings = RelearnSettings(steps=list(steps), lr_factor=lr_factor)
+        return train_further(system, training, settings, recorder)
 
-    return further
+    return train_on
 
 
 def weights(system: System) -> torch.Tensor:
@@ -67,10 +64,12 @@ def weights(system: System) -> torch.Tensor:
 
 def test_the_steps_are_those_of_training_at_a_constant_rate(run, vit, params):
     """By hand: 4 batches of 5, 5, 2 and 5 samples, cropped anew."""
-    seen = Seen()
-    run(vit, seen, steps=[0, 1, 4])
+    recorder = Recorder()
+    run(vit, recorder, steps=[0, 1, 4])
     train = recipe(params, "vit").train
-    order, crops = ((STAGE / name).torch_generator() for name in ("order", "crops"))
+    order = (STAGE / "order").torch_generator()
+    crops = (STAGE / "crops").torch_generator()
+    augment = Augmentation.from_settings(DATA, train)
     model = vit.copy_model()
     optimizer = adamw(model.parameters(), train.betas, train.weight_decay)
     optimizer.param_groups[0]["lr"] = 0.5 * train.lr
@@ -79,96 +78,100 @@ def test_the_steps_are_those_of_training_at_a_constant_rate(run, vit, params):
     for index in batches:
         images, labels = RETAIN.batch(index, "cpu")
         optimizer.zero_grad()
-        F.cross_entropy(
-            model(Augmentation.from_settings(DATA, train)(images, crops)), labels
-        ).backward()
+        F.cross_entropy(model(augment(images, crops)), labels).backward()
         optimizer.step()
         after.append(weights(replace(vit, model=model)))
-    for system, expected in zip(seen.systems, [after[0], after[1], after[4]], strict=True):
-        torch.testing.assert_close(weights(system), expected)
+    for system, step in zip(recorder.systems, (0, 1, 4), strict=True):
+        torch.testing.assert_close(weights(system), after[step])
 
 
 @pytest.mark.parametrize("family", ["vit", "munkey"])
 def test_measuring_more_often_changes_nothing(run, vit, munkey_system, family):
     system = {"vit": vit, "munkey": munkey_system}[family]
     samples = image_set(6)  # those that MUNKEY's memory holds
-    seldom, often = Seen(), Seen()
+    seldom = Recorder()
+    often = Recorder()
     run(system, seldom, steps=[0, 3], samples=samples)
     lines = run(system, often, steps=[0, 1, 2, 3], samples=samples)
-    assert [line["step"] for line in lines] == [0, 1, 2, 3] and [line["FA"] for line in lines] == [
-        1,
-        2,
-        3,
-        4,
-    ]
+    assert lines == [{"step": step, "FA": step + 1} for step in range(4)]
     assert torch.equal(weights(seldom.systems[-1]), weights(often.systems[-1]))
     assert not torch.equal(weights(often.systems[1]), weights(often.systems[2]))
 
 
-def test_the_system_itself_stays_as_it_is(run, munkey_system):
-    before, tokens = weights(munkey_system), munkey_system.memory.tokens.clone()
-    run(munkey_system, Seen(), samples=image_set(6))
-    assert torch.equal(weights(munkey_system), before) and torch.equal(
-        munkey_system.memory.tokens, tokens
-    )
+def test_the_system_is_not_changed(run, munkey_system):
+    before = weights(munkey_system)
+    tokens = munkey_system.memory.tokens.clone()
+    run(munkey_system, Recorder(), samples=image_set(6))
+    assert torch.equal(weights(munkey_system), before)
+    assert torch.equal(munkey_system.memory.tokens, tokens)
 
 
-def test_only_tokens_of_retained_rows_learn_and_the_others_stay_in_the_memory(run, munkey_system):
-    """As for the original, which still holds what is to be forgotten: here 10 and 18."""
+def test_only_tokens_of_retained_rows_learn(run, munkey_system):
+    """As for the original, which still holds the samples to forget: here 10 and 18."""
     retained = np.array([12, 14, 16, 20])
     samples = replace(
         image_set(6), rows=np.array([1, 2, 3, 5]), ids=retained, labels=np.array([1, 2, 0, 2])
     )
-    seen = Seen()
+    recorder = Recorder()
     run(
-        munkey_system, seen, steps=[0, 6], samples=samples, p_retrieve=0.0, p_token=0.0, p_image=0.0
+        munkey_system,
+        recorder,
+        steps=[0, 6],
+        samples=samples,
+        p_retrieve=0.0,
+        p_token=0.0,
+        p_image=0.0,
     )
-    first, last = (system.memory for system in seen.systems)
+    first, last = (system.memory for system in recorder.systems)
     assert torch.equal(first.tokens, munkey_system.memory.tokens)
-    assert last.ids.tolist() == [10, 12, 14, 16, 18, 20] and torch.equal(last.keys, first.keys)
+    assert last.ids.tolist() == [10, 12, 14, 16, 18, 20]
+    assert torch.equal(last.keys, first.keys)
     changed = (last.tokens != first.tokens).any(dim=1).tolist()
     assert changed == [False, True, True, True, False, True]
 
 
-def test_what_is_measured_is_the_forget_set_against_test(vit):
+def test_the_forget_set_is_measured_against_the_test_samples(vit):
     """The first three samples are the forget set; phi is ranked among the other four."""
     samples = seven_samples()
     forget = np.arange(7) < 3
     line = EvaluationSamples(samples, forget, DATA, "cpu", None).measure(vit)
     logits = FAMILIES["vit"].predict_logits(vit, samples, DATA, "cpu", None).astype(float)
     right = logits.argmax(axis=1) == samples.labels
-    phi = np.array(
-        [
-            row[y] - np.log(np.exp(np.delete(row, y)).sum())
-            for row, y in zip(logits, samples.labels, strict=True)
-        ]
+    phi = []
+    for row, label in zip(logits, samples.labels, strict=True):
+        phi.append(row[label] - np.log(np.exp(np.delete(row, label)).sum()))
+    ranks = [np.sum(np.array(phi[3:]) < value) for value in phi[:3]]
+    assert line == pytest.approx(
+        {
+            "FA": 100 * right[:3].mean(),
+            "TA": 100 * right[3:].mean(),
+            "margin": np.mean([norm.ppf((rank + 0.5) / 5) for rank in ranks]),
+        }
     )
-    expected = {"FA": 100 * right[:3].mean(), "TA": 100 * right[3:].mean()}
-    expected["margin"] = np.mean([norm.ppf(((phi[3:] < each).sum() + 0.5) / 5) for each in phi[:3]])
-    assert line == pytest.approx(expected)
 
 
-def test_keys_that_stand_for_tokens_do_not_learn(run, munkey_system):
+def test_keys_used_as_tokens_do_not_learn(run, munkey_system):
     fixed = replace(MUNKEY, architecture="direct-key", token_dim=4)
     model = lively(FAMILIES["munkey"].build(fixed, generator()))
     memory = replace(munkey_system.memory, tokens=munkey_system.memory.keys.clone())
-    seen = Seen()
+    recorder = Recorder()
     run(
         System("munkey", fixed, model, memory),
-        seen,
+        recorder,
         samples=image_set(6),
         architecture="direct-key",
     )
-    assert all(torch.equal(system.memory.tokens, memory.keys) for system in seen.systems)
-    assert not torch.equal(weights(seen.systems[0]), weights(seen.systems[-1]))
+    for system in recorder.systems:
+        assert torch.equal(system.memory.tokens, memory.keys)
+    assert not torch.equal(weights(recorder.systems[0]), weights(recorder.systems[-1]))
 
 
-def test_an_ensemble_learns_in_those_of_its_models_that_answer(run):
+def test_only_the_models_of_an_ensemble_that_answer_learn(run):
     """Of SISA, the last slice of each shard."""
     architecture = SisaArchitecture(**vars(VIT), shards=2, slices=2)
-    seen = Seen()
-    run(System("sisa", architecture, lively(FAMILIES["sisa"].build(architecture, None))), seen)
-    first, last = (system.model for system in (seen.systems[0], seen.systems[-1]))
+    recorder = Recorder()
+    run(System("sisa", architecture, lively(FAMILIES["sisa"].build(architecture, None))), recorder)
+    first, last = (system.model for system in (recorder.systems[0], recorder.systems[-1]))
     for shard, part in product(range(2), range(2)):
         same = torch.equal(
             first.get_checkpoint(shard, part).head.weight,

@@ -23,49 +23,43 @@ def curves(tmp_path) -> pd.DataFrame:
     for (name, title, role), values in FA.items():
         files = [str(tmp_path / f"{name}{seed}.csv") for seed in range(2)]
         for file, accuracies in zip(files, values, strict=True):
-            lines = zip((0, 1, 4), accuracies, strict=True)
-            write_csv(
-                file,
-                [{"step": step, "FA": fa, "TA": 99.0, "margin": fa / 100} for step, fa in lines],
-            )
-        systems.append(
-            {"name": name, "title": title, "role": role, "family": "vit", "curves": files}
-        )
+            lines = []
+            for step, accuracy in zip((0, 1, 4), accuracies, strict=True):
+                line = {"step": step, "FA": accuracy, "TA": 99.0}
+                lines.append(line | {"margin": accuracy / 100})
+            write_csv(file, lines)
+        system = {"name": name, "title": title, "role": role, "family": "vit"}
+        systems.append(system | {"curves": files})
     return read_curves(systems, [5, 7])
 
 
 def test_curves_carry_their_system_and_seed(curves):
-    assert len(curves) == 18 and curves["seed"].tolist() == [5, 5, 5, 7, 7, 7] * 3
-    line = curves[(curves["name"] == "cf") & (curves["seed"] == 7) & (curves["step"] == 4)].iloc[0]
-    assert (line["title"], line["role"], line["family"], line["FA"], line["TA"]) == (
-        "CF",
-        "method",
-        "vit",
-        92,
-        99,
-    )
+    assert len(curves) == 18
+    assert curves["seed"].tolist() == [5, 5, 5, 7, 7, 7] * 3
+    line = curves.set_index(["name", "seed", "step"]).loc[("cf", 7, 4)]
+    columns = ["title", "role", "family", "FA", "TA"]
+    assert line[columns].tolist() == ["CF", "method", "vit", 92, 99]
 
 
-def test_a_line_says_how_far_a_system_is_above_its_oracle(curves):
-    found = summarize_relearning(curves).set_index("name")
-    assert found.index.tolist() == [name for name, _, _ in FA] and (found["n"] == 2).all()
-    cf = found.loc["cf"]
+def test_a_line_has_the_distance_of_a_system_above_its_oracle(curves):
+    summary = summarize_relearning(curves).set_index("name")
+    assert summary.index.tolist() == ["original-t", "retrain-t", "cf"]
+    assert (summary["n"] == 2).all()
+    cf = summary.loc["cf"]
     assert (cf["FA_first"], cf["FA_last"], cf["TA_last"]) == (89, 93, 99)
     assert (cf["FA_before_mean"], cf["FA_highest_mean"], cf["FA_area_mean"]) == (-1, 3, 1.125)
     assert cf["margin_highest_mean"] == pytest.approx(0.03)
-    assert (
-        found.loc["retrain-t", ["FA_highest_mean", "FA_area_mean", "margin_highest_sd"]] == 0
-    ).all()
+    columns = ["FA_highest_mean", "FA_area_mean", "margin_highest_sd"]
+    assert summary.loc["retrain-t", columns].tolist() == [0, 0, 0]
 
 
-def test_the_table_shows_means_with_sd_and_of_the_oracle_its_own_curve(curves):
+def test_the_table_shows_means_with_sd_and_the_curve_of_the_oracle(curves):
     titled = make_relearning_table(summarize_relearning(curves), curves, "digits")
-    assert titled.title == "digits: 4 steps on the retain set, above the oracle, n = 2 seeds"
+    assert titled.title.startswith("digits: 4 steps")
+    assert titled.title.endswith("n = 2 seeds")
     rows = titled.frame.set_index("Model, and what was done")
     assert rows.index.tolist() == ["Original (T)", "Retrain (T)", "CF"]
-    assert (
-        rows.loc["CF", "FA [%]"] == "89.0 → 93.0"
-        and rows.loc["Retrain (T)", "FA [%]"] == "90.0 → 91.0"
-    )
+    assert rows.loc["CF", "FA [%]"] == "89.0 → 93.0"
+    assert rows.loc["Retrain (T)", "FA [%]"] == "90.0 → 91.0"
     assert rows.loc["CF", "FA above [points]: at most"] == "3.0 ± 1.4"
     assert set(rows.loc["Retrain (T)"].iloc[2:]) == {"–"}

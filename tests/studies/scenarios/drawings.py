@@ -9,15 +9,13 @@ from munkey.report.tables.summary import Row
 from munkey.studies.scenarios.figure import scenarios_plot
 
 
-def after_requests():
-    """ToW of two methods at two rates after two requests; one method was not asked for the second."""
+def tow_table():
+    """ToW of two methods at two rates after two requests; one method lacks the last."""
     lines = itertools.product(("scenario/class", "scenario/cluster"), (0.1, 0.02), ("b", "d"))
-    frame = pd.DataFrame(
-        [{"case": case, "rate": rate, "method": name} for case, rate, name in lines]
-    )
+    frame = pd.DataFrame(lines, columns=["case", "rate", "method"])
     return frame.assign(ToW=np.linspace(0.4, 0.95, 8), ToW_sd=np.linspace(0.01, 0.1, 8), n=3)[:-1]
 
 
 DRAWINGS = {
-    "scenarios": lambda: scenarios_plot(after_requests(), [Row("b", "B", "o"), Row("d", "D", "o")])
+    "scenarios": lambda: scenarios_plot(tow_table(), [Row("b", "B", "o"), Row("d", "D", "o")])
 }

@@ -7,31 +7,26 @@ from munkey.studies.selection.figure import selection_plot, sensitivity_plot
 
 
 def grid():
+    """The pairs of a data set; (0.3, 0.1) is chosen."""
     pairs = [(0.0, 0.0), (0.1, 0.1), (0.1, 0.3), (0.3, 0.1), (0.3, 0.3)]
-    return pd.DataFrame(
-        {
-            "dataset": "digits",
-            "p_image": i,
-            "p_token": t,
-            "TA": 94 + i,
-            "RA": 99 - t,
-            "FA": 90 + 3 * i,
-            "MIA": 50 + t,
-        }
-        | {"P_s": 0.1 + t / 4, "gap": 1 + i, "chosen": (i, t) == (0.3, 0.1)}
-        for i, t in pairs
-    )
+    lines = []
+    for p_image, p_token in pairs:
+        line = {"dataset": "digits", "p_image": p_image, "p_token": p_token}
+        line |= {"TA": 94 + p_image, "RA": 99 - p_token, "FA": 90 + 3 * p_image}
+        line |= {"MIA": 50 + p_token, "P_s": 0.1 + p_token / 4, "gap": 1 + p_image}
+        lines.append(line | {"chosen": (p_image, p_token) == (0.3, 0.1)})
+    return pd.DataFrame(lines)
 
 
-def training(seed=0):
+def training_curves(seed=0):
+    """Accuracies and sensitivity over ten epochs."""
     epochs = np.arange(11)
     accuracies = {"A_image": 40 + epochs, "A_token": 60 + epochs, "A_both": 80 + epochs}
-    return pd.DataFrame(
-        {"dataset": "digits", "seed": seed, "epoch": epochs, "P_s": epochs / 20} | accuracies
-    )
+    curves = pd.DataFrame({"epoch": epochs, "P_s": epochs / 20} | accuracies)
+    return curves.assign(dataset="digits", seed=seed)
 
 
 DRAWINGS = {
     "pairs": lambda: selection_plot(grid(), 0.3),
-    "sensitivity": lambda: sensitivity_plot(training()),
+    "sensitivity": lambda: sensitivity_plot(training_curves()),
 }

@@ -8,33 +8,15 @@ from munkey.studies.selection.tables import make_selection_table, selection_tabl
 
 
 def test_the_table_of_the_selection_shows_every_pair_with_its_reason():
-    grid = pd.DataFrame(
-        {
-            "p_image": [0.1, 0.3],
-            "p_token": [0.2, 0.1],
-            "P_s": [0.05, 0.25],
-            "gap": [3.0, 1.004],
-            "TA": [90.0, 91.0],
-        }
-        | {"reason": ["too far", "chosen: smallest gap"]}
-    )
+    pairs = {"p_image": [0.1, 0.3], "p_token": [0.2, 0.1], "P_s": [0.05, 0.25]}
+    grid = pd.DataFrame(pairs | {"gap": [3.0, 1.004], "TA": [90.0, 91.0]})
+    grid["reason"] = ["too far", "chosen: smallest gap"]
     title, frame, _ = make_selection_table(grid, "digits")
     assert title == "digits"
-    assert frame.to_dict("records") == [
-        {
-            "p_image": "0.1",
-            "p_token": "0.2",
-            "P_s": "0.050",
-            "Validation gap": "3.00",
-            "Why": "too far",
-        },
-        {
-            "p_image": "0.3",
-            "p_token": "0.1",
-            "P_s": "0.250",
-            "Validation gap": "1.00",
-            "Why": "chosen: smallest gap",
-        },
+    assert list(frame) == ["p_image", "p_token", "P_s", "Validation gap", "Why"]
+    assert frame.to_numpy().tolist() == [
+        ["0.1", "0.2", "0.050", "3.00", "too far"],
+        ["0.3", "0.1", "0.250", "1.00", "chosen: smallest gap"],
     ]
 
 
@@ -45,5 +27,6 @@ def test_the_chapter_shows_the_table_and_links_its_file(tmp_path):
     files = {name: tmp_path / name for name in ("markdown", "chapter")}
     selection_tables(tmp_path / "table.csv", "digits", **files)
     (chapter,) = read_chapters([tmp_path / "chapter"])
-    assert chapter.tables[0].title == "digits" and "why" in chapter.tables[0].frame.values
+    assert chapter.tables[0].title == "digits"
+    assert "why" in chapter.tables[0].frame.values
     assert chapter.files == ["../selection/digits/table.csv"]

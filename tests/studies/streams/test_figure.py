@@ -6,17 +6,20 @@ from munkey.studies.streams.figure import streams_plot
 from tests.studies.streams.drawings import many_streams
 
 
-def test_of_fourteen_streams_no_two_look_alike_each_is_named_and_no_mark_is_cut_off():
+def test_fourteen_streams_differ_in_color_and_marker_are_named_and_not_cut_off():
     """The failure: two of twelve lines were of one blue, and shares below -150 were cut off."""
-    accuracy, seconds, left = streams_plot(*many_streams(14)).axes
-    looks = [(line.get_color(), line.get_marker()) for line in seconds.lines]
-    assert len({color for color, _ in looks}) == len({marker for _, marker in looks}) == 14
-    low, high = left.get_ylim()
-    drawn = np.concatenate([line.get_ydata() for line in left.lines[:14]])
-    assert low < drawn.min() == -4000 and high > drawn.max() == 3000
-    for axes in (accuracy, seconds, left):
-        assert [text.get_text() for text in axes.texts] == [
-            f"method {number}" for number in range(14)
-        ]
+    accuracy, seconds, shares = streams_plot(*many_streams(14)).axes
+    assert len({line.get_color() for line in seconds.lines}) == 14
+    assert len({line.get_marker() for line in seconds.lines}) == 14
+    low, high = shares.get_ylim()
+    values = np.concatenate([line.get_ydata() for line in shares.lines[:14]])
+    assert (values.min(), values.max()) == (-4000, 3000)
+    assert low < -4000
+    assert high > 3000
+    names = [f"method {number}" for number in range(14)]
+    for axes in (accuracy, seconds, shares):
+        assert [text.get_text() for text in axes.texts] == names
         heights = np.sort([text.get_position()[1] for text in axes.texts])
-        assert np.diff(heights).min() > 0.06 and heights[0] >= 0 and heights[-1] <= 1
+        assert np.diff(heights).min() > 0.06
+        assert heights[0] >= 0
+        assert heights[-1] <= 1

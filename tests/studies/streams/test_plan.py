@@ -18,13 +18,11 @@ def streams() -> StreamPlan:
     return StreamPlan(small_plan({"stream.pairs": 3}))
 
 
-def test_every_method_is_streamed_beside_the_oracles_of_what_learns(streams: StreamPlan):
+def test_every_method_has_a_stream_and_so_have_oracles_of_families_that_learn(streams: StreamPlan):
     systems = streams.list_systems("digits")
-    assert [(each["name"], each["title"]) for each in systems[:2]] == [
-        ("retrain-t", "Retrain (T)"),
-        ("retrain-m", "Retrain (M)"),
-    ]
-    assert [each["name"] for each in systems[2:]] == ["knn", "cf", "ssd", "munkey"]
+    names = [system["name"] for system in systems]
+    assert names == ["retrain-t", "retrain-m", "knn", "cf", "ssd", "munkey"]
+    assert [system["title"] for system in systems[:2]] == ["Retrain (T)", "Retrain (M)"]
 
 
 def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(streams: StreamPlan):
@@ -37,24 +35,25 @@ def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(stream
     assert streams.list_input_files("digits", "3", "retrain-m") == HALVES | keys
 
 
-def test_nothing_need_be_added():
+def test_a_stream_can_have_no_additions():
     assert StreamSettings(pairs=2, requests=3, additions=[]).additions == []
 
 
 def test_additions_after_the_last_request_are_refused():
-    with pytest.raises(ParamsError, match=r"additions = \[3, 6, 9\]: there are only 5 requests"):
+    with pytest.raises(ParamsError, match=r"additions = \[3, 6, 9\]: .* 5 requests"):
         small_plan({"stream.requests": 5})
 
 
-def test_a_stream_depends_on_how_its_system_is_trained_unlearned_and_asked(streams: StreamPlan):
-    assert {"method", "finetune", "train", "inference"} <= streams.get_settings(
-        "digits", "cf"
-    ).keys()
+def test_a_stream_depends_on_the_settings_of_training_unlearning_and_queries(streams: StreamPlan):
+    method = streams.get_settings("digits", "cf")
+    assert method.keys() >= {"method", "finetune", "train", "inference"}
     oracle = streams.get_settings("digits", "retrain-m")
-    assert {"munkey", "train", "inference"} <= oracle.keys() and "method" not in oracle
+    assert oracle.keys() >= {"munkey", "train", "inference"}
+    assert "method" not in oracle
 
 
-def test_methods_that_forget_whole_classes_alone_have_no_stream():
+def test_methods_that_forget_only_whole_classes_have_no_stream():
     forget = {"rates": [0.1], "sampling": "class", "names": None}
-    with pytest.raises(ValueError, match=r"no stream: all methods .unsir. can only forget whole"):
-        StreamPlan(small_plan({"methods": ["unsir"], "forget": forget})).list_systems("digits")
+    streams = StreamPlan(small_plan({"methods": ["unsir"], "forget": forget}))
+    with pytest.raises(ValueError, match=r"no stream: .*unsir"):
+        streams.list_systems("digits")

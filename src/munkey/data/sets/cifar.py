@@ -137,8 +137,9 @@ def _read(name: str) -> Source:
         unpacked_folder = FOLDER / str(archive.unpacked)
         if unpacked_folder.exists():
             raise ValueError(
-                f"{unpacked_folder} is damaged: a file in it is missing or not the published one. Put the archive"
-                f" {archive.url} next to it, as {path}; it is then unpacked again"
+                f"{unpacked_folder} is damaged: a file in it is missing or not the published one. Move"
+                " the folder elsewhere and run again; without internet access, first put the archive"
+                f" {archive.url} there as {path}"
             ) from error
         raise archive.make_missing_file_error() from error
     source = combine(name, train, test)

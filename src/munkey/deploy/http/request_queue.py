@@ -33,12 +33,6 @@ class RequestQueue:
 
     Attributes
     ----------
-    predictor : Predictor
-        The model.
-    limits : RequestLimits
-        Limits of a request, and of the number of predictions in progress.
-    pending_predictions : int
-        Number of predictions in progress.
     maintenance_error : str or None
         Why the last attempt to purge failed, if it did.
     """

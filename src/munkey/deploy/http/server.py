@@ -58,9 +58,9 @@ def open_listener(host: str, port: int) -> socket.socket:
 def read_tokens(token_file: Path | None) -> tuple[dict[str, str], dict[str, str]]:
     """Read the token of each role that has one; if `forget` has none, generate it.
 
-    If `token_file` is given, the token of `forget` is read from it instead of from the environment.
-    Returns the tokens and the shell expression for each token, both by role. Raises ValueError for
-    a token that is too short or not ASCII, or that two roles share.
+    token_file: has the token of `forget`, instead of the environment. Returns the tokens and the
+    shell expression for each token, both by role. Raises ValueError for a token that is too short or
+    not ASCII, or that two roles share.
     """
     tokens: dict[str, str] = {}
     shell_expressions: dict[str, str] = {}
@@ -113,10 +113,8 @@ def serve(
 ) -> None:
     """Serve a model until the process is stopped.
 
-    token_file: contains the token of the role `forget`. purge_within: seconds after a deletion
-    within which the service purges. say: is called with usage examples when the service is about to
-    start. Raises OSError if the address is taken, and ValueError for invalid
-    tokens (`read_tokens`).
+    purge_within: seconds after a deletion within which the service purges. say: is called with usage
+    examples. Raises OSError if the address is taken, and ValueError as `read_tokens` does.
     """
     tokens, shell_expressions = read_tokens(token_file)
     with (

@@ -7,7 +7,7 @@ samples need a token. FastAPI documents all paths at /docs and /openapi.json.
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from importlib.metadata import version
@@ -27,7 +27,7 @@ from munkey.deploy.certificate import (
     UnknownDeletionError,
     describe_unconfirmed_fields,
 )
-from munkey.deploy.deletions import CertificateOrder, DeletionPlan
+from munkey.deploy.deletions import CertificateOrder, Deletion, DeletionPlan
 from munkey.deploy.errors import EmptyModelError, UnknownNamesError, UnreadableModelError
 from munkey.deploy.http.bodies import (
     CheckRequest,
@@ -210,8 +210,8 @@ def create_app(
             access.require_role("forget", role)
         plan = await queue.look_up_names(lambda model: model.plan(body.to_deletion_request()))
         if body.dry_run:
-            [result] = await queue.look_up_names(lambda model: model.preview(plan))
-            result |= list_unmatched_names(plan)
+            [preview] = await queue.look_up_names(lambda model: model.preview(plan))
+            result = format_answer(preview)
             result |= await asyncio.to_thread(queue.describe_purge)
         else:
             result = await queue.delete(lambda model: delete_samples(model, body, plan))
@@ -372,30 +372,37 @@ def delete_samples(model: Predictor, body: ForgetRequest, plan: DeletionPlan) ->
 
     If anything fails after the deletion, the result still reports the deletion, and the error.
     """
+    extra_fields: Json = {}
     certificates = None
-    default_fields: Json = {}
+    salt = secrets.token_bytes(16)
     if body.certificate:
-        default_fields["certificate"] = None
-        salts = {body.request: secrets.token_bytes(16)}
-        certificates = CertificateOrder(salts, add_certificate)
-    results: list[Json] = []
+        extra_fields["certificate"] = None
+
+        def deliver(_: Deletion, certificate: Certificate) -> None:
+            extra_fields["certificate"] = certificate.model_dump(mode="json")
+
+        certificates = CertificateOrder({body.request: salt}, deliver)
+    results: list[Deletion] = []
     try:
         model.delete(plan, certificates=certificates, results=results)
     except Exception as error:
         if not results:
             raise
         why = str(error).partition(". Nothing was changed")[0]  # drop that part: it is not true
-        results[0]["error"] = f"forgotten, but not purged or certified: {why}"
-    return default_fields | results[0] | list_unmatched_names(plan)
+        extra_fields["error"] = f"forgotten, but not purged or certified: {why}"
+    [deletion] = results
+    if certificates and len(deletion):
+        extra_fields["salt"] = salt.hex()
+    return format_answer(deletion) | extra_fields
 
 
-def add_certificate(result: Json, certificate: Certificate) -> None:
-    """Add the certificate of a deletion to its result."""
-    result["certificate"] = certificate.model_dump(mode="json")
+def format_answer(deletion: Deletion) -> Json:
+    """Format a deletion, with at most `MAX_UNKNOWN_NAMES` of the names that match no sample."""
+    return json_format.format_deletion(deletion) | list_missing_names(deletion.missing)
 
 
 def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
-    """Return the result of a request that matched no sample, with an error and unknown names."""
+    """Return the result of a request that matched no sample, with an error."""
     if result.get("repeated"):
         when = f"on {result['when']}"
     else:
@@ -404,19 +411,12 @@ def describe_not_found(result: Json, plan: DeletionPlan) -> Json:
     hint = ""
     if plan.hint:
         hint = f". {plan.hint}"
-    return result | {
-        "error": f"found nothing {when}; deleted nothing{hint}",
-        "unknown": result["missing"],
-        "unknown_count": result["missing_count"],
-    }
+    return result | {"error": f"found nothing {when}; deleted nothing{hint}"}
 
 
-def list_unmatched_names(plan: DeletionPlan) -> Json:
-    """Return fields for a result: the names that match no sample."""
-    return {
-        "missing": plan.missing[:MAX_UNKNOWN_NAMES],
-        "missing_count": len(plan.missing),
-    }
+def list_missing_names(names: Sequence[str]) -> Json:
+    """Return fields for a response: the names that match no sample."""
+    return {"missing": names[:MAX_UNKNOWN_NAMES], "missing_count": len(names)}
 
 
 def make_refusal(error: Exception) -> JSONResponse:
@@ -436,10 +436,7 @@ def make_refusal(error: Exception) -> JSONResponse:
         case UnknownNamesError():
             status = 404
             sentence = str(error)
-            details = {
-                "unknown": error.missing[:MAX_UNKNOWN_NAMES],
-                "unknown_count": len(error.missing),
-            }
+            details = list_missing_names(error.missing)
         case UnknownDeletionError():
             status = 404
             sentence = str(error)

@@ -55,9 +55,8 @@ METRIC_MEANINGS = {
 class EstimatorRows:
     """The rows that an estimator was fitted to.
 
-    settings: those of the family. ids: (N,). keys: (N, d), as the memory stores them. labels: (N,),
-    indices into `classes`. units: the unit of each row, or None. next_id: the default id of the next
-    row to add. estimator: entries for the manifest.
+    ids: (N,). keys: (N, d), as the memory stores them. labels: (N,), indices into `classes`. units: of
+    each row, or None. next_id: the default id of the next row. estimator: entries for the manifest.
     """
 
     family: str

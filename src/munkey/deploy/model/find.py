@@ -16,9 +16,8 @@ MAX_COUNT = 1000
 class NearSample(NamedTuple):
     """A sample near a picture.
 
-    label: its class. unit: the person, device, or other unit that it belongs to. file: its source
-    file. Each of these is None if unknown. cosine: that of its key and the picture's key. copy:
-    whether the sample is an exact copy: all stored pixels, or all numbers of the row, are equal.
+    label, unit, file: None if unknown. cosine: of its key and the picture's key. copy: whether all
+    stored pixels, or all numbers of the row, are equal.
     """
 
     id: int
@@ -39,13 +38,10 @@ class NearSamples:
         For each picture, the samples near it: exact copies first, then by descending cosine.
     files : tuple of str or None
         The file of each picture; None if unknown.
-    pictures : ndarray of uint8, shape (N, H, W, 3), or None
-        The pictures as the encoder saw them; None for rows of numbers.
     """
 
     samples: tuple[tuple[NearSample, ...], ...]
     files: tuple[str | None, ...]
-    pictures: np.ndarray | None
 
 
 def require_valid_search(count: int, above: float) -> None:

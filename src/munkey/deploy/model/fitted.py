@@ -98,10 +98,7 @@ class FittedModel:
 
     @contextmanager
     def _sum_rows(self, snapshot: Snapshot) -> Iterator[Sums]:
-        """Yield the sums over the rows of a snapshot. Use them only inside the block.
-
-        Raises UnreadableModelError if the rows cannot be summed.
-        """
+        """Yield the sums over the rows of a snapshot. Use them only inside the block."""
         assert self.sums is not None, "the family has no sums"
         with ExitStack() as stack:
             with translate_sum_errors(self.path):
@@ -125,12 +122,11 @@ class FittedModel:
             )
 
     def digests(self, snapshot: Snapshot, *, recompute: bool = False) -> dict[str, str]:
-        """Return the SHA-256 of the `sums` and the `rows` from which answers are computed.
+        """Return the SHA-256 of those `sums` and `rows` from which the family computes answers.
 
-        Only of those that the family reads. Both are exact, so they do not depend on the machine or
-        on the number of threads, as the last bits of weights do. The result also has the `head` of
-        the chain and the number of `live` rows, as strings. recompute: compute the sums from the
-        remaining rows, without earlier ones.
+        Both are exact, so they do not depend on the machine or on the number of threads, as the last
+        bits of weights do. The result also has the `head` of the chain and the number of `live` rows.
+        recompute: compute the sums from the remaining rows, without earlier ones.
         """
         if recompute:
             return FittedModel(self.path, self.manifest, self._state).digests(snapshot)
@@ -179,9 +175,8 @@ class FittedModel:
     def solve_head_of_present_classes(self, snapshot: Snapshot) -> SolvedHead:
         """Compute the weights of only those classes that have rows, sorted by class name.
 
-        They equal those of a fit to the rows, bit for bit. They are computed once per position of
-        the memory. Only for families with sums. Raises UnreadableModelError if the memory is
-        damaged.
+        They equal those of a fit to the rows, bit for bit. Only for families with sums. Raises
+        UnreadableModelError if the memory is damaged.
         """
         with self._sum_rows(snapshot) as sums:
             head = self._head_of_present_classes

@@ -212,10 +212,7 @@ def _list_pictures(folder: Path) -> list[Path]:
 
 
 def _decode_any(picture: "PictureLike", picture_size: PictureSize) -> DecodedPicture:
-    """Decode a file, a Pillow image, or an array (H, W, 3), and resize it to the stored size.
-
-    Raises PictureError for anything else, and for a picture that cannot be read.
-    """
+    """Decode a file, a Pillow image, or an array (H, W, 3) at the stored size, or raise PictureError."""
     from PIL.Image import Image
 
     size = (picture_size.width, picture_size.height)

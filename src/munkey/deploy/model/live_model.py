@@ -108,9 +108,9 @@ class LiveModel:
     ) -> tuple[DecodedPictures, np.ndarray | None]:
         """Read pictures at the size that the manifest states.
 
-        For a model that takes embeddings, read rows instead: return a blank picture of one pixel
-        for each, and the rows as keys (N, d). For other models, the second result is None. Raises
-        PictureError if an input cannot be read and is not skipped, or if none is left.
+        For a model that takes embeddings, return a blank picture of one pixel for each row, and the
+        rows as keys (N, d), which are None otherwise. Raises PictureError if an input cannot be read
+        and is not skipped, or if none is left.
         """
         if self.manifest.stored is not None:
             return read_pixels(images, self.manifest.stored, on_bad), None
@@ -137,13 +137,7 @@ class LiveModel:
     # Predicting
 
     def predict(self, images: Images, only_held_classes: bool, on_bad: OnBad) -> Prediction:
-        """Classify pictures, or rows for a model that takes embeddings.
-
-        only_held_classes: assign probability 0 to classes without a sample in the memory. on_bad:
-        whether pictures that cannot be read raise an error or are skipped. Raises PictureError as
-        `read_inputs` does, EmptyModelError if the memory has no samples, and UnreadableModelError
-        if the logits are not finite.
-        """
+        """Classify pictures, or rows for a model that takes embeddings; see `Predictor.predict`."""
         # In a forked child, torch would wait forever. There, `snapshot` raises an error first.
         if not len(self.snapshot().memory):
             raise EmptyModelError(self.directory, self.fitted_model is not None)
@@ -165,9 +159,6 @@ class LiveModel:
         else:
             allowed_logits = logits
         labels = allowed_logits.argmax(axis=1)
-        shown_pictures = None
-        if self.manifest.stored is not None:
-            shown_pictures = pictures.images
         return Prediction(
             logits=logits,
             probabilities=softmax(allowed_logits),
@@ -175,37 +166,27 @@ class LiveModel:
             classes=tuple(names[label] for label in labels),
             neighbors=evidence,
             names=names,
-            pictures=shown_pictures,
             files=pictures.files,
             basis=describe_basis(self.manifest, len(snapshot.memory)),
         )
 
     def find(self, images: Images, count: int, above: float, on_bad: OnBad) -> NearSamples:
-        """Find at most `count` samples near each picture, or near each row of embeddings.
-
-        above: the least cosine of their keys, except for exact copies. on_bad: whether pictures
-        that cannot be read raise an error or are skipped. Raises PictureError as `read_inputs` does.
-        """
+        """Find at most `count` samples near each picture or row of embeddings; see `Predictor.find`."""
         # In a forked child, torch would wait forever. There, `snapshot` raises an error first.
         self.snapshot()
         pictures, rows = self.read_inputs(images, on_bad)
         if rows is None:
             keys = self.encoder.compute_keys(pictures.images)
-            query_pictures = pictures.images
         else:
-            keys = rows
-            query_pictures = None  # the model takes embeddings
+            keys = rows  # the model takes embeddings
         contents = self.digest_contents(pictures, rows)
         samples = find_samples(self.samples(), keys, contents, count, above)
-        return NearSamples(tuple(samples), pictures.files, query_pictures)
+        return NearSamples(tuple(samples), pictures.files)
 
     def _compute_logits(
         self, snapshot: Snapshot, images: np.ndarray, keys: np.ndarray
     ) -> tuple[np.ndarray, Evidence]:
-        """Compute logits (N, C) of images (N, H, W, 3) with keys (N, d).
-
-        Returns the logits, and the neighbors that they are based on.
-        """
+        """Return logits (N, C) of images (N, H, W, 3) with keys (N, d), and their neighbors."""
         from munkey.deploy.model.retrieval import make_empty_rows
 
         if self.fitted_model:
@@ -241,10 +222,7 @@ class LiveModel:
         return Retriever(snapshot.memory, settings, first_borrowing_id).retrieve(keys)
 
     def _collect_evidence(self, snapshot: Snapshot, retrieved_rows: "RetrievedRows") -> Evidence:
-        """Collect the neighbors that predictions are based on, with weights and source files.
-
-        Raises UnreadableModelError if a neighbor's label is not a class.
-        """
+        """Collect the neighbors that predictions are based on, with weights and source files."""
         neighbors = retrieved_rows.neighbors
         if retrieved_rows.labels.max(initial=0) >= len(snapshot.classes.names):
             why = "its memory has labels that are not among its classes"

@@ -56,12 +56,16 @@ Text = Annotated[str, Field(max_length=10_000)]
 def compute_digest(model: BaseModel) -> str:
     """Return the SHA-256 of the canonical form of a pydantic model, without its field `sha256`.
 
-    The canonical form is JSON in UTF-8, with sorted keys and no spaces. The file of the model
-    contains this digest, which reveals accidental changes.
+    The file of the model contains this digest, which reveals accidental changes.
     """
-    value = model.model_dump(mode="json", exclude={"sha256"})
+    return hashlib.sha256(format_canonical(model, exclude={"sha256"})).hexdigest()
+
+
+def format_canonical(model: BaseModel, exclude: set[str]) -> bytes:
+    """Return a pydantic model, without some fields, as JSON in UTF-8 with sorted keys and no spaces."""
+    value = model.model_dump(mode="json", exclude=exclude)
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return text.encode()
 
 
 class PictureSize(Section):

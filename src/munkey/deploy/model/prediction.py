@@ -37,9 +37,8 @@ class Evidence:
 class ExplanationRow:
     """One neighbor of one picture, as a row of an explanation.
 
-    picture: index of the picture, from 0. answer, probability: the predicted class of the picture,
-    and its probability. rank: 1 for the nearest neighbor of the picture. id, label, weight, cosine,
-    file: those of the neighbor; label and file are None if unknown.
+    picture: its index, from 0. answer, probability: the picture's predicted class. rank: from 1. id,
+    label, weight, cosine, file: those of the neighbor; label and file are None if unknown.
     """
 
     picture: int
@@ -69,8 +68,6 @@ class Prediction:
         The samples that the predictions are based on.
     names : tuple of str
         The names of all classes.
-    pictures : ndarray of uint8, shape (N, H, W, 3), or None
-        The pictures as the encoder saw them; None for rows of numbers.
     files : tuple of str or None
         The file of each picture; None if unknown.
     basis : str
@@ -83,7 +80,6 @@ class Prediction:
     classes: tuple[str, ...]
     neighbors: Evidence
     names: tuple[str, ...]
-    pictures: np.ndarray | None
     files: tuple[str | None, ...]
     basis: str = ""
 

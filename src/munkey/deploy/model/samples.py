@@ -76,6 +76,12 @@ class Samples:
                 break
         return labels[is_present]
 
+    def count_classes(self, rows: np.ndarray) -> dict[str, int]:
+        """Count these rows (N,) by the name of their class."""
+        labels, counts = np.unique(self.memory.labels[rows], return_counts=True)
+        names = [self.classes.get(label, str(label)) for label in labels.tolist()]
+        return dict(zip(names, counts.tolist(), strict=True))
+
     def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
         """Convert labels, each a class name or a class index, to class indices (N,).
 
@@ -101,13 +107,7 @@ class Samples:
         units: Iterable[str | None],
         files: Iterable[str | Path],
     ) -> list[MemoryRow]:
-        """List the samples, sorted by id, with class, file, unit, and time of addition.
-
-        If labels, units or files are given, only samples that match one of each given kind are
-        listed; the unit None stands for samples without a unit. Raises UnknownNamesError if a file
-        or unit matches no sample, AmbiguousFileError if a name matches more than one file, and
-        ValueError if a label is not a class of the model.
-        """
+        """List the samples, sorted by id. See `Predictor.rows` for the parameters and errors."""
         class_indices = set(self.encode_labels(labels).tolist())
         units = require_list("units", units)
         wants_rows_without_unit = None in units
@@ -161,11 +161,8 @@ class Samples:
     ) -> Selection:
         """Find the samples that have any of these ids, source files, classes, or units.
 
-        earlier_receipt: the receipt if the request was carried out before. Raises UnknownIdsError
-        or UnknownNamesError if an id or name matches no sample, unless `ignore_missing` is set or
-        the request was carried out before. Raises
-        AmbiguousFileError if a name matches more than one file, and ValueError if something is not
-        an id, or not a class of the model.
+        See `Predictor.select`. earlier_receipt: the receipt if the request was carried out before.
+        Names without samples are then no error.
         """
         requested_ids = np.unique(check_ids(ids))
         present_ids = self.ids
@@ -198,23 +195,17 @@ class Samples:
         for _, name_ids in ids_by_name:
             selected_ids.update(name_ids)
         is_selected = np.isin(present_ids, list(selected_ids))
-        class_counts: dict[str, int] = {}
-        selected_labels, counts = np.unique(present_labels[is_selected], return_counts=True)
-        for label, count in zip(selected_labels.tolist(), counts.tolist(), strict=True):
-            class_counts[classes.get(label, str(label))] = count
         return Selection(
             ids=present_ids[is_selected],
             missing=(*map(str, unknown_ids), *missing_names),
-            classes=class_counts,
+            classes=self.count_classes(self.memory.live_rows[is_selected]),
             hint=hint,
         )
 
     def _find_ids_by_unit(self, units: Sequence[str]) -> tuple[dict[str, list[int]], str]:
         """Return the ids of each unit, by its name, and a hint that suggests similar names.
 
-        If no unit has exactly a given name, the name matches units that differ from it only in Unicode
-        form or surrounding spaces. A name without samples gets an empty list. The hint is empty if
-        no name is missing, or none is similar.
+        A name without samples gets an empty list.
         """
         ids_by_unit = self._group_by_unit(units)
         unmatched_units = [unit for unit, ids in ids_by_unit.items() if not ids]
@@ -222,6 +213,7 @@ class Samples:
             return ids_by_unit, ""
         columns = self.memory.columns.take(self.memory.live_rows)
         present_units = {unit for unit in columns.units if unit}
+        # Units that differ only in Unicode form or surrounding spaces.
         for unit, spellings in match_units(unmatched_units, present_units).items():
             for ids in self._group_by_unit(spellings).values():
                 ids_by_unit[unit] += ids

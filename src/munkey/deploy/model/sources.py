@@ -178,8 +178,7 @@ class SourceFiles:
         """Return the ids that `find_ids` finds at the paths that a name can mean.
 
         quote: escapes a folder's name if `name` is a pattern. Raises AmbiguousFileError if several
-        paths lead to different samples. Choosing the first would be wrong: once its samples are
-        deleted, the same name would mean the samples at another path.
+        paths lead to different samples.
         """
         ids_by_path: dict[str, set[int]] = {}
         for path in self._list_paths(name, quote):
@@ -187,15 +186,12 @@ class SourceFiles:
             if ids and ids not in ids_by_path.values():
                 ids_by_path[path] = ids
         if len(ids_by_path) > 1:
+            # Once the samples at the first were deleted, the name would mean those at another.
             raise AmbiguousFileError(ids_by_path)
         return set().union(*ids_by_path.values())
 
     def _list_paths(self, name: str, quote: Callable[[str], str]) -> list[str]:
-        """Return the paths that a name can mean: from the data set's folder, from above, from here.
-
-        For example, `data/pets/1.png` is found in the folder `/home/me/data/pets`, whatever the
-        current folder is.
-        """
+        """Return the paths that a name can mean: from the data set's folder, from above, from here."""
         paths = []
         relative_name = Path(escape_undecodable(name))
         if relative_name.parts:  # `.` is the current folder, not the root of the data set
@@ -237,10 +233,7 @@ class SourceFiles:
         )
 
     def _find_files(self, names: Sequence[str]) -> dict[str, set[int]]:
-        """Return the ids of the samples from the file at each path that a name can mean, by path.
-
-        All are looked up in one pass over the memory.
-        """
+        """Return the ids of the samples from the file at each path that a name can mean, by path."""
         paths_by_file: dict[str, list[str]] = defaultdict(list)
         ids_by_path: dict[str, set[int]] = {}
         for name in names:
@@ -322,10 +315,9 @@ class FileTree:
 
 
 def suggest_near_names(kind: str, missing: Iterable[str], present: Iterable[str]) -> str:
-    """Return a sentence that suggests names similar to the first ten missing ones.
+    """Return a sentence that suggests names similar to the first ten missing ones; may be empty.
 
-    The sentence ends with a space, so that another one can follow. kind: the noun for a name. present:
-    the names to choose from. Returns an empty string if none of them is similar.
+    kind: the noun for a name. present: the names to choose from. The sentence ends with a space.
     """
     queries = [*missing][:10]
     if not queries:

@@ -29,8 +29,6 @@ class CostEstimate(NamedTuple):
 
     Attributes
     ----------
-    work
-        The work of each kind of job.
     seconds
         The total seconds of each entry of `work`; empty if the machine's speed is unknown.
     disk
@@ -40,7 +38,7 @@ class CostEstimate(NamedTuple):
     uncounted
         For each data set of unknown size, the reason why it is not counted.
     uncounted_keys
-        A sentence for each encoder whose number of operations is unknown, so it is not counted.
+        A sentence for each encoder whose number of operations is unknown.
     """
 
     work: list[Work]

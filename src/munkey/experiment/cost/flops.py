@@ -31,15 +31,14 @@ class NetworkCost:
 def count_operations(
     network: "nn.Module", image_size: int, token_dim: int | None = None
 ) -> NetworkCost:
-    """Count the operations per image and the weights of a network on the meta device.
+    """Count the operations per image and the weights of a network, on the meta device.
 
-    A step is a forward and a backward pass; the optimizer's operations are not counted. The network
-    is left in training mode, with gradients.
+    A step is a forward and a backward pass; the optimizer's operations are not counted.
 
     Parameters
     ----------
     network
-        A network whose parameters are on the meta device.
+        A network whose parameters are on the meta device. It is left in training mode, with gradients.
     image_size
         The height and width of an image in pixels.
     token_dim

@@ -40,8 +40,6 @@ class Work:
         The name of the folder of keys, the system or the method; "all systems" for evaluations.
     steps, operations
         The training steps and floating-point operations of all jobs together.
-    network
-        The cost of the network that they run, if any.
     """
 
     step: str
@@ -66,10 +64,7 @@ class Work:
 
 
 def _merge_by_kind(works: Iterable[Work]) -> list[Work]:
-    """Merge the works of each kind, in the order in which the kinds first occur.
-
-    Jobs are of one kind if they do the same step with the same system or encoder for one data set.
-    """
+    """Merge the works of jobs that do the same step with the same system or encoder on one data set."""
     work_by_kind: dict[tuple[str, str, str], Work] = {}
     for work in works:
         kind = (work.step, work.what, work.dataset)
@@ -170,12 +165,11 @@ class RunSetting(NamedTuple):
     Attributes
     ----------
     network
-        The cost of the network; None for a family whose weights are not trained in epochs.
+        None for a family whose weights are not trained in epochs.
     token_dim
         The length of an exemplar token; 0 for a network that reads none.
     models
-        The number of networks in an ensemble, each trained on its share of the samples (SISA's
-        shards).
+        The number of networks in an ensemble, each trained on its share of the samples (SISA).
     """
 
     params: DatasetParams

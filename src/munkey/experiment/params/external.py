@@ -240,12 +240,7 @@ def _check_folder(
 ) -> None:
     """Raise ValueError if a folder does not contain a model that can be loaded.
 
-    Parameters
-    ----------
-    setting
-        The setting that names the folder, for the message.
-    types
-        The supported types of transformers models; empty if only timm models are supported.
+    setting: the one that names the folder. types: of transformers; empty if only timm is supported.
     """
     path = Path(folder)
     where = f"{setting} = {folder!r}"

@@ -261,10 +261,7 @@ def _find_dataset_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_search_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about the faults of the searches for a data set.
-
-    Each candidate is checked like the section of its method.
-    """
+    """Return messages about the faults of the searches for a data set."""
     faults: list[str] = []
     for method in params.methods:
         count = params.candidate_count(dataset, method)
@@ -285,10 +282,7 @@ def _find_search_faults(params: Params, dataset: str) -> list[str]:
 
 
 def _find_case_faults(params: Params, dataset: str) -> list[str]:
-    """Return messages about the faults of the cases that studies add to a data set.
-
-    Each value is checked like a value of its section.
-    """
+    """Return messages about the faults of the cases that studies add to a data set."""
     forget = params.for_case(dataset).forget
     faults = find_class_faults(params, "forget", forget.sampling)
     for study in load_studies().values():

@@ -343,9 +343,8 @@ class FamilySection(NamedTuple):
 def get_settings_schemas() -> SettingsSchemas:
     """Return the schemas that check settings, with the sections of all families and methods.
 
-    The section of a method is optional, and so is that of a family from a plug-in, since it may be
-    unused. `Params` requires the sections of those that are used. The section of a family or method
-    that fails to import is not checked.
+    The sections of methods and of families from plug-ins are optional, since they may be unused;
+    `Params` requires those that are used. Those that fail to import are not checked.
     """
     family_sections = []
     for family in FAMILIES.values():
@@ -368,14 +367,7 @@ def _make_settings_schemas(
 ) -> SettingsSchemas:
     """Create the schemas that check settings. Equal arguments return the same schemas.
 
-    Parameters
-    ----------
-    family_sections
-        The section of each family that has settings.
-    methods
-        The name and the settings of each method.
-    refused_families, refused_methods
-        The names of those that fail to import.
+    refused_families, refused_methods: the names of those that fail to import.
     """
     # Pydantic's fields: a type and a default value, or ... if there is none.
     sections: dict[str, object] = dict.fromkeys(refused_families, (object, None))

@@ -102,10 +102,7 @@ class Cases:
         return next(family for family in self.families if family.letter == letter)
 
     def _select_sections(self, case: str, *names: str) -> Sections:
-        """Return the named sections of a case, and those that the named families borrow.
-
-        A rule passes the sections to its job, and reruns the job if they change.
-        """
+        """Return the named sections of a case, and those that the named families borrow."""
         params = self.params.for_case(case)
         section_names = set(names)
         for family in FAMILIES.values():
@@ -162,13 +159,8 @@ class Cases:
     def unlearn_settings(self, case: str, name: str, candidate: int | None = None) -> Sections:
         """Return the sections that unlearning depends on.
 
-        These are the sections of the original's training and of fine-tuning, `network` if the
-        original is a network, and `method`: the method's section, or a candidate of its search.
-
-        Parameters
-        ----------
-        candidate
-            The number of the candidate; None if the settings are not searched.
+        Those of the original's training and of fine-tuning, `network` if the original is a network, and
+        `method`: the method's section, or that of a `candidate` of its search.
         """
         method = self.params.method(name)
         names = list(method.original.sections)

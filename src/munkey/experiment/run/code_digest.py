@@ -171,13 +171,7 @@ def _compute_digest(modules: tuple[str, ...]) -> str:
 
 
 def _find_module_files(name: str, path: Path) -> dict[str, Path]:
-    """Find the files of a package's modules, by module name.
-
-    Parameters
-    ----------
-    path
-        The package's folder, or its file if it is a single module.
-    """
+    """Find the files of a package's modules, by module name."""
     if path.suffix == ".py":
         return {name: path}
     files = {}
@@ -189,10 +183,7 @@ def _find_module_files(name: str, path: Path) -> dict[str, Path]:
 
 
 def _parse_imports(module: str, file: Path) -> Iterator[str]:
-    """Yield the names that a file imports: modules, and objects in them, which may also be modules.
-
-    Yields nothing for a file with a syntax error.
-    """
+    """Yield the names that a file imports: modules, and objects in them, which may also be modules."""
     package = module
     if file.name != "__init__.py":
         package = module.rpartition(".")[0]

@@ -125,10 +125,8 @@ def name_job_module(path: str) -> str:
 def call(function: Function, task: Task, surroundings: Named) -> None:
     """Call a job's function. Each parameter gets the rule's value with the same name.
 
-    Values are converted to the types of the parameters, and sections that the rule converted by
-    `dump_settings` are restored. A parameter that is a dataclass gets the values with the names of
-    its fields. Values without a parameter are ignored. A file or a param takes precedence over a
-    wildcard with the same name.
+    Values are converted to the parameters' types. A dataclass gets the values with the names of its
+    fields. Values without a parameter are ignored. A file or a param takes precedence over a wildcard.
 
     Parameters
     ----------
@@ -167,10 +165,7 @@ def call(function: Function, task: Task, surroundings: Named) -> None:
 def _select_arguments(
     function: Callable[..., Any], values: Named
 ) -> tuple[dict[str, Any], list[str]]:
-    """Select the values of a function's parameters by name. Returns them and the missing names.
-
-    The fields of a parameter whose type is a dataclass are selected in the same way.
-    """
+    """Select the values of a function's parameters by name. Returns them and the missing names."""
     arguments: dict[str, Any] = {}
     missing_names: list[str] = []
     for name, parameter in inspect.signature(function).parameters.items():

@@ -107,13 +107,16 @@ def start() -> None:
         return
     folder = Path(os.environ[RUN])
     _die_with_run(folder)
-    if os.environ.get(SWITCH) != "0":
+    if os.environ.get(SWITCH) == "0":
+        return
+    try:
         try:
-            _exit_like(_connect_to_fork(get_socket_path(folder)))
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
+            connection = _connect_to_fork(get_socket_path(folder))
         except OSError:  # no server, or it has ended
             return
+        _exit_with_status_of(connection)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
 
 
 def _die_with_run(folder: Path) -> None:
@@ -149,16 +152,25 @@ def _connect_to_fork(path: Path) -> socket.socket:
     return connection
 
 
-def _exit_like(fork: socket.socket) -> NoReturn:
-    """Forward signals to the fork, wait for it, and exit with its status, or 1 if it sent none."""
+def _exit_with_status_of(connection: socket.socket) -> NoReturn:
+    """Forward signals to a fork, wait for it, and exit with its status, or 1 if it sent none.
+
+    The fork has run the job, so no error may let the script continue here.
+    """
+
+    def forward(signal_number: int, _: object) -> None:
+        with contextlib.suppress(OSError):  # the fork has ended
+            connection.sendall(bytes([signal_number]))
+
     for signal_number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signal_number, lambda number, _: fork.sendall(bytes([number])))
+        signal.signal(signal_number, forward)
     status = b""
     with contextlib.suppress(OSError):
-        status = fork.recv(1)
-    if not status:
-        print(KILLED, file=sys.stderr)
-    sys.stderr.flush()
+        status = connection.recv(1)
+    with contextlib.suppress(OSError):  # a full disk
+        if not status:
+            print(KILLED, file=sys.stderr)
+        sys.stderr.flush()
     os._exit(status[0] if status else 1)
 
 

@@ -6,14 +6,12 @@ import ctypes
 import os
 import pdb
 import sys
-import textwrap
 import time
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from munkey.core.console import pluralize
 from munkey.core.plugins import find_plugin_packages
 from munkey.experiment.run.record import measure_usage
 
@@ -21,10 +19,6 @@ IN_TERMINAL = "MUNKEY_JOB"  # set by `munkey job`: the file whose job runs in th
 POST_MORTEM = "MUNKEY_PDB"  # set by `munkey job --pdb`: start a debugger where the job fails
 TOOK = "This job took "  # the start of the log's last line if the job succeeded
 FAILED = "\nThis job failed: "  # precedes the reason at the end of the log if the job failed
-KILLED = (
-    "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory"
-    " or disk space."
-)
 
 
 @dataclass(frozen=True)
@@ -49,17 +43,11 @@ class Surroundings:
 def job(log: str, threads: int, outputs: Sequence[str] = ()) -> Iterator[None]:
     """Limit the block to a number of CPU threads, and write everything that it prints to a log.
 
-    An exception, also of sys.exit, ends the process with status 1. In this case, the log ends with the traceback and
-    the reason, which the run's summary also shows (`describe_failures`). If the job succeeds, the
-    last line of the log contains its wall time (`read_seconds`).
+    An exception, also of sys.exit, ends the process with status 1. The log then ends with the
+    traceback and the reason; otherwise, with the job's wall time (`read_seconds`).
 
     For `munkey job`, the output stays in the terminal instead, where a debugger works. In all other
     jobs, a breakpoint raises an error, because there is no terminal.
-
-    Parameters
-    ----------
-    outputs
-        The output files of the job.
     """
     for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
         os.environ[variable] = str(threads)
@@ -113,10 +101,7 @@ def _redirect_to_log(log: str, outputs: Sequence[str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _stay_in_terminal() -> Iterator[None]:
-    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set.
-
-    Exceptions end the process, as in `_redirect_to_log`.
-    """
+    """Leave output in the terminal. After an exception, start a debugger if POST_MORTEM is set."""
     try:
         yield
     except bdb.BdbQuit:
@@ -155,48 +140,6 @@ def read_seconds(log: Path) -> float | None:
     if not last_line.startswith(TOOK):
         return None
     return float(last_line.removeprefix(TOOK).partition(" ")[0])
-
-
-def describe_failures(failed: Mapping[str, str], stopped: bool = False) -> str:
-    """Describe why a run did not succeed, in at most 30 lines: the failed jobs, and the reasons.
-
-    Parameters
-    ----------
-    failed
-        The messages of the failed jobs, by the paths of their logs.
-    stopped
-        Whether the user stopped the run. If so, jobs without a reason in their logs did not fail.
-    """
-    advice = "run the same command again; finished work is kept."
-    reasons: dict[str, str] = {}
-    for log in failed:
-        reason = _read_reason(Path(log))
-        if reason or not stopped:
-            reasons[log] = reason or KILLED
-    if not reasons:
-        return f"The run was stopped. To continue, {advice}"
-    shown_logs = list(reasons)[:3]
-    max_lines = 24 // len(shown_logs) - 2  # for each job's reason, besides its message and log
-    paragraphs = [f"{pluralize(len(reasons), 'job')} failed:"]
-    for log in shown_logs:
-        reason_lines = reasons[log].splitlines()
-        lines = reason_lines[:max_lines]
-        if len(reason_lines) > max_lines:
-            lines.append(f"... {len(reason_lines) - max_lines} more lines in its log")
-        lines.append(f"log: {log}")
-        paragraphs.append(failed[log])
-        paragraphs.append(textwrap.indent("\n".join(lines), "  "))
-    if len(reasons) > len(shown_logs):
-        paragraphs.append(f"... and {len(reasons) - len(shown_logs)} more, see above")
-    paragraphs.append(f"Fix the above, then {advice}")
-    return "\n".join(paragraphs)
-
-
-def _read_reason(log: Path) -> str:
-    """Read the reason why a job failed from its log; empty if the log gives none."""
-    if not log.exists():
-        return ""
-    return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
 
 
 def keep_freed_memory() -> None:

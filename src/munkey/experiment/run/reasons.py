@@ -32,8 +32,6 @@ class PlannedJob:
     ----------
     what
         The job's message.
-    method
-        The method that the job applies, if any.
     changed
         The params that changed, by name.
     before
@@ -117,10 +115,7 @@ def _parse_value(text: str) -> object:
 
 
 def _is_comparable(old: object, value: object) -> bool:
-    """Return whether two values may belong to the same param.
-
-    Mappings may if they share a key, and other values if they have the same type.
-    """
+    """Return whether two values may belong to the same param: of one type, mappings with a common key."""
     if isinstance(old, Mapping) and isinstance(value, Mapping):
         return bool(old.keys() & value.keys())
     return type(old) is type(value)
@@ -142,10 +137,7 @@ def _flatten(section: Mapping[Any, Any], method: str) -> dict[str, object]:
 
 
 def _format_changed_files(digest: str, made_at: float) -> str:
-    """Name the files behind a digest that have changed since the results were made, at `made_at`.
-
-    If no file is newer, says only that the version is a different one.
-    """
+    """Name the files behind a digest that have changed since the results were made, at `made_at`."""
     files = code_digest.list_changed_files(digest, made_at)
     if not files:
         return "a different version from the one behind the results"

@@ -23,18 +23,8 @@ def write_record(
 ) -> None:
     """Write the record of a job as JSON, with its resource usage so far and its provenance.
 
-    Parameters
-    ----------
-    settings
-        The sections of the parameters that the job depends on.
-    device
-        "cpu" or "cuda".
-    started
-        The time at which the job began, from `now`.
-    history
-        An entry for each epoch.
-    extra_fields
-        Further fields of the record, e.g. run times in seconds.
+    settings: the sections that the job depends on. started: when it began, from `now`. history: an
+    entry for each epoch.
     """
     values = dump_sections(settings)
     record = {

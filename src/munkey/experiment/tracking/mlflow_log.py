@@ -6,14 +6,12 @@ Our runs have the tag `munkey.results` with their folder of results. Other runs 
 import json
 import os
 import socket
-import textwrap
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
-from munkey.core.console import pluralize
 from munkey.core.files import DamagedFileError, read_json, read_table
 from munkey.experiment.tracking.store import (
     StoreError,
@@ -23,7 +21,6 @@ from munkey.experiment.tracking.store import (
     iterate_pages,
     open_store,
 )
-from munkey.report.tables.terminal import WIDTH
 
 if TYPE_CHECKING:
     from mlflow.entities import Run as MlflowRun
@@ -47,7 +44,6 @@ METRICS_PER_CALL = 1000  # MLflow's limit
 PARAMS_PER_CALL = 100  # MLflow's limit
 CHANGED_LENGTH = 500  # characters
 NO_SETTING = "no setting: code, data or versions"  # if no param changed
-SHOWN_CHANGES = 3  # in the summary at the end of a run
 TABLE = "main.json"  # the artifact that MLflow shows as a table
 
 
@@ -58,14 +54,12 @@ class LogSummary(NamedTuple):
     ----------
     unchanged, added
         The numbers of runs.
-    pages
-        The address of each run's page.
-    comparisons
-        The addresses of pages that compare runs, by name.
+    pages, comparisons
+        The addresses of each run's page, and of pages that compare runs, by name.
     replaced
         The number of earlier runs whose results were replaced.
     changes
-        Descriptions of how the settings differ from those of the replaced runs.
+        How the settings differ from those of the replaced runs.
     """
 
     unchanged: int
@@ -82,15 +76,8 @@ class LogSummary(NamedTuple):
 def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) -> dict[str, object]:
     """Log the runs, and print a summary. Returns the content of the job's result file.
 
-    In it, `failure` is the reason why the store cannot be used, or None. If it is None, each entry
-    of `runs` has the address of the run's page; otherwise, these addresses are empty.
-
-    Parameters
-    ----------
-    configuration
-        The name of the configuration.
-    attempt
-        The number that `next_attempt` returned.
+    `failure` is the reason why the store cannot be used, or None; then each entry of `runs` has the
+    address of the run's page. attempt: from `next_attempt`.
     """
     failure = None
     pages = [""] * len(runs)
@@ -119,15 +106,10 @@ def record(uri: str, configuration: str, runs: "Sequence[Run]", attempt: int) ->
 
 
 def next_attempt(path: str) -> int:
-    """Return the number of the next attempt to log.
+    """Return the number of the next attempt to log, a param of the job.
 
-    The number is a param of the job. It increases after a failed attempt, so the next run repeats
-    the job, and it stays the same after a successful attempt.
-
-    Parameters
-    ----------
-    path
-        The file that the last attempt wrote.
+    It increases after a failed attempt, so the next run repeats the job. path: the file that the last
+    attempt wrote.
     """
     if not Path(path).exists():
         return 0
@@ -141,66 +123,12 @@ def next_attempt(path: str) -> int:
     return attempt
 
 
-def describe_outcome(path: str) -> str:
-    """Return where to see a run's results in MLflow, or why logging failed.
-
-    Parameters
-    ----------
-    path
-        The file that the tracking job wrote.
-    """
-    if not Path(path).exists():
-        return "make ui"
-    last = read_json(path)
-    if last.get("failure"):
-        return str(last["failure"])
-    uri = hide_credentials(last.get("uri", ""))
-    if uri.startswith("http"):
-        return "\n          ".join([uri, *last["comparisons"].values()])
-    return "make ui"
-
-
-def describe_replaced_runs(path: str, since: float) -> str:
-    """Describe the earlier MLflow runs whose results this run replaced; empty if there are none.
-
-    Parameters
-    ----------
-    path
-        The file that the tracking job wrote.
-    since
-        The time at which this run began. An older file was written by an earlier run.
-    """
-    if not Path(path).exists() or Path(path).stat().st_mtime < since:
-        return ""
-    earlier = read_json(path).get("replaced") or {"runs": 0}
-    if not earlier["runs"]:
-        return ""
-    changes = [change for change in earlier["changes"] if change != NO_SETTING] or [NO_SETTING]
-    listed = "; ".join(changes[:SHOWN_CHANGES])
-    if len(changes) > SHOWN_CHANGES:
-        listed += f" and {len(changes) - SHOWN_CHANGES} more"
-    message = (
-        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and"
-        " files on disk are the current ones. To keep both on disk: set another `name`, or use"
-        " `ablations` or `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
-    )
-    return textwrap.fill(message, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
-
-
 def log(uri: str, configuration: str, runs: "Sequence[Run]") -> LogSummary:
     """Log the runs that are not yet in the store at `uri`, and tag all of them as present.
 
-    Earlier runs of this configuration lose the tag. Waits while another process logs.
-
-    Parameters
-    ----------
-    runs
-        The runs. Each run comes after the one that it is nested under.
-
-    Raises
-    ------
-    StoreError
-        If the store cannot be used. The next call skips the runs that were logged before the error.
+    Earlier runs of this configuration lose the tag. Waits while another process logs. A run comes
+    after the one that it is nested under. Raises StoreError if the store cannot be used; the next
+    call skips the runs that were logged before.
     """
     # Read our own files before opening the store, since a fault in them is not a StoreError.
     digests = [run.digest() for run in runs]
@@ -296,14 +224,9 @@ def get_site(uri: str, port: int = UI_PORT) -> str:
 def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None) -> dict[str, str]:
     """Return the addresses of MLflow's pages that compare runs, by name.
 
-    For each data set and rate, there is a page for the present methods of each folder of results.
-    If some of them replaced earlier runs, another page compares these methods before and after. If
-    there are several folders of results, another page compares the methods of all of them.
-
-    Parameters
-    ----------
-    owner
-        The owner of the runs; None for all owners.
+    For each data set and rate: a page for the present methods of each folder of results; one for
+    methods before and after, if runs were replaced; one for all folders, if there are several.
+    owner: None for all owners.
     """
     experiments = {}  # names by id
     for mlflow_experiment in iterate_pages(client.search_experiments):
@@ -342,10 +265,7 @@ def list_comparisons(client: "MlflowClient", site: str, owner: str | None = None
 
 
 def _make_comparison_address(site: str, experiment: str, runs: "Sequence[MlflowRun]") -> str:
-    """Return the address of the page that compares these runs, sorted by gap.
-
-    Oracles and originals come last, because they have no gap.
-    """
+    """Return the address of the page that compares these runs, sorted by gap."""
 
     def get_gap_and_name(run: "MlflowRun") -> tuple[float, str]:
         return run.data.metrics.get("gap", float("inf")), run.info.run_name

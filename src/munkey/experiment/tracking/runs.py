@@ -40,18 +40,9 @@ NOTES = {
 class Run:
     """One MLflow run.
 
-    Attributes
-    ----------
-    curves
-        Lists with a value for each epoch, from epoch 1, by name.
-    artifacts
-        The files that MLflow keeps with the run.
-    started, ended
-        Times in ISO 8601.
-    table
-        A CSV file that MLflow shows as a table, or empty.
-    parent
-        The name of the run that it is nested under, or empty.
+    curves: lists with a value for each epoch, from epoch 1, by name. artifacts: files that MLflow
+    keeps. started, ended: in ISO 8601. table: a CSV file that MLflow shows as a table, or empty.
+    parent: the name of the run that it is nested under, or empty.
     """
 
     experiment: str

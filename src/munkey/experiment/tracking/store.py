@@ -84,13 +84,8 @@ def find_database(uri: str) -> Path | None:
 def get_experiment_id(client: "MlflowClient", name: str, database: Path | None) -> str:
     """Return the id of an experiment, which is created if it does not exist.
 
-    Raises
-    ------
-    MlflowException
-        If the experiment was deleted.
-    StoreError
-        If an SQLite file was moved or copied. MLflow stores the absolute path of an experiment's
-        artifacts, so they would be logged next to the old file.
+    Raises MlflowException if it was deleted, and StoreError if an SQLite file was moved or copied:
+    artifacts would be logged next to the old file.
     """
     from mlflow.exceptions import MlflowException
 
@@ -136,11 +131,7 @@ def iterate_pages(search: "Callable[..., PagedList[ItemT]]", *arguments: object)
 
 
 def _explain(error: BaseException) -> str:
-    """Explain in one line why a store cannot be used.
-
-    Libraries wrap the error of the operating system or of SQLite in their own errors, so the
-    innermost one is used.
-    """
+    """Explain in one line why a store cannot be used, by the innermost error."""
     cause: BaseException | None = error
     while cause:
         if isinstance(cause, OSError | sqlite3.Error):

@@ -51,7 +51,7 @@ class NewtonFamily(FittedFamily[NewtonFamilySettings]):
     ) -> System:
         """Fit the weights to optimality, and draw the noise from the secret or from `stage`.
 
-        Another stage, as an oracle's, has other noise. Raises ValueError if `stage` is None.
+        An oracle has another stage and so other noise. Raises ValueError if `stage` is None.
         """
         import numpy as np
 

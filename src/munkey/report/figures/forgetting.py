@@ -72,13 +72,7 @@ def _draw_panels(
     width: float,
     emphasized: str,
 ) -> None:
-    """Draw the two panels of one data set.
-
-    Parameters
-    ----------
-    part
-        The summary rows of the data set, in the order in which methods are drawn.
-    """
+    """Draw the two panels of one data set, with methods in the order of `part`."""
     names = list(part["title"].unique())
     for number, rate in enumerate(rates):
         at_rate = part[part["rate"] == rate]

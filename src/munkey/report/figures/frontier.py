@@ -127,10 +127,7 @@ def _make_handle(marker: str, label: str, color: str, *, face: str) -> Line2D:
 
 
 def _compute_accuracy_bar(point: pd.Series) -> list[list[float]] | float:
-    """Return a vertical error bar in the form of matplotlib's `yerr`.
-
-    The bar is ± one standard deviation over seeds or, for one seed, the interval over test samples.
-    """
+    """Return `yerr`: ± one standard deviation over seeds or, for one, the interval over test samples."""
     interval = compute_accuracy_interval(point)
     if point["n"] > 1 or interval is None:
         return float(point["TA_sd"])

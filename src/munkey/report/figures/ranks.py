@@ -19,14 +19,7 @@ def rank_diagram(ranks: pd.DataFrame, emphasized: str) -> Figure:
     """Draw each method at its mean rank, with bars across methods that do not differ significantly.
 
     The line above the axis shows the critical difference. If there are too few seeds or methods,
-    the figure says so.
-
-    Parameters
-    ----------
-    ranks
-        The result of `munkey.report.tables.ranks.rank_by_title`.
-    emphasized
-        The title of the method to emphasize.
+    the figure says so. ranks: from `rank_by_title`.
     """
     from scikit_posthocs import critical_difference_diagram
 

@@ -237,15 +237,8 @@ def freeze(figure: Figure) -> Figure:
 def check_frame(frame: pd.DataFrame, columns: Sequence[str], figure: str) -> pd.DataFrame:
     """Return the frame with its rows numbered from 0.
 
-    Raises ValueError if the frame has no rows, or if one of the columns has a value that is not
-    finite.
-
-    Parameters
-    ----------
-    columns
-        The columns that must contain only finite numbers.
-    figure
-        The name of the figure in error messages.
+    Raises ValueError if it has no rows, or if one of the columns has a value that is not finite.
+    figure: its name in error messages.
     """
     if frame.empty:
         raise ValueError(f"{figure}: the frame has no rows, so there is nothing to draw")
@@ -290,18 +283,8 @@ def draw_mean_curve(
 ) -> None:
     """Draw the mean of each group as a line, with a band of ± one standard deviation.
 
-    The band is clipped to [0, top]. It has zero width at a group with a single value.
-
-    Parameters
-    ----------
-    groups
-        A pandas GroupBy of one column. Its keys are the x coordinates.
-    color
-        The color of the line and of the band.
-    band_alpha
-        The opacity of the band, from 0 to 1.
-    line_kwargs
-        Keyword arguments for `Axes.plot`, which draws the line.
+    The band is clipped to [0, top]. groups: a GroupBy of one column, whose keys are the x coordinates.
+    line_kwargs: for `Axes.plot`.
     """
     values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
     axes.plot(values.index, values["mean"], color=color, **line_kwargs)

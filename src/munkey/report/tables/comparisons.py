@@ -142,15 +142,10 @@ def compute_interval_of_seeds(values: pd.Series, lows: pd.Series, highs: pd.Seri
 
 
 def compute_mia_interval(row: pd.Series) -> Interval | None:
-    """Return the 95% interval of the mean MIA, or None for a single seed.
+    """Return the 95% interval of the mean MIA in a row of a summary, or None for a single seed.
 
     It covers seeds, which have different forget sets, and test samples, which all seeds share: at
     chance, the share of forgotten samples that score higher than a test sample is uniform.
-
-    Parameters
-    ----------
-    row
-        A row of a summary.
     """
     if row["n"] < 2 or pd.isna(row["MIA_sd"]):
         return None

@@ -158,11 +158,8 @@ def mark_front(points: pd.DataFrame) -> pd.DataFrame:
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
     """Return the residual share of a design, as numbers and as text.
 
-    Parameters
-    ----------
-    audited
-        The design's row in an audit; None if it was not audited. Its `contrast` is 0 if the
-        design's outputs equal its oracle's bit for bit.
+    audited: its row in an audit; None if it was not audited. Its `contrast` is 0 if the design's
+    outputs equal its oracle's bit for bit.
     """
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0, "unknown_because": ""}
     contrast = math.nan
@@ -198,15 +195,10 @@ def _make_unknown_share(reason: str) -> dict[str, object]:
 def recommend_design(points: pd.DataFrame) -> str:
     """Return a recommendation of a design to deploy, with the reason.
 
-    A sentence names the most accurate of the designs whose residual share is shown to be small, and
-    all other such designs whose accuracy does not differ significantly from it. If a design with a
-    larger share is significantly more accurate, the sentence also names that design. If no share is
-    shown to be small, two sentences explain this and suggest retraining.
-
-    Parameters
-    ----------
-    points
-        The result of `collect_points`.
+    Recommended is the most accurate of the designs whose residual share is shown to be small, with
+    those whose accuracy does not differ significantly. A significantly more accurate design with a
+    larger share is named, too. If no share is shown to be small, retraining is suggested.
+    points: from `collect_points`.
     """
     points = points.dropna(subset="TA_mean")
     candidates = points[points["kind"] != "anew"]
@@ -255,10 +247,7 @@ def _is_shown_better(one: pd.Series, other: pd.Series) -> bool:
 
 
 def _describe_more_accurate_rival(best: pd.Series, others: pd.DataFrame) -> str:
-    """Return a clause on the most accurate design that is significantly more accurate than `best`.
-
-    The clause is empty if there is no such design.
-    """
+    """Return a clause on the most accurate design that is significantly better than `best`, or ""."""
     for _, rival in _sort_by_accuracy(others).iterrows():
         if _is_shown_better(rival, best):
             difference = get_difference(rival, best)
@@ -296,12 +285,7 @@ def describe_frontier(points: pd.DataFrame) -> str:
     """Return sentences that name the most accurate designs within each limit of the residual share.
 
     The sentences also name the designs that do not differ significantly from these, the oracles,
-    and the designs whose residual share is unknown.
-
-    Parameters
-    ----------
-    points
-        The result of `collect_points`.
+    and the designs whose residual share is unknown. points: from `collect_points`.
     """
     has_diverged = points["TA_mean"].isna() | (points["unknown_because"] == DIVERGED)
     diverged = list(points.loc[has_diverged, "title"])

@@ -125,15 +125,7 @@ def _make_cells(
     markup: Markup,
     residue: Residue,
 ) -> list[list[str]]:
-    """Return the cells of one data set, one list per row.
-
-    At each rate, the gap that `find_lowest_gap` finds is bold.
-
-    Parameters
-    ----------
-    part
-        The data set's summary.
-    """
+    """Return the cells of one data set, one list per row. The lowest gap of a rate may be bold."""
     ranked = [row.name for row in rows if row.is_ranked]
     cells_by_name = {row.name: [row.title] for row in rows}
     if residue:
@@ -159,13 +151,7 @@ def _make_cells(
 
 
 def _make_remarks(results: pd.DataFrame, table_rows: Sequence[Row]) -> str:
-    """Return the sentences below a data set's table, or an empty string if there are none.
-
-    Parameters
-    ----------
-    results
-        The data set's summary.
-    """
+    """Return the sentences below a data set's table; may be empty."""
     sentences = [
         describe_underfitting(results),
         describe_damage(results, table_rows),
@@ -178,9 +164,7 @@ def _make_remarks(results: pd.DataFrame, table_rows: Sequence[Row]) -> str:
 def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
     """Return all data sets in one LaTeX table, each below a row with its name.
 
-    pandas cannot write rows that span all columns. Therefore, the first cell of each data set also
-    contains the LaTeX code of such a row and of the rules around it. The table needs booktabs and
-    amsmath.
+    It needs booktabs and amsmath.
     """
     rates = sorted(summary["rate"].unique(), reverse=True)
     width = 1 + len(COLUMNS) * len(rates)
@@ -193,6 +177,7 @@ def _render_latex(summary: pd.DataFrame, rows: Sequence[Row]) -> str:
         dataset_rows = _make_cells(part, rates, rows, "latex", {})
         n = format_seed_count(int(part["n"].min())).replace(" seed", "$ seed")
         name = rf"\multicolumn{{{width}}}{{c}}{{{escape_latex(dataset)} (${n})}} \\"
+        # pandas cannot write rows that span all columns, so the first cell contains such a row.
         first_cell = "\n".join([name, r"\midrule", escape_latex(dataset_rows[0][0])])
         if table_rows:
             first_cell = "\\midrule\n" + first_cell

@@ -112,12 +112,8 @@ def format_cell(row: pd.Series, metric: str, markup: Markup, digits: int = 2) ->
 def find_lowest_gap(rows: pd.DataFrame) -> Hashable | None:
     """Return the index of the row with the lowest gap, or None if its ± overlaps another row's.
 
-    The result is also None if there is only one seed (no standard deviation) or only one row.
-
-    Parameters
-    ----------
-    rows
-        A summary with the columns gap_mean and gap_sd. Rows without a gap are ignored.
+    Also None for a single seed (no standard deviation) or row. rows: a summary with the columns
+    gap_mean and gap_sd; those without a gap are ignored.
     """
     gaps = rows.dropna(subset="gap_mean").sort_values("gap_mean", kind="stable")
     if len(gaps) < 2 or gaps["gap_sd"].isna().any():

@@ -43,9 +43,9 @@ class RankTest:
     blocks
         The number of blocks.
     p
-        The p-value of Friedman's test. The null hypothesis is that all methods are equal.
+        The p-value of Friedman's test that all methods are equal.
     difference
-        The critical difference. Methods differ if their mean ranks are at least this far apart.
+        The critical difference of mean ranks.
     pairs
         The p-values of Nemenyi's test for each pair of methods. All are 1 if Friedman's test is not
         significant.

@@ -15,14 +15,8 @@ RUN_TIMES = {"search_s": "Search [s]", "train_epoch_s": "Train/epoch [s]", "P_s"
 class SystemTimes(NamedTuple):
     """How long a system takes to forget, compared with retraining.
 
-    Attributes
-    ----------
-    summary_row
-        The system's row in a summary.
-    metric
-        The metric with the seconds to forget: `unlearn_s`, or `train_s` for an oracle.
-    retrain_seconds
-        The mean seconds of its oracle's training; NaN if it has no oracle.
+    summary_row: its row in a summary. metric: that with the seconds to forget, `train_s` for an oracle.
+    retrain_seconds: the mean of its oracle's training; NaN if it has no oracle.
     """
 
     summary_row: pd.Series

@@ -227,13 +227,8 @@ def describe_diverged_systems(part: pd.DataFrame) -> str:
 def describe_underfitting(part: pd.DataFrame) -> str:
     """Return a warning if MUNKEY is no more accurate than the best classifier fitted to the same keys.
 
-    Otherwise, return an empty string. Both are compared after deletion and thus on the same rows,
-    at the smallest rate, which keeps nearly all of them.
-
-    Parameters
-    ----------
-    part
-        The rows of a summary for one data set.
+    Empty otherwise. Both are compared after deletion, so on the same rows, at the smallest rate, which
+    keeps nearly all of them. part: the rows of a summary for one data set.
     """
     by_method = part[part["rate"] == part["rate"].min()].set_index("method", drop=False)
     fitted = by_method.reindex(FITTED).dropna(subset="TA_mean")
@@ -382,14 +377,9 @@ def describe_certificates(part: pd.DataFrame) -> str:
 
 
 def _compute_seed_gaps(wide: pd.DataFrame, system: str, oracle: str) -> pd.DataFrame:
-    """Return the gap of each seed as tidy metrics.
+    """Return the gap of each seed as tidy metrics. Raises KeyError without an oracle of the same seeds.
 
-    Raises KeyError if the system or its oracle is missing, or if they have different seeds.
-
-    Parameters
-    ----------
-    wide
-        Metrics with one column per metric and one row per data set, rate, seed and method.
+    wide: one column per metric, one row per data set, rate, seed and method.
     """
     systems = _select_method(wide, system)
     oracles = _select_method(wide, oracle)

@@ -1,4 +1,4 @@
-"""Messages at the start and the end of a run: a summary, lost files, figures and advice."""
+"""All messages at the start and the end of a run, and below the plan of a dry run."""
 
 import os
 import signal
@@ -13,10 +13,13 @@ from threading import Event
 from types import FrameType
 from typing import Any, NamedTuple
 
-from munkey.core.console import format_duration
-from munkey.core.files import DamagedFileError, format_make_command, read_table
+from munkey.core.console import format_duration, pluralize
+from munkey.core.files import DamagedFileError, format_make_command, read_json, read_table
 from munkey.core.paths import Layout, fill
-from munkey.experiment.run.job import read_seconds
+from munkey.experiment.run.job import FAILED, read_seconds
+from munkey.experiment.run.reasons import PlannedJob, explain_jobs
+from munkey.experiment.tracking.mlflow_log import NO_SETTING
+from munkey.experiment.tracking.store import hide_credentials
 from munkey.report.tables.terminal import WIDTH, render_plain
 
 STARTED = time.time()  # of this run, since Snakemake's process imports this at its start
@@ -24,13 +27,7 @@ STOPPED = Event()  # set by Ctrl-C in Snakemake's process
 
 
 class FailedJob(NamedTuple):
-    """A job that failed.
-
-    Attributes
-    ----------
-    log
-        The path of its log.
-    """
+    """A job that failed, and the path of its log."""
 
     message: str
     log: str
@@ -40,14 +37,7 @@ class FailedJob(NamedTuple):
 class Observations:
     """Facts about the run of this process that the logger plug-in observes.
 
-    Attributes
-    ----------
-    failed
-        The failed jobs by their numbers.
-    has_jobs
-        Whether any jobs will run, or would run in a dry run.
-    has_nothing_to_do
-        Whether all results were up to date, unless the run is dry.
+    failed: by job number. has_jobs: also true in a dry run, if any jobs would run.
     """
 
     failed: dict[int, FailedJob] = field(default_factory=dict)
@@ -57,6 +47,11 @@ class Observations:
 
 
 SEEN = Observations()
+KILLED = (
+    "It ended without a reason in its log. If nobody killed it, the machine may have run out of memory"
+    " or disk space."
+)
+SHOWN_CHANGES = 3  # of an earlier run that was replaced; the rest are only counted
 
 
 def notice_ctrl_c() -> None:
@@ -75,10 +70,7 @@ def notice_ctrl_c() -> None:
 def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list[str]:
     """Find the files that an earlier run wrote but that no longer exist.
 
-    Parameters
-    ----------
-    jobs
-        The logs and the outputs of each job.
+    jobs: the logs and the outputs of each job.
     """
     lost_files = []
     for logs, outputs in jobs:
@@ -94,10 +86,7 @@ def find_lost_files(jobs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> list
 def describe_lost_files(files: Sequence[str], again: bool) -> str:
     """Return a message about files that an earlier run wrote but that no longer exist.
 
-    Parameters
-    ----------
-    again
-        Whether this run will create them again.
+    again: whether this run will create them again.
     """
     first = files[0]
     if len(files) > 1:
@@ -124,12 +113,8 @@ def describe_figure_jobs(
 
     Parameters
     ----------
-    training_jobs
-        The number of jobs that train a model.
-    jobs
-        The logs of the jobs that will run, by rule.
-    known
-        The logs of jobs that have run before, by rule.
+    jobs, known
+        The logs of the jobs that will run, and of those that have run before, by rule.
     at_once
         How many jobs run in parallel.
     ready
@@ -160,12 +145,8 @@ def describe_figure_jobs(
 def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each data set on which design to deploy, and why.
 
-    Audits that are older than the metrics are ignored.
-
-    Parameters
-    ----------
-    designs
-        The fields of `munkey.report.tables.frontier.Design`.
+    designs: the fields of `munkey.report.tables.frontier.Design`. Audits that are older than the
+    metrics are ignored.
     """
     # These modules import pandas, which only the end of a run needs.
     from munkey.report.tables import frontier
@@ -196,20 +177,34 @@ def _find_diverged_lines(tables: Iterable[str]) -> Iterator[str]:
         yield f"{line}\n"
 
 
+def describe_success(
+    requested: Iterable[str],
+    layout: Layout,
+    designs: Iterable[Mapping[str, Any]],
+    lost_files: Sequence[str],
+) -> str:
+    """Describe a run that succeeded: its summary, the runs that it replaced, and lost files."""
+    lines = list(summarize_run(requested, layout, designs))
+    replaced = describe_replaced_runs(layout.tracking, STARTED)
+    if replaced:
+        lines.append(replaced)
+    if lost_files:
+        lines.append(describe_lost_files(lost_files, again=False))
+    return "\n".join(lines)
+
+
+def describe_dry_run(jobs: Iterable[PlannedJob]) -> str:
+    """Describe why the jobs of a dry run would run."""
+    return "\n".join(["Why:", *explain_jobs(jobs)])
+
+
 def summarize_run(
-    requested: Iterable[str], layout: Layout, mlflow: str, designs: Iterable[Mapping[str, Any]] = ()
+    requested: Iterable[str], layout: Layout, designs: Iterable[Mapping[str, Any]] = ()
 ) -> Iterator[str]:
     """Yield the lines of a run's summary: a table, and the paths of the requested files.
 
-    The main table is followed by advice on which design to deploy. If an earlier run wrote the
-    page, its path is also shown, with a remark if it is older than the metrics.
-
-    Parameters
-    ----------
-    mlflow
-        Where the runs in MLflow can be seen.
-    designs
-        The designs, as for `write_advice`.
+    Advice on which design to deploy follows the main table. If an earlier run wrote the page, its
+    path is also shown, with a remark if it is older than the metrics.
     """
     results = Path(layout.all_metrics).parent
     files = sorted(requested, key=os.path.split)  # folder by folder
@@ -231,7 +226,7 @@ def summarize_run(
         yield f"tables    {results}/tables/main.{{csv,md,tex}}, {runtime}"
         yield f"metrics   {layout.all_metrics}: every (data set, rate, seed, method, metric)"
         yield f"logits    {results}/logits: every model on every sample; models in {results}/models"
-        yield f"MLflow    {mlflow}"
+        yield f"MLflow    {describe_mlflow(layout.tracking)}"
         named_files = (main, runtime, layout.tracking, layout.settings)
         files = [path for path in files if path not in named_files]
     if layout.report in files:
@@ -248,3 +243,83 @@ def summarize_run(
         if len(listed) >= WIDTH:
             listed = f"{len(names)} files, from {names[0]} to {names[-1]}"
         yield f"made      {folder}: {listed}"
+
+
+def describe_mlflow(path: str) -> str:
+    """Return where to see a run's results in MLflow, or why logging failed.
+
+    path: the file that the tracking job wrote.
+    """
+    if not Path(path).exists():
+        return "make ui"
+    last = read_json(path)
+    if last.get("failure"):
+        return str(last["failure"])
+    uri = hide_credentials(last.get("uri", ""))
+    if uri.startswith("http"):
+        return "\n          ".join([uri, *last["comparisons"].values()])
+    return "make ui"
+
+
+def describe_replaced_runs(path: str, since: float) -> str:
+    """Describe the earlier MLflow runs whose results this run replaced; empty if there are none.
+
+    path: the file that the tracking job wrote. since: when this run began; an older file is of an
+    earlier run.
+    """
+    if not Path(path).exists() or Path(path).stat().st_mtime < since:
+        return ""
+    earlier = read_json(path).get("replaced") or {"runs": 0}
+    if not earlier["runs"]:
+        return ""
+    changes = [change for change in earlier["changes"] if change != NO_SETTING] or [NO_SETTING]
+    listed = "; ".join(changes[:SHOWN_CHANGES])
+    if len(changes) > SHOWN_CHANGES:
+        listed += f" and {len(changes) - SHOWN_CHANGES} more"
+    message = (
+        f"{pluralize(earlier['runs'], 'earlier run')} ({listed}). MLflow still has them; tables and"
+        " files on disk are the current ones. To keep both on disk: set another `name`, or use"
+        " `ablations` or `dvc exp run -S` (docs/running.md#change-a-knob-compare)"
+    )
+    return textwrap.fill(message, WIDTH, initial_indent="replaced  ", subsequent_indent=" " * 10)
+
+
+def describe_failures(failed: Iterable[FailedJob], stopped: bool = False) -> str:
+    """Describe why a run did not succeed, in at most 30 lines: the failed jobs, and the reasons.
+
+    Parameters
+    ----------
+    stopped
+        Whether the user stopped the run. If so, jobs without a reason in their logs did not fail.
+    """
+    advice = "run the same command again; finished work is kept."
+    messages = {job.log: job.message for job in failed}
+    reasons: dict[str, str] = {}
+    for log in messages:
+        reason = _read_reason(Path(log))
+        if reason or not stopped:
+            reasons[log] = reason or KILLED
+    if not reasons:
+        return f"The run was stopped. To continue, {advice}"
+    shown_logs = list(reasons)[:3]
+    max_lines = 24 // len(shown_logs) - 2  # for each job's reason, besides its message and log
+    paragraphs = [f"{pluralize(len(reasons), 'job')} failed:"]
+    for log in shown_logs:
+        reason_lines = reasons[log].splitlines()
+        lines = reason_lines[:max_lines]
+        if len(reason_lines) > max_lines:
+            lines.append(f"... {len(reason_lines) - max_lines} more lines in its log")
+        lines.append(f"log: {log}")
+        paragraphs.append(messages[log])
+        paragraphs.append(textwrap.indent("\n".join(lines), "  "))
+    if len(reasons) > len(shown_logs):
+        paragraphs.append(f"... and {len(reasons) - len(shown_logs)} more, see above")
+    paragraphs.append(f"Fix the above, then {advice}")
+    return "\n".join(paragraphs)
+
+
+def _read_reason(log: Path) -> str:
+    """Read the reason why a job failed from its log; empty if the log gives none."""
+    if not log.exists():
+        return ""
+    return log.read_text(errors="replace").partition(FAILED)[2].rstrip()
