@@ -127,7 +127,9 @@ def recipe(family: str) -> Recipe:
     """How the original of a family is trained."""
     if family == "sisa":
         return sisa_recipe()
-    family_settings = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED, "spm": SPM}.get(family)
+    family_settings = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED, "spm": SPM}.get(
+        family
+    )
     return Recipe(DATA, MODEL, TRAIN, family_settings, STAGE / family)
 
 
