@@ -8,7 +8,7 @@ from munkey.report.tables.ranks import INDEX
 from tests.report.inputs import compared
 
 KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
-DESIGNS = [Design(name, name.upper(), kind, f"{name}'s") for name, kind in KINDS.items()]
+DESIGNS = [Design(name, name.upper(), kind, f"{name}'s", "–") for name, kind in KINDS.items()]
 # mean and standard deviation
 ACCURACY = {
     "anew": (99.0, 0.5),

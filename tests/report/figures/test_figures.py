@@ -240,7 +240,7 @@ def test_no_two_lines_to_names_cross(seed):
     for name, middle in zip(names, middles, strict=True):
         shares[name] = (middle, middle - 5, middle + 5, {})
     audit = audit_table(**shares)
-    designs = [Design(name, name, "weights", "") for name in names]
+    designs = [Design(name, name, "weights", "", "–") for name in names]
     (axes,) = frontier_plot(collect_points(summary(accuracy), audit, designs)).axes
     lines = leaders(axes)
     assert len(lines) == count
@@ -252,8 +252,8 @@ def test_names_of_similar_designs_hide_neither_each_other_nor_a_mark():
     many = [(f"m{i}", 98.5 + i / 100, 60.0 + 4 * i) for i in range(8)]
     accuracy = {name: (ta, np.nan) for name, ta, _ in many} | {"lda": (92.0, 0.5)}
     audit = audit_table(**{name: (share, share - 5, share + 5, {}) for name, _, share in many})
-    designs = [Design(name, f"{name}, long", "weights", "") for name, _, _ in many]
-    designs.append(Design("lda", "lda, long", "exact", ""))
+    designs = [Design(name, f"{name}, long", "weights", "", "–") for name, _, _ in many]
+    designs.append(Design("lda", "lda, long", "exact", "", "–"))
     (axes,) = frontier_plot(collect_points(summary(accuracy), audit, designs), theme.NARROW).axes
     axes.figure.draw_without_rendering()
     boxes = [Text.get_window_extent(text) for text in axes.texts]

@@ -73,12 +73,15 @@ class Design:
         and is never recommended.
     stored
         A phrase that lists what must be kept to predict and to forget.
+    tried
+        How many settings were compared to choose the design's own, and on what.
     """
 
     name: str
     title: str
     kind: Literal["exact", "rows", "weights", "anew"]
     stored: str
+    tried: str
 
 
 def collect_all_points(
@@ -373,6 +376,7 @@ def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
                 "Test accuracy": _format_accuracy(point),
                 "Seconds": _format_seconds(point),
                 "Must be stored": point["stored"],
+                "Settings tried": point["tried"],
                 "Avg Gap": format_cell(point, "gap", markup),
             }
         )
