@@ -53,7 +53,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     points = theme.check_frame(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
     figure = theme.make_canvas(width, ROW * len(points) + 1.1)
     accuracy_axes, left_axes = figure.subplots(1, 2, sharey=True)
-    scale = float(points[["before", "left"]].abs().max(axis=None))
+    scale = float(np.nanmax(np.abs(points[["before", "left"]].to_numpy(dtype=float))))
     limit = REACH * (scale or 1.0)
     for row, (_, point) in enumerate(points.iterrows()):
         color, marker = STYLES[point["kind"]]

@@ -139,9 +139,8 @@ def collect_points(
         deployed = audit[audit["path"] == DEPLOYED]
         methods = deployed[deployed["role"] == "method"]
         audit_rows = dict(methods.set_index("name", drop=False).iterrows())
-        contrasts = (
-            deployed[deployed["role"] == "nothing"].set_index("family")["contrast"].to_dict()
-        )
+        originals = deployed[deployed["role"] == "nothing"]
+        contrasts = dict(zip(originals["family"], originals["contrast"], strict=True))
     rows = []
     for design in designs:
         metrics = largest.loc[design.name]
