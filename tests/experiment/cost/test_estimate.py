@@ -119,7 +119,7 @@ def keys_work(**keys: object) -> dict[str, Work]:
 
 def test_keys_are_counted_by_part_of_the_encoder_and_mirror_images_as_pictures():
     parts = {"encoder": "efficientnet-lite0@160+efficientnet-lite2@224", "image_size": None}
-    single = keys_work()
+    single = keys_work(encoder="efficientnet-lite0", image_size=96)
     both = keys_work(**parts)
     mirrored = keys_work(**parts, mirror=True)
     assert list(single) == ["efficientnet-lite0_96px"]

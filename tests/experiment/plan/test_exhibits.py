@@ -101,7 +101,8 @@ def test_a_design_says_how_many_settings_were_tried_as_params_yaml_states():
 
 def test_a_search_counts_the_settings_that_it_tries():
     grid = {"lr_factor": [0.1, 0.5], "ssd.alpha": [1.0, 2.0, 3.0]}
-    tried = find_tried({"methods": ["cf", "ssd", "knn"], "search": True, "search_grid": grid})
+    search = {"search": True, "search_grid": grid, "tried": {}}
+    tried = find_tried({"methods": ["cf", "ssd", "knn"]} | search)
     assert tried["cf"] == "2, searched"
     assert tried["ssd"] == "3, searched"
     assert tried["knn"] == "–"
