@@ -194,7 +194,7 @@ def test_the_grid_tries_all_combinations_of_each_block_and_takes_the_default_fro
 
 
 def test_a_setting_with_a_head_is_compared_with_the_head_alone_if_that_is_in_the_plan():
-    grid = AUDIT | {"audit.grid": [{"munkey.head": ["none", "lda"]}]}
+    grid = AUDIT | {"audit.grid": [{"munkey.head": ["none", "lda"]}], "lda.alpha": 0.2}
     with_lda = AuditPlan(small_plan(grid | {"methods": ["munkey", "lda"]}))
     plain, headed = with_lda.list_grid_settings("digits")
     assert plain["alone"] == []
