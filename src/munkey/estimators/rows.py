@@ -1,5 +1,6 @@
 """The rows of an estimator: in memory or, after it is saved, in a deployed directory."""
 
+import secrets
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +13,13 @@ from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import translate_read_errors
 from munkey.deploy.estimator_predictor import EstimatorPredictor
-from munkey.deploy.model.export import EstimatorRows, write_rows
-from munkey.deploy.model.manifest import EstimatorReference
+from munkey.deploy.model.manifest import (
+    MEMORY,
+    MODEL_FORMAT,
+    EstimatorReference,
+    Manifest,
+    MemoryReference,
+)
 from munkey.encoders.keys import Keys
 from munkey.estimators.deletions import (
     NamedRows,
@@ -25,7 +31,7 @@ from munkey.estimators.deletions import (
 )
 from munkey.estimators.handle import Handle
 from munkey.memory.memory import Columns, Memory, make_columns
-from munkey.memory.memory_file import Classes
+from munkey.memory.memory_file import Classes, MemoryFile
 from munkey.memory.neighbors import find_nearest
 from munkey.memory.rows import digest_keys
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval, System
@@ -264,22 +270,30 @@ class RowsInMemory:
             The names of the columns. None if they have no names.
         """
         state = self._state
-        rows = EstimatorRows(
-            family=self.family.name,
-            settings=self.settings.model_dump(),
-            ids=state.columns.ids,
-            keys=state.columns.keys,
-            labels=state.columns.labels,
+        columns = state.columns
+        name = secrets.token_bytes(16)
+        MemoryFile.create(
+            folder / MEMORY,
+            columns.ids,
+            columns.keys,
+            columns.tokens,
+            columns.labels,
+            units=columns.units.tolist(),
             classes=Classes(tuple(state.classes.tolist()), describe_dtype(state.classes)),
-            units=state.columns.units.tolist(),
             next_id=state.next_id,
+            name=name,
+        ).close()
+        Manifest(
+            format="munkey model",
+            version=MODEL_FORMAT,
+            family=self.family.name,  # type: ignore[arg-type]  # a fitted family
+            token_dim=1,
+            settings=self.settings.model_dump(),
+            memory=MemoryReference(store=name.hex(), first_new_id=state.next_id),
             estimator=EstimatorReference(
-                features=features,
-                params=self._params,
-                has_forgotten=state.has_forgotten,
+                features=features, params=self._params, has_forgotten=state.has_forgotten
             ),
-        )
-        write_rows(folder, rows)
+        ).write(folder)
 
 
 class RowsInDirectory:
