@@ -248,6 +248,8 @@ class ForgettingKNN(ForgettingClassifier):
     -----
     Rows are scaled to unit norm, which does not change cosines.
 
+    `decision_function` returns the logarithms of the classes' shares of votes, at least log 1e-6.
+
     Examples
     --------
     >>> from munkey import ForgettingKNN
