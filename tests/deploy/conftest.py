@@ -18,7 +18,7 @@ from tests.deploy.inputs import result_in
 def _one_make_encoder_reference() -> Iterator[None]:
     """The encoder's weights are loaded once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded, "_load_pretrained", cache(embedded._load_pretrained))
+        patch.setattr(embedded, "load_packaged", cache(embedded.load_packaged))
         yield
 
 

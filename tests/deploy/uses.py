@@ -93,9 +93,7 @@ def work_elsewhere(pipe) -> None:
     """Another process. It keeps a predictor and an estimator of a directory, and changes it when it is
     told to.
     """
-    embedded._load_pretrained = cache(
-        embedded._load_pretrained
-    )  # the encoder's weights are loaded once
+    embedded.load_packaged = cache(embedded.load_packaged)  # the encoder's weights are loaded once
     reader = estimator = directory = queries = None
     while order := pipe.recv():
         name, arguments = order

@@ -35,7 +35,7 @@ def test_the_embedded_encoder_recognizes_a_palace_and_a_daisy():
 def test_weights_that_do_not_fit_timms_model_are_refused(monkeypatch):
     monkeypatch.setattr("timm.create_model", lambda *_, **__: torch.nn.Linear(1, 1))
     with pytest.raises(RuntimeError, match=r"efficientnet-lite0: .*differ in shape"):
-        inspect.unwrap(embedded._load_pretrained)(0)
+        inspect.unwrap(embedded.load_packaged)(0)
 
 
 def knn_accuracy(encode, train, train_labels, test, test_labels):

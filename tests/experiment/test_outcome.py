@@ -47,8 +47,8 @@ def test_the_main_run_shows_its_table_and_its_places(summarize):
 
 
 DESIGNS = [
-    {"name": "lda", "title": "LDA", "kind": "exact", "stored": "keys"},
-    {"name": "cf", "title": "CF", "kind": "weights", "stored": "weights"},
+    {"name": "lda", "title": "LDA", "kind": "exact", "stored": "keys", "tried": "auto"},
+    {"name": "cf", "title": "CF", "kind": "weights", "stored": "weights", "tried": "–"},
 ]
 SUMMARY = """dataset,rate,method,title,n,TA_mean,TA_sd
 digits,0.1,lda,LDA,3,96.0,0.1

@@ -94,7 +94,7 @@ def others(keys: Keys, count: int) -> Neighbors:
 def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -> Recipe:
     """The recipe of a family. train: changes of the section `train`; of_family: of the family's own section."""
     sections = params.model_dump(
-        include={"model", "train", "munkey", "sisa", "example-tied-dropout"}
+        include={"model", "train", "munkey", "sisa", "example-tied-dropout", "spm"}
     ) | {"data": DATA.model_dump()}
     sections["train"] |= train or {}
     sections.get(family, {}).update(of_family)

@@ -14,14 +14,14 @@ from torchvision.models import resnet18
 from munkey.cli.experiment import save_backbone
 from munkey.core.files import write_json
 from munkey.core.randomness import Stage
-from munkey.encoders.registry import MissingEncoderError
+from munkey.encoders.registry import ENCODERS, MissingEncoderError
 from munkey.experiment.params.load import ParamsError, load
 from munkey.models import system as systems
 from munkey.models.families.pretrained import PretrainedSettings
 from munkey.models.families.resnet18 import ResNet18Settings
 from munkey.models.family import FAMILIES, Recipe, System, Training
 from munkey.models.networks.backbone import Backbone
-from munkey.settings import DataSettings
+from munkey.settings import DataSettings, EncoderSettings
 from tests.conftest import changed
 from tests.training.inputs import MODEL, TRAIN, digits
 
@@ -158,6 +158,25 @@ def test_a_pretrained_model_starts_from_the_saved_weights_of_any_model_of_timm(
     torch.testing.assert_close(network.train()(pixels), network(pixels))
 
 
+def test_a_packaged_network_starts_from_the_weights_of_the_encoder_of_its_name(
+    tmp_path: Path,
+) -> None:
+    family = FAMILIES["pretrained"]
+    settings = pretrained(tmp_path, model="efficientnet-lite0", image_size=32)
+    one = recipe("pretrained", settings)
+    architecture = family.make_architecture(one, 10)
+    network: Any = family.build(architecture, torch.Generator().manual_seed(0)).eval()
+    family.prepare_weights(network, architecture, one)  # type: ignore[attr-defined]  # of a family of networks
+    encoder = EncoderSettings(
+        encoder="efficientnet-lite0", revision=None, image_size=32, batch_size=2
+    )
+    pixels = torch.rand(2, 3, 32, 32)
+    with torch.no_grad():
+        keys = ENCODERS["efficientnet-lite0"].build(encoder, "cpu")(pixels)
+        torch.testing.assert_close(network((pixels - 0.4) / 0.3), network.head(keys))
+    assert family.identify_weights(settings) == ENCODERS["efficientnet-lite0"].weights(encoder)
+
+
 def test_a_published_model_of_timm_gets_pictures_with_the_mean_and_deviation_of_its_training(
     tmp_path: Path,
 ) -> None:
@@ -246,7 +265,8 @@ def test_unusable_weights_and_settings_are_refused_by_name(
     for model in ("timm:vit_smoll_patch16_224", "resnet18", "timm:hf-hub:a/b", "/no/where"):
         message = refusal(network="pretrained", pretrained__model=model)
         assert f"pretrained.model = '{model}'" in message
-    load(changed(changed(config, "network", "pretrained"), "pretrained.model", f"{tmp_path}/"))
+    for model in (f"{tmp_path}/", "efficientnet-lite0"):
+        load(changed(changed(config, "network", "pretrained"), "pretrained.model", model))
 
 
 def test_other_saved_weights_have_another_identity(tmp_path: Path) -> None:

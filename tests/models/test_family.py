@@ -12,7 +12,7 @@ from munkey.models.family import FAMILIES, Retrieval, family
 from munkey.settings import InferenceSettings
 from tests.models.inputs import recipe
 
-TRAINED = ["example-tied-dropout", "munkey", "sisa", "vit"]
+TRAINED = ["example-tied-dropout", "munkey", "sisa", "spm", "vit"]
 
 
 def test_originals_and_oracles_are_named_by_the_letter_of_their_family():
@@ -20,6 +20,7 @@ def test_originals_and_oracles_are_named_by_the_letter_of_their_family():
         "example-tied-dropout": ("original-e", "retrain-e"),
         "munkey": ("original-m", "retrain-m"),
         "sisa": ("original-s", "retrain-s"),
+        "spm": ("original-b", "retrain-b"),
         "vit": ("original-t", "retrain-t"),
     }
 
@@ -32,6 +33,7 @@ def test_a_training_depends_on_the_sections_that_it_reads():
         "lda": ["lda"],
         "munkey": [*shared, "munkey"],
         "sisa": [*shared, "sisa"],
+        "spm": [*shared, "spm"],
         "vit": shared,
     }
 
@@ -52,6 +54,7 @@ def test_every_training_has_its_own_stage_and_sisa_one_for_all_subsets():
         "example-tied-dropout": ("3", "digits", "rate0.1", "example-tied-dropout"),
         "munkey": ("3", "digits", "rate0.1", "munkey"),
         "sisa": ("3", "digits", "sisa"),
+        "spm": ("3", "digits", "rate0.1", "spm"),
         "vit": ("3", "digits", "rate0.1", "vit"),
     }
 

@@ -8,7 +8,7 @@ from munkey.report.tables.ranks import INDEX
 from tests.report.inputs import compared
 
 KINDS = {"anew": "anew", "lda": "exact", "munkey": "rows", "cf": "weights", "ssd": "weights"}
-DESIGNS = [Design(name, name.upper(), kind, f"{name}'s") for name, kind in KINDS.items()]
+DESIGNS = [Design(name, name.upper(), kind, f"{name}'s", "–") for name, kind in KINDS.items()]
 # mean and standard deviation
 ACCURACY = {
     "anew": (99.0, 0.5),
@@ -37,12 +37,17 @@ def summary(accuracy=ACCURACY, rate=0.1, half=1.5):
 
 
 def audit_table(**shares):
-    """An audit of systems by name: residual share, low, high, and other columns of the row."""
+    """An audit of systems by name: residual share, low, high, and other columns of the row.
+
+    Each has a family of its name, whose original has a contrast of 0.5.
+    """
     lines = []
     for name, (share, low, high, columns) in shares.items():
-        line = {"name": name, "path": "deployed", "role": "method"}
+        line = {"family": name, "name": name, "path": "deployed", "role": "method"}
         line |= {"verdict": "residue", "flagged": "share", "contrast": 0.1}
         lines.append(line | {"share": share, "share_low": low, "share_high": high} | columns)
+        original = {"family": name, "name": f"original of {name}", "path": "deployed"}
+        lines.append(original | {"role": "nothing", "contrast": 0.5})
     return pd.DataFrame(lines)
 
 

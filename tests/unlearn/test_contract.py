@@ -201,6 +201,7 @@ def test_a_method_that_declares_no_needs_cannot_fine_tune() -> None:
         "newton",
         "ranpac",
         "sisa",
+        "spm",
     }
     assert {name for name in METHODS if not METHODS[name].finetunes} == by_design
     with pytest.raises(PermissionError, match="does not declare any `needs`"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from munkey.unlearn.contract import METHODS
 from tests.unlearn.world import make_request, original, same, settings, tensors, world
 
-DELETING = ["knn", "munkey", "lda", "ncm", "ranpac", "krr", "example-tied-dropout"]
+DELETING = ["knn", "munkey", "lda", "ncm", "ranpac", "krr", "example-tied-dropout", "spm"]
 
 
 def test_methods_that_delete_rows_or_parts_need_no_data():

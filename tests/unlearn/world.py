@@ -19,6 +19,7 @@ from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import drop_self, find_nearest
 from munkey.models.families.example_tied_dropout import ExampleTiedSettings
 from munkey.models.families.sisa import SisaSettings
+from munkey.models.families.spm import SpmSettings
 from munkey.models.family import FAMILIES, MemberKeys, Recipe, System, Training
 from munkey.models.networks.vit import ViTArchitecture
 from munkey.settings import FinetuneSettings
@@ -33,6 +34,7 @@ TRAIN = inputs.TRAIN.model_copy(update={"epochs": 60})
 MUNKEY = inputs.MUNKEY.model_copy(update={"p_image": 0.1, "p_token": 0.3, "neighbors": [2, 5]})
 SISA = SisaSettings(shards=5, slices=2)
 EXAMPLE_TIED = ExampleTiedSettings(p_fixed=0.5, p_mem=0.2)
+SPM = SpmSettings(support=40)
 STAGE = Stage("tiny", "original")
 SISA_STAGE = Stage("tiny", "sisa")
 CROPS = Augmentation(size=8, scale=[0.5, 1.0], ratio=[0.75, 4 / 3], mean=0.5, std=0.5)
@@ -96,7 +98,7 @@ def world() -> World:
         return FAMILIES[family].train(training).system
 
     originals = {"munkey": trained("munkey", near)}
-    for family in ("vit", "sisa", "example-tied-dropout"):
+    for family in ("vit", "sisa", "example-tied-dropout", "spm"):
         originals[family] = trained(family)
     for family in ("knn", "lda", "ncm", "ranpac", "krr", "newton"):
         originals[family] = fitted(family, keys, samples.labels)
@@ -125,7 +127,9 @@ def recipe(family: str) -> Recipe:
     """How the original of a family is trained."""
     if family == "sisa":
         return sisa_recipe()
-    family_settings = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED}.get(family)
+    family_settings = {"munkey": MUNKEY, "example-tied-dropout": EXAMPLE_TIED, "spm": SPM}.get(
+        family
+    )
     return Recipe(DATA, MODEL, TRAIN, family_settings, STAGE / family)
 
 

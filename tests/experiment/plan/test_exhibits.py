@@ -75,3 +75,33 @@ def test_designs_are_methods_by_how_they_forget_and_for_reference_oracles_of_wha
     ]
     for oracle in designs[:3]:
         assert oracle.stored == "training set"
+
+
+def find_tried(changes: dict[str, object]) -> dict[str, str]:
+    """The text on the settings tried for each method of a small plan."""
+    return {design["name"]: design["tried"] for design in small_exhibits(changes).designs}
+
+
+def test_a_design_says_how_many_settings_were_tried_as_params_yaml_states():
+    methods = ["munkey", "cf", "lda", "ncm"]
+    stated = {"cf": "4 on digits", "lda": "9 on digits"}
+    auto = {"alpha": "auto", "temperature": "auto"}
+    tried = find_tried(
+        {"methods": methods, "tried": stated, "lda": auto, "ncm": {"temperature": "auto"}}
+    )
+    assert tried == {
+        "retrain-t": "–",
+        "retrain-m": "–",
+        "munkey": "–",
+        "cf": "4 on digits",
+        "lda": "9 on digits",  # not auto, because it is stated
+        "ncm": "auto",
+    }
+
+
+def test_a_search_counts_the_settings_that_it_tries():
+    grid = {"lr_factor": [0.1, 0.5], "ssd.alpha": [1.0, 2.0, 3.0]}
+    tried = find_tried({"methods": ["cf", "ssd", "knn"], "search": True, "search_grid": grid})
+    assert tried["cf"] == "2, searched"
+    assert tried["ssd"] == "3, searched"
+    assert tried["knn"] == "–"

@@ -2,7 +2,6 @@
 
 import hashlib
 import importlib
-import itertools
 import json
 import re
 from pathlib import Path
@@ -22,7 +21,7 @@ from munkey.report.figures.frontier import frontier_plot
 from munkey.report.figures.projection import projection_plot
 from munkey.report.figures.ranks import rank_diagram
 from munkey.report.tables.comparisons import compute_wilson_interval
-from munkey.report.tables.frontier import Design, collect_points
+from munkey.report.tables.frontier import collect_points
 from munkey.report.tables.ranks import compute_ranks
 from tests.report.designs import (
     ACCURACY_OF_ONE_SEED,
@@ -156,28 +155,47 @@ def test_methods_are_in_the_order_of_their_gaps_beside_their_seconds():
     assert first.get_ydata()[0] < 0 < second.get_ydata()[0]  # one rate above the other
 
 
-def test_the_front_rises_at_ends_of_intervals_and_marks_have_the_shape_of_their_design():
-    (axes,) = ALL["frontier"]().axes
-    shapes = {}
-    for mark in list_marks(axes):
-        shapes[mark.get_marker()] = mark
-    expected = {"*": (0, 99.0), "s": (0, 96.0), "o": (1.6, 95.0), "v": (-60, 98.5), "^": (20, 98.3)}
-    assert shapes.keys() == expected.keys()
-    for shape, (share, accuracy) in expected.items():
-        assert shapes[shape].get_xydata()[0].tolist() == [np.arcsinh(share), accuracy]
-        assert (shapes[shape].get_markerfacecolor() == "none") == (shape == "^")
-    fronts = [line for line in axes.lines if len(line.get_xydata()) > 2]
-    ends = np.arcsinh([0, 90, 90, 150])
-    for side, front in zip((1, -1), fronts, strict=True):
-        steps = np.stack([side * ends, [96.0, 96.0, 98.5, 98.5]], axis=1)
-        assert front.get_xydata() == pytest.approx(steps)
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    ticks = dict(zip(axes.get_xticks(), labels, strict=True))
-    assert ticks[np.arcsinh(-100)] == "\N{MINUS SIGN}100"
-    assert "below 0: over-forgotten" in " ".join(axes.get_xlabel().split())
-    bars = {ends[0, 1]: ends[:, 0] for ends in list_bars(axes, across=1)}
-    assert bars[95.0] == pytest.approx(np.arcsinh([-1.0, 2.2]))
-    assert bars[98.5] == pytest.approx(np.arcsinh([-90, -20]))
+def test_the_frontier_has_a_row_for_each_design_with_its_accuracy_and_what_is_left():
+    accuracy_axes, left_axes = ALL["frontier"]().axes
+    names = [label.get_text() for label in accuracy_axes.get_yticklabels()]
+    assert names == ["MUNKEY  0.02 s", "LDA  0.02 s", "SSD  0.02 s", "CF  0.02 s", "ANEW  20 s"]
+    accuracies = [mark.get_xdata()[0] for mark in list_marks(accuracy_axes)]
+    assert accuracies == [95.0, 96.0, 98.3, 98.5, 99.0]
+    marks = {}
+    ticks = {}
+    for mark in list_marks(left_axes):
+        row = mark.get_ydata()[0]
+        if mark.get_marker() == "|":
+            ticks[row] = mark.get_xdata()[0]
+        else:
+            marks[row] = mark
+    left = {row: mark.get_xdata()[0] for row, mark in marks.items()}
+    assert left == pytest.approx({0: 0.008, 1: 0.0, 2: 0.1, 3: -0.3, 4: 0.0})
+    assert ticks == {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.5}  # an oracle has none
+    shapes = [mark.get_marker() for _, mark in sorted(marks.items())]
+    assert shapes == ["o", "s", "^", "^", "*"]
+    hollow = [row for row, mark in marks.items() if mark.get_markerfacecolor() == "none"]
+    assert hollow == [2]  # SSD, which an attack alone flags
+    bars = {ends[0, 1]: ends[:, 0] for ends in list_bars(left_axes, across=1)}
+    assert bars[0] == pytest.approx([-0.005, 0.011])
+    assert bars[3] == pytest.approx([-0.45, -0.1])
+
+
+def test_designs_on_the_front_are_bold_in_its_figure():
+    accuracy_axes, _ = ALL["frontier"]().axes
+    bold = []
+    for label in accuracy_axes.get_yticklabels():
+        if label.get_fontweight() == "bold":
+            bold.append(label.get_text())
+    assert bold == ["LDA  0.02 s", "CF  0.02 s"]
+
+
+def test_an_unbounded_interval_ends_at_the_edge_of_the_frontier():
+    rows = {"lda": AUDIT["lda"], "cf": (27.0, -np.inf, np.inf, {})}
+    points = collect_points(summary(), audit_table(**rows), DESIGNS)
+    _, left_axes = frontier_plot(points).axes
+    bars = {ends[0, 1]: ends[:, 0] for ends in list_bars(left_axes, across=1)}
+    assert bars[1] == pytest.approx([-0.625, 0.625])  # 1.25 times the largest contrast
 
 
 def list_marks(axes):
@@ -195,75 +213,12 @@ def list_bars(axes, across):
     return bars
 
 
-def test_without_a_share_below_0_the_axis_begins_at_0():
-    rows = {name: AUDIT[name] for name in ("lda", "munkey", "cf")}
-    (axes,) = frontier_plot(collect_points(summary(), audit_table(**rows), DESIGNS)).axes
-    labels = [label.get_text() for label in axes.get_xticklabels()]
-    assert labels == ["0", "1", "5", "20", "50", "100"]
-    assert axes.get_xlabel() == "residual share [%]"
-
-
-def test_the_vertical_line_of_one_seed_is_the_interval_over_test_samples():
+def test_the_bar_of_one_seed_is_the_interval_over_test_samples():
     one_seed = summary(ACCURACY_OF_ONE_SEED).assign(n=1, tested_mean=400.0)
-    (axes,) = frontier_plot(collect_points(one_seed, audit_table(**AUDIT), DESIGNS)).axes
-    intervals = [pytest.approx(ends[:, 1]) for ends in list_bars(axes, across=0)]
+    points = collect_points(one_seed, audit_table(**AUDIT), DESIGNS)
+    accuracy_axes, _ = frontier_plot(points).axes
+    intervals = [pytest.approx(ends[:, 0]) for ends in list_bars(accuracy_axes, across=1)]
     assert list(compute_wilson_interval(96.0, 400)) in intervals
-
-
-def leaders(axes):
-    """The lines from marks to names, (n, 2, 2) in widths and heights of the plot."""
-    to_plot = axes.transData + axes.transAxes.inverted()
-    return np.array([[to_plot.transform(text.xy), text.xyann] for text in axes.texts])
-
-
-def side_of(segment, point):
-    """The side of a segment on which a point lies: -1, 0 or 1."""
-    start, end = segment
-    return np.sign(np.linalg.det(np.stack([end - start, point - start])))
-
-
-def cross(first, second):
-    """Whether two segments cross."""
-    parts_second = side_of(first, second[0]) * side_of(first, second[1]) < 0
-    parts_first = side_of(second, first[0]) * side_of(second, first[1]) < 0
-    return parts_second and parts_first
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_no_two_lines_to_names_cross(seed):
-    generator = np.random.default_rng(seed)
-    count = int(generator.integers(3, 20))
-    names = [f"m{i}" for i in range(count)]
-    accuracy = {name: (float(generator.normal(80, 8)), 0.5) for name in names}
-    middles = generator.normal(0, 60, count)
-    shares = {}
-    for name, middle in zip(names, middles, strict=True):
-        shares[name] = (middle, middle - 5, middle + 5, {})
-    audit = audit_table(**shares)
-    designs = [Design(name, name, "weights", "") for name in names]
-    (axes,) = frontier_plot(collect_points(summary(accuracy), audit, designs)).axes
-    lines = leaders(axes)
-    assert len(lines) == count
-    for first, second in itertools.combinations(lines, 2):
-        assert not cross(first, second)
-
-
-def test_names_of_similar_designs_hide_neither_each_other_nor_a_mark():
-    many = [(f"m{i}", 98.5 + i / 100, 60.0 + 4 * i) for i in range(8)]
-    accuracy = {name: (ta, np.nan) for name, ta, _ in many} | {"lda": (92.0, 0.5)}
-    audit = audit_table(**{name: (share, share - 5, share + 5, {}) for name, _, share in many})
-    designs = [Design(name, f"{name}, long", "weights", "") for name, _, _ in many]
-    designs.append(Design("lda", "lda, long", "exact", ""))
-    (axes,) = frontier_plot(collect_points(summary(accuracy), audit, designs), theme.NARROW).axes
-    axes.figure.draw_without_rendering()
-    boxes = [Text.get_window_extent(text) for text in axes.texts]
-    assert len(boxes) == 9
-    for first, second in itertools.combinations(boxes, 2):
-        assert not first.overlaps(second)
-    for mark in list_marks(axes):
-        x, y = axes.transData.transform(mark.get_xydata()[0])
-        for box in boxes:
-            assert not box.contains(x, y)
 
 
 def test_ten_classes_differ_in_color_and_in_shape():

@@ -18,7 +18,7 @@ PLAIN = {"Method", "Data set", "Forget"}
 
 def test_every_column_of_numbers_is_explained():
     summary = summarize(pd.concat([tidy(), tidy(rate=0.02)]), ROWS)
-    designs = [Design(row.name, row.title, "weights", "") for row in ROWS]
+    designs = [Design(row.name, row.title, "weights", "", "–") for row in ROWS]
     points = frontier.collect_points(summary, None, designs)
     tables = [
         *make_main_tables(summary, ROWS, "html", {"digits": {}}),

@@ -44,7 +44,7 @@ def story(results):
     designs = []
     for row in results.rows:
         if row.name in methods:
-            designs.append(Design(row.name, row.title, "weights", ""))
+            designs.append(Design(row.name, row.title, "weights", "", "–"))
     return page.make_story({"digits": collect_points(results.main, None, designs)}, results.main)
 
 
@@ -199,7 +199,10 @@ def test_the_figure_of_a_frontier_names_its_data_set_and_has_a_picture_for_a_pho
     tmp_path, results
 ):
     write_text(tmp_path / "digits/frontier.svg", "svg")
-    designs = [Design("cf", "CF", "weights", ""), Design("retrain-t", "Retrain (T)", "anew", "")]
+    designs = [
+        Design("cf", "CF", "weights", "", "–"),
+        Design("retrain-t", "Retrain (T)", "anew", "", "–"),
+    ]
     points = collect_points(results.main, None, designs)
     figure = page.make_frontier_figure(tmp_path / "digits", points)
     assert (figure.name, figure.file) == ("frontier-digits", "../audit/digits/frontier.svg")

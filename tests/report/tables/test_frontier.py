@@ -80,8 +80,8 @@ def test_accuracies_of_one_seed_have_intervals_over_test_samples():
 def test_equal_designs_are_all_named_in_sentence_front_and_table():
     """LDA and KNN leave nothing; MUNKEY is as accurate and leaves 1.6%."""
     accuracy = dict.fromkeys(("lda", "knn", "munkey"), (96.0, 0.4))
-    designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn")]
-    designs.append(Design("munkey", "MUNKEY", "rows", ""))
+    designs = [Design(name, name.upper(), "exact", "", "–") for name in ("lda", "knn")]
+    designs.append(Design("munkey", "MUNKEY", "rows", "", "–"))
     points = collect_points(summary(accuracy), audit_table(**AUDIT), designs)
     sentence = describe_frontier(points)
     assert "at most 1%: LDA and KNN (96.00 ± 0.40%)." in sentence
@@ -106,8 +106,8 @@ def test_the_advice_names_all_designs_that_do_not_differ_significantly():
         "ssd": (90.0, 0.4),
         "cf": (96.1, 0.4),
     }
-    designs = [Design(name, name.upper(), "exact", "") for name in ("lda", "knn", "ncm")]
-    designs += [Design(name, name.upper(), "weights", "") for name in ("ssd", "cf")]
+    designs = [Design(name, name.upper(), "exact", "", "–") for name in ("lda", "knn", "ncm")]
+    designs += [Design(name, name.upper(), "weights", "", "–") for name in ("ssd", "cf")]
     audit = audit_table(ssd=(0.2, -0.5, 0.9, {}), cf=(27.0, 16.0, 38.0, {}))
     advice = recommend_design(collect_points(summary(accuracy), audit, designs))
     names = "LDA (96.00 ± 0.40%) or KNN (96.00 ± 0.40%) or NCM (95.90 ± 0.40%)"
@@ -118,7 +118,7 @@ def test_the_advice_names_all_designs_that_do_not_differ_significantly():
 
 def test_the_advice_names_all_designs_that_were_not_compared():
     accuracy = {"lda": (96.0, math.nan), "knn": (50.0, math.nan)}
-    designs = [Design(name, name.upper(), "exact", "") for name in accuracy]
+    designs = [Design(name, name.upper(), "exact", "", "–") for name in accuracy]
     advice = recommend_design(collect_points(uncompared(accuracy), None, designs))
     assert advice.startswith("Deploy LDA (96.00%) or KNN (50.00%), which do not differ")
 
@@ -200,7 +200,7 @@ def test_a_design_is_on_the_front_unless_a_more_accurate_one_has_no_larger_bound
     for number, (bound, points_over_90) in enumerate(values):
         shares[f"m{number}"] = (float(bound), 0.0, float(bound), {})
         accuracy[f"m{number}"] = (90.0 + points_over_90, 0.1)
-    designs = [Design(name, name, "weights", "") for name in shares]
+    designs = [Design(name, name, "weights", "", "–") for name in shares]
     points = collect_points(summary(accuracy), audit_table(**shares), designs)
     for design in points.to_dict("records"):
         has_no_larger_bound = points["bound"] <= design["bound"]
@@ -214,8 +214,15 @@ def test_the_table_shows_the_largest_rate_with_the_front_in_bold():
     title, frame, _ = make_frontier_table(points, "markdown")
     assert title.startswith("digits, 10% forgotten: mean ± sd over n = 3 seeds")
     assert frame["Method"].tolist() == ["ANEW", "**LDA**", "MUNKEY", "**CF**", "SSD"]
-    munkey = frame.iloc[2].tolist()
-    assert munkey == ["MUNKEY", "1.6 [1.0, 2.2]", "95.00 ± 0.80", "0.02", "munkey's", "1.00 ± 0.10"]
+    assert frame.iloc[2].tolist() == [
+        "MUNKEY",
+        "1.6 [1.0, 2.2]",
+        "95.00 ± 0.80",
+        "0.02",
+        "munkey's",
+        "–",
+        "1.00 ± 0.10",
+    ]
     assert frame["Seconds"].tolist()[0] == "20"
 
 

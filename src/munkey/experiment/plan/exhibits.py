@@ -11,6 +11,7 @@ from munkey.report.tables.ranks import has_enough_blocks
 from munkey.unlearn.contract import Method
 
 TableRow = dict[str, Any]  # the fields of munkey.report.tables.summary.Row
+NOT_TRIED = "–"  # no settings of a design were compared, or nobody says so
 
 
 class Exhibits:
@@ -38,7 +39,8 @@ class Exhibits:
         designs = []
         for family in self.plan.families:
             if not family.exact:
-                designs.append(_make_design(make_oracle_row(family), "anew", "training set"))
+                oracle = make_oracle_row(family)
+                designs.append(_make_design(oracle, "anew", "training set", NOT_TRIED))
         for method in map(self.params.method, self.params.methods):
             family = method.original
             if family.exact:
@@ -47,8 +49,28 @@ class Exhibits:
                 kind = "rows"
             else:
                 kind = "weights"
-            designs.append(_make_design(make_method_row(method), kind, method.storage))
+            row = make_method_row(method)
+            designs.append(_make_design(row, kind, method.storage, self.describe_tried(method)))
         return designs
+
+    def describe_tried(self, method: Method) -> str:
+        """Say how many settings of a method were compared to choose its own.
+
+        The search compares its candidates, and `auto` those of the family. What was compared before
+        this run is known only if `tried` says so.
+        """
+        counts = []
+        if self.params.search:
+            for dataset in self.params.datasets:
+                counts.append(self.params.candidate_count(dataset, method.name))
+        if counts and max(counts) > 1:
+            return f"{max(counts)}, searched"
+        if method.name in self.params.tried:
+            return self.params.tried[method.name]
+        section = self.params.get_family_section(method.original)
+        if section is not None and "auto" in vars(section).values():
+            return "auto"
+        return NOT_TRIED
 
     @property
     def titles(self) -> dict[str, str]:
@@ -102,8 +124,9 @@ class Exhibits:
         return f"Seeds: {seeds}. Forget rates: {rates}. Methods: {methods}."
 
 
-def _make_design(row: TableRow, kind: str, stored: str) -> TableRow:
-    return {"name": row["name"], "title": row["title"], "kind": kind, "stored": stored}
+def _make_design(row: TableRow, kind: str, stored: str, tried: str) -> TableRow:
+    names = {"name": row["name"], "title": row["title"]}
+    return names | {"kind": kind, "stored": stored, "tried": tried}
 
 
 def make_original_row(family: Family) -> TableRow:

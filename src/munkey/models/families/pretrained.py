@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 from pydantic import Field
 
+from munkey.encoders.embedded import PACKAGED
 from munkey.models.families.resnet18 import BackboneFamily
 from munkey.models.family import Architecture, Recipe, family
 from munkey.settings import (
@@ -39,6 +40,8 @@ class PretrainedSettings(Section):
     @property
     def timm_name(self) -> str:
         """The model's name for `timm.create_model`."""
+        if self.model in PACKAGED:
+            return f"tf_efficientnet_lite{PACKAGED[self.model]}"
         if self.model.startswith("timm:"):
             return self.model.removeprefix("timm:")
         if "/" in self.model:
@@ -111,12 +114,17 @@ class PretrainedFamily(BackboneFamily[PretrainedSettings]):
         self, model: nn.Module, architecture: Architecture, recipe: Recipe[PretrainedSettings]
     ) -> None:
         """Load the pretrained weights of everything except the head."""
+        from munkey.encoders.embedded import load_packaged
         from munkey.encoders.timm_models import load_timm
         from munkey.models.networks.backbone import Backbone, BackboneArchitecture
 
         assert isinstance(model, Backbone) and isinstance(architecture, BackboneArchitecture)
+        settings = recipe.family
         arguments = {}
         if "img_size" in architecture.arguments:
             arguments["img_size"] = architecture.arguments["img_size"]
-        pretrained_model = load_timm(recipe.family.timm_name, "pretrained.model", **arguments)
+        if settings.model in PACKAGED:
+            pretrained_model = load_packaged(PACKAGED[settings.model])
+        else:
+            pretrained_model = load_timm(settings.timm_name, "pretrained.model", **arguments)
         model.body.load_state_dict(pretrained_model.state_dict())

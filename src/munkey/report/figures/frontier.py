@@ -1,4 +1,4 @@
-"""The figure of the frontier: each design's residual share, test accuracy, and seconds to forget."""
+"""The figure of the frontier: the test accuracy of each design, and what it still remembers."""
 
 from typing import Any
 
@@ -13,39 +13,30 @@ from munkey.report.figures import theme
 from munkey.report.tables.comparisons import compute_accuracy_interval
 from munkey.report.tables.frontier import KINDS
 from munkey.report.tables.markup import format_two_digits
-from munkey.report.tables.summary import RESIDUE
 
 WIDTH = 5.4  # inches; readable in a README without zooming, even on a phone
-TICKS = (0, 1, 5, 20, 50, 100)  # percent
-SIGNED_TICKS = (-100, -20, -5, -1, 0, 1, 5, 20, 100)  # percent, if the axis extends below 0
-MAX_NAMES = 16  # how many names fit one above another next to the plot
-NAMES_X = 1.02  # where the names start, in axes coordinates
-WIDEST = 150.0  # percent; larger residual shares are drawn here
+LEFT = "still remembered [normal scores]"
+REACH = 1.25  # bars end here, in the largest contrast of the figure
 STYLES = {  # color and marker of each kind of design
     "exact": (theme.GREEN, "s"),
     "rows": (theme.BLUE, "o"),
     "weights": (theme.VERMILLION, "^"),
     "anew": (theme.BLACK, "*"),
 }
-FRONT: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[1], "linewidth": 1}
-
-
-def get_axis_position(share: float) -> float:
-    """Return the axis coordinate of a share in percent.
-
-    The scale is nearly linear between -1 and 1 and logarithmic beyond.
-    """
-    return float(np.arcsinh(np.clip(share, -WIDEST, WIDEST)))
+FORGOTTEN: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[2], "linewidth": 1}
+BEFORE: Any = {"color": theme.GRAY, "marker": "|", "markersize": 9, "markeredgewidth": 1.5}
+ROW = theme.LINE_HEIGHT
 
 
 @matplotlib.rc_context(theme.THEME)
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
-    """Draw one mark per design, labeled with its name and seconds, and the line of the front.
+    """Draw one row per design, the most accurate first: its accuracy, and what it still remembers.
 
-    Error bars are 95% intervals of shares, and ± one standard deviation of accuracies over seeds
-    (with one seed, the 95% interval over test samples). A mark is hollow if its share has no bound,
-    and points down if the design over-forgets. Designs that diverged or have an unknown share are
-    left out. The front is mirrored at 0 if any share is negative.
+    What is left is the contrast after deletion, in normal scores, which can be compared between
+    families. A gray tick is the contrast before, and the dotted line what was forgotten. Error bars
+    are 95% intervals of what is left, and ± one standard deviation of accuracies over seeds (with
+    one seed, the 95% interval over test samples). A mark is hollow if what is left has no bound.
+    Designs that diverged or whose residual share is unknown are left out.
 
     Raises ValueError if there are no rows.
 
@@ -60,65 +51,69 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     if len(points) and audited.empty:
         return theme.text_figure("Nothing is known of any design: models diverged.", width)
     points = theme.check_frame(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
-    figure = theme.make_canvas(width, 3.6)
-    axes = figure.subplots()
-    for _, point in points.iterrows():
+    figure = theme.make_canvas(width, ROW * len(points) + 1.1)
+    accuracy_axes, left_axes = figure.subplots(1, 2, sharey=True)
+    scale = float(np.nanmax(np.abs(points[["before", "left"]].to_numpy(dtype=float))))
+    limit = REACH * (scale or 1.0)
+    for row, (_, point) in enumerate(points.iterrows()):
         color, marker = STYLES[point["kind"]]
-        x = get_axis_position(point["share"])
-        y = point["TA_mean"]
-        bars: Any = {
-            "xerr": [
-                [x - get_axis_position(point["share_low"])],
-                [get_axis_position(point["share_high"]) - x],
-            ],
-            "yerr": _compute_accuracy_bar(point),
-        }
-        axes.errorbar(x, y, **bars, fmt="none", ecolor=color, elinewidth=0.8, alpha=0.5, zorder=2)
         face = color if np.isfinite(point["bound"]) else "none"
-        size = 8 if marker == "*" else 5.5
-        if point["share_high"] < 0:
-            marker = "v"
-        axes.plot(x, y, marker, color=color, mfc=face, markersize=size, zorder=3)
-    # The front is a staircase: each accuracy holds from its design's bound to the next bound.
-    front = points[points["front"] & np.isfinite(points["bound"])]
-    corners = [get_axis_position(bound) for bound in [*front["bound"], WIDEST]]
-    steps = np.repeat(corners, 2)[1:-1]
-    accuracies = np.repeat(front["TA_mean"], 2)
-    axes.plot(steps, accuracies, zorder=1, **FRONT)
-    if (points["share"] < 0).any():
-        axes.plot(-steps, accuracies, zorder=1, **FRONT)
-    lowest, _ = axes.get_xlim()
-    reaches_below_zero = lowest < get_axis_position(-TICKS[1])
-    if reaches_below_zero:
-        x_label = f"{RESIDUE}; below 0: over-forgotten"
-        ticks = [tick for tick in SIGNED_TICKS if get_axis_position(tick) >= lowest]
-    else:
-        x_label = RESIDUE
-        ticks = list(TICKS)
-    tick_labels = [f"{tick}".replace("-", "\N{MINUS SIGN}") for tick in ticks]
-    axes.set_xticks([get_axis_position(tick) for tick in ticks], tick_labels)
-    axes.set(xlabel=theme.wrap_words(x_label, width, 44), ylabel="test accuracy [%]")
-    axes.grid(axis="x", color=theme.BAND, linewidth=0.6)
-    if reaches_below_zero:
-        axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
-    axes.set_axisbelow(True)
-    axes.margins(x=0.05, y=0.1)
+        mark: Any = {
+            "color": color,
+            "marker": marker,
+            "mfc": face,
+            "markersize": 8 if marker == "*" else 5.5,
+            "zorder": 3,
+        }
+        bar: Any = {"fmt": "none", "ecolor": color, "elinewidth": 1, "alpha": 0.6, "zorder": 2}
+        accuracy_axes.errorbar(point["TA_mean"], row, xerr=_compute_accuracy_bar(point), **bar)
+        accuracy_axes.plot(point["TA_mean"], row, **mark)
+        low, high = np.clip([point["left_low"], point["left_high"]], -limit, limit)
+        left = float(np.clip(point["left"], -limit, limit))
+        if pd.notna(point["before"]) and point["before"]:
+            left_axes.plot([point["before"], left], [row, row], **FORGOTTEN)
+            left_axes.plot(point["before"], row, **BEFORE)
+        left_axes.errorbar(left, row, xerr=[[left - low], [high - left]], **bar)
+        left_axes.plot(left, row, **mark)
+    _name_rows(accuracy_axes, points)
+    accuracy_axes.set_xlabel("test accuracy [%]")
+    left_axes.set_xlabel(theme.wrap_words(LEFT, width, 34 if width >= WIDTH else 18))
+    left_axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
+    left_axes.tick_params(axis="y", left=False, labelleft=False)
+    for axes in (accuracy_axes, left_axes):
+        axes.grid(axis="both", color=theme.BAND, linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.margins(x=0.06)
+    accuracy_axes.set_ylim(-0.6, len(points) - 0.4)
     _add_legend(figure, points, 3 if width >= WIDTH else 2)
-    _name_marks(axes, points)
     return theme.freeze(figure)
 
 
+def _name_rows(axes: Axes, points: pd.DataFrame) -> None:
+    """Write names and seconds of designs beside their rows; those on the front are bold."""
+    names = []
+    for _, point in points.iterrows():
+        name = point["title"]
+        if pd.notna(point["seconds"]):
+            name += f"  {format_two_digits(point['seconds'])} s"
+        names.append(name)
+    axes.set_yticks(range(len(points)), names)
+    axes.tick_params(axis="y", length=0)
+    for label, is_front in zip(axes.get_yticklabels(), points["front"], strict=True):
+        if is_front:
+            label.set_fontweight("bold")
+
+
 def _add_legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
-    """Draw a legend of the front, and of the kinds and special marks that occur in the figure."""
+    """Draw a legend of the kinds and special marks that occur in the figure."""
     handles = []
     for kind, (color, marker) in STYLES.items():
         if kind in set(points["kind"]):
             handles.append(_make_handle(marker, KINDS[kind], color, face=color))
-    if (points["share_high"] < 0).any():
-        handles.append(_make_handle("v", "over-forgets", theme.GRAY, face=theme.GRAY))
+    if points["before"].notna().any():
+        handles.append(Line2D([], [], linestyle="none", label="before deletion", **BEFORE))
     if not np.isfinite(points["bound"]).all():
         handles.append(_make_handle("o", "no bound", theme.GRAY, face="none"))
-    handles.append(Line2D([], [], label="front", **FRONT))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns)
 
 
@@ -127,61 +122,8 @@ def _make_handle(marker: str, label: str, color: str, *, face: str) -> Line2D:
 
 
 def _compute_accuracy_bar(point: pd.Series) -> list[list[float]] | float:
-    """Return `yerr`: ± one standard deviation over seeds or, for one, the interval over test samples."""
+    """Return `xerr`: ± one standard deviation over seeds or, for one, the interval over test samples."""
     interval = compute_accuracy_interval(point)
     if point["n"] > 1 or interval is None:
         return float(point["TA_sd"])
     return [[point["TA_mean"] - interval.low], [interval.high - point["TA_mean"]]]
-
-
-def assign_heights(marks: np.ndarray, heights: np.ndarray) -> np.ndarray:
-    """Assign names to marks such that no two connecting lines cross.
-
-    This is the assignment with the smallest total length. It has no crossings, because two lines
-    that cross are longer than the two lines that connect the same ends without crossing.
-
-    Parameters
-    ----------
-    marks
-        The positions (n, 2) of the marks, in axes coordinates.
-    heights
-        The heights (n,) of the names, which all start at x = NAMES_X.
-
-    Returns
-    -------
-    indices
-        The index into `heights` for each mark.
-    """
-    from scipy.optimize import linear_sum_assignment
-
-    lengths = np.hypot(NAMES_X - marks[:, :1], heights - marks[:, 1:])
-    return np.asarray(linear_sum_assignment(lengths)[1])
-
-
-def _name_marks(axes: Axes, points: pd.DataFrame) -> None:
-    """Write names and seconds next to the plot, with lines to their marks that do not cross."""
-    axes.autoscale_view()  # needed for transLimits to use the final axis limits
-    marks = axes.transLimits.transform(
-        np.stack([points["share"].map(get_axis_position), points["TA_mean"]], axis=1)
-    )
-    heights = theme.spread_heights(marks[:, 1], 1 / MAX_NAMES)
-    heights = heights[assign_heights(marks, heights)]
-    for (_, point), height in zip(points.iterrows(), heights, strict=True):
-        label = point["title"]
-        if pd.notna(point["seconds"]):
-            label += f" {format_two_digits(point['seconds'])} s"
-        axes.annotate(
-            label,
-            (get_axis_position(point["share"]), point["TA_mean"]),
-            (NAMES_X, height),
-            textcoords="axes fraction",
-            va="center",
-            fontweight="bold" if point["front"] else "normal",
-            arrowprops={
-                "arrowstyle": "-",
-                "color": theme.GRAY,
-                "linewidth": 0.4,
-                "shrinkB": 3,
-                "relpos": (0, 0.5),
-            },
-        )

@@ -7,7 +7,7 @@ is more accurate with a bound of the residual share that is at most as large.
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -73,12 +73,15 @@ class Design:
         and is never recommended.
     stored
         A phrase that lists what must be kept to predict and to forget.
+    tried
+        How many settings were compared to choose the design's own, and on what.
     """
 
     name: str
     title: str
     kind: Literal["exact", "rows", "weights", "anew"]
     stored: str
+    tried: str
 
 
 def collect_all_points(
@@ -118,6 +121,9 @@ def collect_points(
 
         - share, share_low, share_high: the residual share in percent, with its interval
         - share_text: the share as printed
+        - before: the contrast of the design's original, in normal scores; NaN if it is unknown
+        - left, left_low, left_high: what is left of this contrast after deletion, in normal
+          scores; unlike shares, these can be compared between families
         - unknown_because: NOT_AUDITED, NO_POWER or DIVERGED if the share is unknown, otherwise
           empty
         - bound: the largest absolute residual share in percent that the interval allows; infinite
@@ -128,9 +134,13 @@ def collect_points(
     """
     largest = summary[summary["rate"] == summary["rate"].max()].set_index("method")
     audit_rows = {}
+    contrasts: dict[str, float] = {}  # of originals, by family
     if audit is not None:
-        deployed = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
-        audit_rows = dict(deployed.set_index("name", drop=False).iterrows())
+        deployed = audit[audit["path"] == DEPLOYED]
+        methods = deployed[deployed["role"] == "method"]
+        audit_rows = dict(methods.set_index("name", drop=False).iterrows())
+        originals = deployed[deployed["role"] == "nothing"]
+        contrasts = dict(zip(originals["family"], originals["contrast"], strict=True))
     rows = []
     for design in designs:
         metrics = largest.loc[design.name]
@@ -138,9 +148,24 @@ def collect_points(
             seconds = metrics.get("train_s_mean", math.nan)
         else:
             seconds = metrics.get("unlearn_s_mean", math.nan)
-        share = _find_share(design, audit_rows.get(design.name))
-        rows.append({"method": design.name, **metrics, **vars(design), **share, "seconds": seconds})
+        audited = audit_rows.get(design.name)
+        share = _find_share(design, audited)
+        before = math.nan
+        if audited is not None:
+            before = contrasts.get(audited["family"], math.nan)
+        left = _find_what_is_left(share, before)
+        fields = {"method": design.name, **metrics, **vars(design), **share, **left}
+        rows.append(fields | {"before": before, "seconds": seconds})
     return mark_front(pd.DataFrame(rows))
+
+
+def _find_what_is_left(share: Mapping[str, Any], before: float) -> dict[str, float]:
+    """Return the contrast after deletion, with the interval of the share times that before."""
+    left = {}
+    for name in SHARES:
+        # Where nothing is left, this holds whatever the contrast was.
+        left[name.replace("share", "left")] = share[name] and share[name] / 100 * before
+    return left
 
 
 def mark_front(points: pd.DataFrame) -> pd.DataFrame:
@@ -155,7 +180,7 @@ def mark_front(points: pd.DataFrame) -> pd.DataFrame:
     return ranked.assign(front=(accuracies >= accuracies.cummax()) & is_candidate)
 
 
-def _find_share(design: Design, audited: pd.Series | None) -> dict[str, object]:
+def _find_share(design: Design, audited: pd.Series | None) -> dict[str, Any]:
     """Return the residual share of a design, as numbers and as text.
 
     audited: its row in an audit; None if it was not audited. Its `contrast` is 0 if the design's
@@ -373,6 +398,7 @@ def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
                 "Test accuracy": _format_accuracy(point),
                 "Seconds": _format_seconds(point),
                 "Must be stored": point["stored"],
+                "Settings tried": point["tried"],
                 "Avg Gap": format_cell(point, "gap", markup),
             }
         )
