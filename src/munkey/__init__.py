@@ -1,5 +1,6 @@
 """MUNKEY: Machine UNlearning via KEY deletion, its baselines, oracles, metrics and tables."""
 
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -14,6 +15,24 @@ if TYPE_CHECKING:
     from munkey.estimators.munkey import MunkeyClassifier
     from munkey.estimators.pictures import PictureKeys, readable_pictures
     from munkey.estimators.ridge import ForgettingKRR, ForgettingRanPAC
+
+# The module of each public name. It is imported when the name is first used: planning the DAG must not
+# import numpy, nor an estimator of vectors torch.
+MODULES = {
+    "ForgettingKNN": "estimators.exact",
+    "ForgettingKRR": "estimators.ridge",
+    "ForgettingLDA": "estimators.exact",
+    "ForgettingNCM": "estimators.exact",
+    "ForgettingRanPAC": "estimators.ridge",
+    "InvalidRequestError": "estimators.errors",
+    "MunkeyClassifier": "estimators.munkey",
+    "PictureKeys": "estimators.pictures",
+    "Predictor": "deploy.predictor",
+    "RequestError": "estimators.errors",
+    "UnknownRowsError": "estimators.errors",
+    "UsedIdError": "estimators.errors",
+    "readable_pictures": "estimators.pictures",
+}
 
 __all__ = [
     "ForgettingKNN",
@@ -33,38 +52,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name on first use, because planning the DAG must not import torch."""
+    """Import a public name on first use."""
     if name == "__version__":
         from importlib import metadata
 
         return metadata.version("munkey")
-    if name == "Predictor":
-        from munkey.deploy import predictor
-
-        return predictor.Predictor
-    if name not in __all__:
+    if name not in MODULES:
         raise AttributeError(f"module 'munkey' has no attribute {name!r}")
     try:
-        from munkey.estimators import errors, exact, munkey, pictures, ridge
+        module = import_module(f"munkey.{MODULES[name]}")
     except ModuleNotFoundError as error:
         raise ImportError(
             f"munkey.{name} needs {error.name}: pip install 'munkey[estimators]'"
         ) from error
-    modules = {
-        "ForgettingKNN": exact,
-        "ForgettingKRR": ridge,
-        "ForgettingLDA": exact,
-        "ForgettingNCM": exact,
-        "ForgettingRanPAC": ridge,
-        "InvalidRequestError": errors,
-        "MunkeyClassifier": munkey,
-        "PictureKeys": pictures,
-        "RequestError": errors,
-        "UnknownRowsError": errors,
-        "UsedIdError": errors,
-        "readable_pictures": pictures,
-    }
-    return getattr(modules[name], name)
+    return getattr(module, name)
 
 
 def __dir__() -> list[str]:

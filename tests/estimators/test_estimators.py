@@ -311,6 +311,33 @@ def test_public_names_are_listed_with_the_version():
     assert munkey.__version__ == version("munkey")
 
 
+def run_code(code):
+    """The words that a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_an_estimator_of_vectors_is_imported_without_torch():
+    heavy = {"torch", "torchvision", "timm", "transformers", "safetensors", "faiss", "PIL"}
+    code = (
+        "import sys\nfrom munkey import ForgettingKNN, ForgettingKRR, ForgettingLDA, ForgettingNCM,"
+        " ForgettingRanPAC, UnknownRowsError\n"
+        f"print(*{heavy} & set(sys.modules))"
+    )
+    assert run_code(code) == []
+
+
+def test_to_fit_answer_forget_and_save_it_needs_torch_but_no_encoder(tmp_path):
+    heavy = {"torchvision", "timm", "transformers", "PIL"}
+    code = (
+        "import sys\nfrom munkey import ForgettingLDA\n"
+        "model = ForgettingLDA().fit([[1.0, 0.0], [0.9, 0.2], [0.0, 1.0]], ['right', 'right', 'up'])\n"
+        f"model.forget(0)\nmodel.save({str(tmp_path / 'model')!r})\n"
+        f"print(*model.predict([[1.0, 0.1]]), *{heavy} & set(sys.modules))"
+    )
+    assert run_code(code) == ["right"]
+
+
 def test_without_scikit_learn_it_is_said_what_to_install():
     code = "import sys; sys.modules['sklearn'] = None; import munkey; munkey.ForgettingLDA"
     done = subprocess.run(

@@ -6,7 +6,11 @@ from scipy.special import log_softmax
 
 from munkey.memory.sums import Sums
 from munkey.models.networks import calibration
-from munkey.models.networks.calibration import calibrate_temperature, predict_left_out_nearest_mean
+from munkey.models.networks.calibration import (
+    calibrate_temperature,
+    measure_loss,
+    predict_left_out_nearest_mean,
+)
 from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT, fit_nearest_mean
 from tests.conftest import unit_rows
 
@@ -34,6 +38,17 @@ def test_a_mean_without_the_row_is_that_of_the_other_rows():
 
 def loss(logits, labels, temperature):
     return -log_softmax(logits / temperature, axis=1)[np.arange(len(labels)), labels].mean()
+
+
+def test_a_row_that_weighs_three_counts_as_three_rows():
+    margins = np.array([3.0, -1.0, -2.0, 1.5])
+    labels = np.array([0, 1, 0, 1])
+    logits = np.stack([margins * (1 - 2 * labels), np.zeros(4)], axis=1)
+    weighed = measure_loss(logits, labels, class_weights=np.array([1.0, 3.0]))
+    repeated = np.repeat(np.arange(4), [1, 3, 1, 3])
+    # the row that is added is labeled 0, so it weighs one
+    assert weighed == pytest.approx(measure_loss(logits[repeated], labels[repeated]), rel=1e-9)
+    assert weighed.temperature != measure_loss(logits, labels).temperature
 
 
 def test_the_temperature_has_the_least_loss():

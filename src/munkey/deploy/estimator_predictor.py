@@ -9,6 +9,7 @@ import numpy as np
 from munkey.deploy.additions import ClassLabel
 from munkey.deploy.predictor import Predictor
 from munkey.memory.memory_file import Classes
+from munkey.settings import Section
 
 if TYPE_CHECKING:
     from munkey.deploy.model.fitted import FittedModel, SolvedHead
@@ -51,6 +52,12 @@ class EstimatorPredictor(Predictor):
         names = snapshot.classes.names
         class_indices = self._fitted_model.find_present_classes(snapshot)
         return [names[index] for index in class_indices.tolist()]
+
+    def find_settings(self) -> Section:
+        """Return the settings of the family, for the classes of `find_present_classes`."""
+        model = self._fitted_model
+        class_indices = model.find_present_classes(self._model.snapshot())
+        return model.family.select_classes(model.section, class_indices)
 
     @property
     def classes(self) -> Classes:

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -28,6 +29,7 @@ from munkey.data.intake.unit_names import (
 from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import format_first_ten, translate_read_errors
 from munkey.deploy.model.manifest import MEMORY, read_manifest
+from munkey.deploy.model.prediction import softmax
 from munkey.encoders.keys import normalize_rows, scale_to_bound
 from munkey.estimators.deletions import complete_deletion, match_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
@@ -157,6 +159,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             if has_user_ids:
                 _require_unused(new_rows.ids, rows)
             labels = match_labels(new_rows.labels, rows.classes)
+            self._require_possible(labels, rows)
             warn_of_new_class_names(labels, rows.classes)
             return rows.add(new_rows._replace(labels=labels), has_user_ids)
 
@@ -240,6 +243,54 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             deletion = rows.forget(matches.ids, dry_run=dry_run)
         return complete_deletion(deletion, matches, stacklevel=2)
 
+    def decision_function(self, X: ArrayLike) -> np.ndarray:
+        """Return the logits of each class. Their softmax is `predict_proba`.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows to classify.
+
+        Returns
+        -------
+        logits : ndarray of shape (n_rows, n_classes), or (n_rows,) for two classes
+            One column per class, in the order of `classes_`. As in scikit-learn, two classes have
+            one number instead: the logit of ``classes_[1]`` minus that of ``classes_[0]``, which is
+            the log of the ratio of their probabilities.
+
+        Raises
+        ------
+        ValueError
+            If every row was forgotten.
+        """
+        _, logits = self._compute_logits(X)
+        if logits.shape[1] == 2:
+            return logits[:, 1] - logits[:, 0]
+        return logits
+
+    def predict_log_proba(self, X: ArrayLike) -> np.ndarray:
+        """Return the logarithm of the probability of each class.
+
+        It is finite, also where `predict_proba` is so small that it is rounded to 0.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            The rows to classify.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_rows, n_classes)
+            One column per class, in the order of `classes_`.
+
+        Raises
+        ------
+        ValueError
+            If every row was forgotten.
+        """
+        _, logits = self._compute_logits(X)
+        return log_softmax(logits, axis=1)
+
     def predict_proba(self, X: ArrayLike) -> np.ndarray:
         """Return the probability of each class.
 
@@ -258,11 +309,11 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             If every row was forgotten.
         """
-        _, probabilities = self._compute_probabilities(X)
-        return probabilities
+        _, logits = self._compute_logits(X)
+        return softmax(logits)
 
     def predict(self, X: ArrayLike) -> np.ndarray:
-        """Return the class with the highest probability.
+        """Return the class with the highest logit.
 
         Parameters
         ----------
@@ -279,18 +330,16 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         ValueError
             If every row was forgotten.
         """
-        classes, probabilities = self._compute_probabilities(X)
-        return classes[probabilities.argmax(axis=1)]
+        classes, logits = self._compute_logits(X)
+        return classes[logits.argmax(axis=1)]
 
-    def _compute_probabilities(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
-        """Return the classes (C,) and their probabilities (N, C)."""
+    def _compute_logits(self, X: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+        """Return the classes (C,) and their logits (N, C) in float64."""
         check_is_fitted(self)
         rows = self._rows
         queries = compute_keys(validate_data(self, X, dtype=np.float64, reset=False), rows.bound)
-        classes, float32_logits = rows.predict_logits(queries)
-        logits = float32_logits.astype(np.float64)
-        exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return classes, exponentials / exponentials.sum(axis=1, keepdims=True)
+        classes, logits = rows.predict_logits(queries)
+        return classes, logits.astype(np.float64)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy. The classes in y are normalized as in `fit`.
@@ -377,7 +426,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         rows = RowsInDirectory(Path(directory))
         _ = rows.classes  # fails now, not at the first prediction, if a row's class is damaged
         with translate_read_errors(rows.directory / MEMORY):
-            settings = get_fitted_family(cls.family).read_section({cls.family: manifest.settings})
+            settings = rows.settings
         estimator.set_params(**settings.model_dump())
         estimator.n_features_in_ = rows.model.key_width
         if manifest.estimator:
@@ -418,6 +467,9 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     def _get_estimator_params(self) -> dict[str, Any]:
         """Return the parameters that a directory stores in addition to the family's settings."""
         return {}
+
+    def _require_possible(self, labels: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
+        """Raise ValueError if rows with these classes cannot be added."""
 
     def _restore_params(self, params: dict[str, Any]) -> None:
         """Set the parameters that `_get_estimator_params` returned when the directory was saved."""

@@ -7,9 +7,11 @@ also have `norm` and `bound`.
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from munkey.estimators.classifier import ForgettingClassifier
-from munkey.estimators.names import to_python
+from munkey.estimators.names import list_values, to_python
+from munkey.estimators.rows import RowsInDirectory, RowsInMemory
 
 
 class ForgettingLinear(ForgettingClassifier):
@@ -88,6 +90,11 @@ class ForgettingLDA(ForgettingLinear):
         larger values. Values are stored in steps of bound / 32,768, so that their sums are exact.
         The bound is a constant, since one computed from the data would keep a trace of deleted
         rows.
+    priors : array-like of shape (n_classes,), "balanced" or None, default=None
+        The prior probability of each class, in the order of `classes_`; they are divided by their
+        sum. "balanced" gives all classes the same. None takes their shares of the rows. With
+        priors, "auto" weighs rows so that classes count as much as the priors say. An array stays
+        fixed, so choose it without using rows that you may have to forget.
 
     Attributes
     ----------
@@ -101,6 +108,8 @@ class ForgettingLDA(ForgettingLinear):
         The linear head on keys, which are rows at unit norm or divided by `bound`.
     alpha_, temperature_ : float
         The shrinkage and the temperature in use.
+    priors_ : ndarray of shape (n_classes,)
+        The prior probabilities in use, which sum to 1.
     directory_ : Path or None
         The directory of the model, or None before it is saved.
 
@@ -110,6 +119,12 @@ class ForgettingLDA(ForgettingLinear):
     on the remaining rows. "auto" computes leave-one-out predictions in closed form for up to 4,096
     rows (fewer with more than 1,024 classes). It ignores rows that are alone in their class. If no
     class has two rows, the temperature is 1.
+
+    If a class loses its last row, its prior is dropped, and those of the other classes keep their
+    ratios. With an array of priors, `add` accepts only classes that have rows.
+
+    The temperature divides the log of the priors, too. Priors do not change the covariance, which
+    in scikit-learn they do with the solvers "lsqr" and "eigen".
 
     Do not put a fitted scaler, such as `StandardScaler`, before this estimator, because its means
     and variances would keep traces of deleted rows. Scale features by fixed factors instead.
@@ -134,16 +149,44 @@ class ForgettingLDA(ForgettingLinear):
         temperature: float | Literal["auto"] = "auto",
         norm: Literal["unit"] | None = "unit",
         bound: float = 64.0,
+        priors: ArrayLike | Literal["balanced"] | None = None,
     ) -> None:
         self.alpha = alpha
         self.temperature = temperature
         self.norm = norm
         self.bound = bound
+        self.priors = priors
 
     @property
     def alpha_(self) -> float:
         """The shrinkage of the covariance: `alpha`, or the value that "auto" chose."""
         return float(self._rows.head.constant)
+
+    @property
+    def priors_(self) -> np.ndarray:
+        """The prior probability of each class: ndarray of float64 of shape (n_classes,)."""
+        return self._rows.head.priors
+
+    def _get_family_settings(self) -> dict[str, Any]:
+        settings = super()._get_family_settings()
+        if hasattr(self.priors, "keys"):  # a mapping, or a pandas object with an index
+            raise ValueError(
+                "priors must be a list or an array of numbers in ascending order of the classes, not"
+                f" a {type(self.priors).__name__}, whose order may be another"
+            )
+        if self.priors is not None and not isinstance(self.priors, str):
+            settings["priors"] = list_values(self.priors)
+        return settings
+
+    def _require_possible(self, labels: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:
+        """Raise ValueError if a class is new, but the priors are those of the others."""
+        new_classes = np.setdiff1d(labels, rows.classes).tolist()
+        priors = rows.settings.model_dump().get("priors")
+        if new_classes and isinstance(priors, list):
+            raise ValueError(
+                f"the classes {new_classes} have no prior, since priors were given for"
+                f" {rows.classes.tolist()}: fit to all rows, with a prior for each class"
+            )
 
 
 class ForgettingNCM(ForgettingLinear):
@@ -204,6 +247,8 @@ class ForgettingKNN(ForgettingClassifier):
     Notes
     -----
     Rows are scaled to unit norm, which does not change cosines.
+
+    `decision_function` returns the logarithms of the classes' shares of votes, at least log 1e-6.
 
     Examples
     --------

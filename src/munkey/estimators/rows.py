@@ -1,5 +1,6 @@
 """The rows of an estimator: in memory or, after it is saved, in a deployed directory."""
 
+import secrets
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,8 +13,13 @@ from munkey.core.ids import NO_NEIGHBOR
 from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import translate_read_errors
 from munkey.deploy.estimator_predictor import EstimatorPredictor
-from munkey.deploy.model.export import EstimatorRows, write_rows
-from munkey.deploy.model.manifest import EstimatorReference
+from munkey.deploy.model.manifest import (
+    MEMORY,
+    MODEL_FORMAT,
+    EstimatorReference,
+    Manifest,
+    MemoryReference,
+)
 from munkey.encoders.keys import Keys
 from munkey.estimators.deletions import (
     NamedRows,
@@ -25,7 +31,7 @@ from munkey.estimators.deletions import (
 )
 from munkey.estimators.handle import Handle
 from munkey.memory.memory import Columns, Memory, make_columns
-from munkey.memory.memory_file import Classes
+from munkey.memory.memory_file import Classes, MemoryFile
 from munkey.memory.neighbors import find_nearest
 from munkey.memory.rows import digest_keys
 from munkey.models.family import FAMILIES, FittedFamily, Retrieval, System
@@ -83,11 +89,13 @@ def require_classes(classes: np.ndarray) -> None:
 class MemoryState:
     """Rows in memory, and the system that was fitted to them. A change makes a new state.
 
-    classes: (C,), those that have rows, ascending; labels are indices into them. next_id: the default
-    id of the next row, above every id that was ever used.
+    settings: those of the family, for these classes. classes: (C,), those that have rows, ascending;
+    labels are indices into them. next_id: the default id of the next row, above every id that was
+    ever used.
     """
 
     memory: Memory
+    settings: Section
     classes: np.ndarray
     system: System
     next_id: int
@@ -131,11 +139,12 @@ class RowsInMemory:
         self, family: str, settings: Section, rows: LabeledRows, params: dict[str, Any]
     ) -> None:
         self.family = get_fitted_family(family)
-        self.settings = settings
         self._params = params
-        self._state = self._fit(rows, next_id=0, has_forgotten=False)
+        self._state = self._fit(rows, settings, next_id=0, has_forgotten=False)
 
-    def _fit(self, rows: LabeledRows, next_id: int, has_forgotten: bool) -> MemoryState:
+    def _fit(
+        self, rows: LabeledRows, settings: Section, next_id: int, has_forgotten: bool
+    ) -> MemoryState:
         """Fit the family to rows. Returns a state with the rows sorted by id."""
         classes, class_indices = np.unique(rows.labels, return_inverse=True)
         # As a directory stores them, so that the same rows are copies of one another there.
@@ -151,10 +160,11 @@ class RowsInMemory:
         memory = Memory.create(columns)
         columns = memory.columns.take(memory.live_rows)  # sorted, and writable, as torch needs
         system = self.family.fit(
-            Keys(columns.ids, columns.keys), columns.labels, len(classes), self.settings
+            Keys(columns.ids, columns.keys), columns.labels, len(classes), settings
         )
         return MemoryState(
             memory=memory,
+            settings=settings,
             classes=np.array(classes.tolist(), dtype=describe_dtype(classes)),
             system=system,
             next_id=max(next_id, int(memory.ids.max(initial=-1)) + 1),
@@ -172,6 +182,11 @@ class RowsInMemory:
     @property
     def classes(self) -> np.ndarray:
         return self._state.classes
+
+    @property
+    def settings(self) -> Section:
+        """The settings of the family, for the classes that have rows."""
+        return self._state.settings
 
     @property
     def next_id(self) -> int:
@@ -200,7 +215,7 @@ class RowsInMemory:
         if len(state.memory):
             columns = zip(state.labeled_rows, new_rows, strict=True)
             rows = LabeledRows(*(np.concatenate(old_and_new) for old_and_new in columns))
-        self._state = self._fit(rows, state.next_id, state.has_forgotten)
+        self._state = self._fit(rows, state.settings, state.next_id, state.has_forgotten)
         return new_rows.ids
 
     def forget(self, ids: np.ndarray, *, dry_run: bool = False) -> Deletion:
@@ -213,14 +228,19 @@ class RowsInMemory:
             return deletion
         remaining = MemoryState(
             memory=state.memory.drop(rows),
+            settings=state.settings,
             classes=state.classes,
             system=self.family.forget(state.system, ids),
             next_id=state.next_id,
             has_forgotten=True,
         )
-        if len(np.unique(remaining.columns.labels)) < len(remaining.classes):
+        present = np.unique(remaining.columns.labels)
+        if len(present) < len(remaining.classes):
             # A fit removes the classes without rows.
-            remaining = self._fit(remaining.labeled_rows, state.next_id, has_forgotten=True)
+            settings = self.family.select_classes(state.settings, present)
+            remaining = self._fit(
+                remaining.labeled_rows, settings, state.next_id, has_forgotten=True
+            )
         self._state = remaining
         return deletion
 
@@ -235,7 +255,7 @@ class RowsInMemory:
             retrieval = Retrieval(neighbors=None, keys=keys)
         else:
             # Only KNN reads neighbors instead of keys. It has one setting for their number.
-            (k,) = self.family.count_neighbors(self.settings).values()
+            (k,) = self.family.count_neighbors(state.settings).values()
             # Queries are not in the memory, so they have no ids.
             queries = Keys(np.full(len(keys), NO_NEIGHBOR), keys)
             retrieval = Retrieval(
@@ -264,22 +284,30 @@ class RowsInMemory:
             The names of the columns. None if they have no names.
         """
         state = self._state
-        rows = EstimatorRows(
-            family=self.family.name,
-            settings=self.settings.model_dump(),
-            ids=state.columns.ids,
-            keys=state.columns.keys,
-            labels=state.columns.labels,
+        columns = state.columns
+        name = secrets.token_bytes(16)
+        MemoryFile.create(
+            folder / MEMORY,
+            columns.ids,
+            columns.keys,
+            columns.tokens,
+            columns.labels,
+            units=columns.units.tolist(),
             classes=Classes(tuple(state.classes.tolist()), describe_dtype(state.classes)),
-            units=state.columns.units.tolist(),
             next_id=state.next_id,
+            name=name,
+        ).close()
+        Manifest(
+            format="munkey model",
+            version=MODEL_FORMAT,
+            family=self.family.name,  # type: ignore[arg-type]  # a fitted family
+            token_dim=1,
+            settings=state.settings.model_dump(),
+            memory=MemoryReference(store=name.hex(), first_new_id=state.next_id),
             estimator=EstimatorReference(
-                features=features,
-                params=self._params,
-                has_forgotten=state.has_forgotten,
+                features=features, params=self._params, has_forgotten=state.has_forgotten
             ),
-        )
-        write_rows(folder, rows)
+        ).write(folder)
 
 
 class RowsInDirectory:
@@ -307,6 +335,11 @@ class RowsInDirectory:
     @property
     def classes(self) -> np.ndarray:
         return self._to_class_array(self.model.find_present_classes())
+
+    @property
+    def settings(self) -> Section:
+        """The settings of the family, for the classes that have rows."""
+        return self.model.find_settings()
 
     @property
     def next_id(self) -> int:

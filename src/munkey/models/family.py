@@ -72,7 +72,7 @@ class FittedArchitecture(Architecture):
     """
 
     key_dim: int
-    settings: Mapping[str, float | int | str]
+    settings: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -699,6 +699,10 @@ class FittedFamily(Family[Settings]):
         Deletion is exact given these values, and unconditionally exact if there are none.
         """
         return [name for name in self.tuned if getattr(settings, name) != "auto"]
+
+    def select_classes(self, settings: Settings, classes: np.ndarray) -> Settings:
+        """Return the settings for some of the classes, given their indices (C,)."""
+        return settings
 
     def reads_rows(self, settings: Settings) -> bool:
         """Return whether fitting needs the rows themselves, in addition to their sums."""

@@ -4,12 +4,10 @@ import hashlib
 import secrets
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from safetensors.torch import save as serialize_tensors
 
 from munkey.core.device import to_host
@@ -25,7 +23,6 @@ from munkey.deploy.model.manifest import (
     MODEL_FORMAT,
     WEIGHTS,
     EncoderReference,
-    EstimatorReference,
     Manifest,
     MemoryReference,
     ModelOrigin,
@@ -38,7 +35,7 @@ from munkey.deploy.model.trained_system import Sections, TrainedSystem, find_sys
 from munkey.encoders.parts import fingerprint_weights, make_portable
 from munkey.memory.database import is_in_use
 from munkey.memory.memory_file import Classes, MemoryFile
-from munkey.models.family import FAMILIES, FittedArchitecture, FittedFamily
+from munkey.models.family import FittedArchitecture
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
 
@@ -49,25 +46,6 @@ METRIC_MEANINGS = {
     "MIA": "membership inference on the forget set; 50 is chance",
     "VA": "accuracy on the validation split",
 }
-
-
-@dataclass(frozen=True)
-class EstimatorRows:
-    """The rows that an estimator was fitted to.
-
-    ids: (N,). keys: (N, d), as the memory stores them. labels: (N,), indices into `classes`. units: of
-    each row, or None. next_id: the default id of the next row. estimator: entries for the manifest.
-    """
-
-    family: str
-    settings: dict[str, Any]
-    ids: np.ndarray
-    keys: np.ndarray
-    labels: np.ndarray
-    classes: Classes
-    units: list[str | None]
-    next_id: int
-    estimator: EstimatorReference
 
 
 def export(result: str | Path, directory: str | Path, sections: Sections | None = None) -> Path:
@@ -185,33 +163,6 @@ def write_model(result: TrainedSystem, folder: Path) -> None:
             temporary.write_bytes(content)
         checksums[name] = hashlib.sha256(content).hexdigest()
     manifest.model_copy(update={"files": checksums}).write(folder)
-
-
-def write_rows(folder: Path, rows: EstimatorRows) -> None:
-    """Write the rows of an estimator as a model into an empty folder: memory and manifest."""
-    assert isinstance(FAMILIES[rows.family], FittedFamily), "others are exported"
-    tokens = rows.labels[:, None].astype(np.float32)  # the token of a fitted family is the class
-    name = secrets.token_bytes(16)
-    MemoryFile.create(
-        folder / MEMORY,
-        rows.ids,
-        rows.keys,
-        tokens,
-        rows.labels,
-        units=rows.units,
-        classes=rows.classes,
-        next_id=rows.next_id,
-        name=name,
-    ).close()
-    Manifest(
-        format="munkey model",
-        version=MODEL_FORMAT,
-        family=rows.family,  # type: ignore[arg-type]  # a fitted family
-        token_dim=1,
-        settings=rows.settings,
-        memory=MemoryReference(store=name.hex(), first_new_id=rows.next_id),
-        estimator=rows.estimator,
-    ).write(folder)
 
 
 def render_card(

@@ -197,7 +197,8 @@ class FittedModel:
                 rows = memory.live_rows
                 labels = _index_classes(snapshot, classes)[memory.labels[rows]]
                 fitted_rows = FittedRows(memory.ids[rows], memory.keys[rows], labels)
-            head = self.family.solve(class_sums, self.section, fitted_rows)
+            section = self.family.select_classes(self.section, classes)
+            head = self.family.solve(class_sums, section, fitted_rows)
             return SolvedHead(snapshot.position, head, classes)
 
     def find_present_classes(self, snapshot: Snapshot) -> np.ndarray:

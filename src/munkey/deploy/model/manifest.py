@@ -197,7 +197,7 @@ class Manifest(Section):
     token_dim: Width
     inference: InferenceSettings | None = None
     head: dict[Text, float | int | Text] | None = None
-    settings: dict[Text, float | int | Text] | None = None
+    settings: dict[Text, float | int | Text | list[float]] | None = None
     memory: MemoryReference
     source: Text | None = None
     provenance: ModelOrigin | None = None

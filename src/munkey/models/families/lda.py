@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, cast
 
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer
 
 from munkey.core.device import to_host
 from munkey.models.family import (
@@ -18,7 +18,7 @@ from munkey.models.family import (
     System,
     family,
 )
-from munkey.settings import Section
+from munkey.settings import Positive, Section
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,10 +39,23 @@ ALPHAS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7)
 
 
 class LdaSettings(Section):
-    """The section `lda` of params.yaml."""
+    """The section `lda` of params.yaml.
+
+    priors: the classes' prior probabilities, up to a factor; None for their shares of the rows. Only
+    `ForgettingLDA` sets it.
+    """
 
     alpha: Annotated[float, Field(ge=0.0001, le=1)] | Literal["auto"]
     temperature: Temperature
+    priors: list[Positive] | Literal["balanced"] | None = None
+
+    @model_serializer(mode="wrap")
+    def _omit_default_priors(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Omit `priors` if it is None, so that models without priors keep their bytes."""
+        fields: dict[str, Any] = serialize(self)
+        if self.priors is None:
+            fields.pop("priors", None)
+        return fields
 
 
 class NcmSettings(Section):
@@ -140,9 +153,18 @@ class LinearFamily(ClosedFormFamily[Settings]):
         """
         from munkey.models.networks.calibration import calibrate_temperature
 
-        predict_left_out = partial(self.predict_left_out, settings)
-        temperature = calibrate_temperature(sums, rows.keys, rows.labels, predict_left_out)
+        temperature = calibrate_temperature(
+            sums,
+            rows.keys,
+            rows.labels,
+            partial(self.predict_left_out, settings),
+            self.weigh_classes(settings, sums),
+        )
         return settings.model_copy(update={"temperature": temperature})
+
+    def weigh_classes(self, settings: Settings, sums: Sums) -> np.ndarray | None:
+        """Return the weight of a row of each class (C,) in the loss; None if all are equal."""
+        return None
 
     @abstractmethod
     def predict_left_out(
@@ -181,6 +203,39 @@ class LdaFamily(LinearFamily[LdaSettings]):
     def reads_rows(self, settings: LdaSettings) -> bool:
         return "auto" in (settings.alpha, settings.temperature)
 
+    def list_constants(self, settings: LdaSettings) -> list[str]:
+        constants = super().list_constants(settings)
+        if isinstance(settings.priors, list):
+            constants.append("priors")
+        return constants
+
+    def require_fixed_shrinkage(self, settings: LdaSettings) -> None:
+        super().require_fixed_shrinkage(settings)
+        if settings.priors is not None:
+            raise ValueError("munkey.head: lda cannot have priors there; remove lda.priors")
+
+    def select_classes(self, settings: LdaSettings, classes: np.ndarray) -> LdaSettings:
+        if not isinstance(settings.priors, list):
+            return settings
+        priors = [settings.priors[label] for label in classes.tolist()]
+        return settings.model_copy(update={"priors": priors})
+
+    def weigh_classes(self, settings: LdaSettings, sums: Sums) -> np.ndarray | None:
+        """Return the ratios of the classes' priors to their shares of the rows, if they differ.
+
+        The loss is then that of queries whose classes occur as often as the priors say.
+        """
+        import numpy as np
+
+        from munkey.models.networks.closed_form import compute_priors
+
+        if settings.priors is None:
+            return None
+        present = sums.counts > 0
+        weights = np.zeros(len(present))
+        weights[present] = compute_priors(sums.counts, settings.priors) / sums.counts[present]
+        return weights
+
     def calibrate(self, settings: LdaSettings, sums: Sums, rows: FittedRows) -> LdaSettings:
         from munkey.models.networks.calibration import calibrate_constant
         from munkey.models.networks.closed_form import predict_left_out_by_alpha
@@ -189,11 +244,17 @@ class LdaFamily(LinearFamily[LdaSettings]):
             return super().calibrate(settings, sums, rows)
 
         def predict_left_out(keys: np.ndarray, labels: np.ndarray) -> Iterator[np.ndarray]:
-            return predict_left_out_by_alpha(sums, keys, labels, ALPHAS)
+            return predict_left_out_by_alpha(sums, keys, labels, ALPHAS, settings.priors)
 
         fixed_temperature = None if settings.temperature == "auto" else settings.temperature
         alpha, temperature = calibrate_constant(
-            sums, rows.keys, rows.labels, ALPHAS, predict_left_out, fixed_temperature
+            sums,
+            rows.keys,
+            rows.labels,
+            ALPHAS,
+            predict_left_out,
+            fixed_temperature,
+            self.weigh_classes(settings, sums),
         )
         return settings.model_copy(update={"alpha": alpha, "temperature": temperature})
 
@@ -201,7 +262,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
         from munkey.models.networks.closed_form import fit_discriminant
 
         alpha = float(settings.alpha)  # a number, since `calibrate` has replaced "auto"
-        head = fit_discriminant(sums, alpha, float(settings.temperature))
+        head = fit_discriminant(sums, alpha, float(settings.temperature), settings.priors)
         head.constant = alpha
         return head
 
@@ -210,7 +271,7 @@ class LdaFamily(LinearFamily[LdaSettings]):
     ) -> np.ndarray:
         from munkey.models.networks.closed_form import predict_left_out
 
-        return predict_left_out(sums, keys, labels, float(settings.alpha))
+        return predict_left_out(sums, keys, labels, float(settings.alpha), settings.priors)
 
     def predict_leave_one_out(
         self, keys: np.ndarray, labels: np.ndarray, classes: int, settings: LdaSettings

@@ -36,7 +36,11 @@ class MeasuredLoss(NamedTuple):
 
 
 def calibrate_temperature(
-    sums: Sums, keys: np.ndarray, labels: np.ndarray, predict_left_out: PredictLeftOut
+    sums: Sums,
+    keys: np.ndarray,
+    labels: np.ndarray,
+    predict_left_out: PredictLeftOut,
+    class_weights: np.ndarray | None = None,
 ) -> float:
     """Return the temperature with the smallest leave-one-out log loss.
 
@@ -51,21 +55,24 @@ def calibrate_temperature(
         (N, d) and (N,): the rows, by ascending id.
     predict_left_out
         Returns the logits of some of the rows at temperature 1, each from all other rows.
+    class_weights
+        (C,): the weight of a row of each class in the loss; by default, all are equal.
     """
     rows = _select_left_out_rows(sums, labels)
     if not len(rows):
         return DEFAULT_TEMPERATURE
     logits = predict_left_out(sums, keys[rows], labels[rows])
-    return measure_loss(logits, labels[rows]).temperature
+    return measure_loss(logits, labels[rows], class_weights=class_weights).temperature
 
 
-def calibrate_constant(
+def calibrate_constant(  # noqa: PLR0913 -- rows, candidates, and how to compare them
     sums: Sums,
     keys: np.ndarray,
     labels: np.ndarray,
     candidates: Sequence[float],
     predict_left_out: Callable[[np.ndarray, np.ndarray], Iterable[np.ndarray]],
     temperature: float | None,
+    class_weights: np.ndarray | None = None,
 ) -> tuple[float, float]:
     """Return the candidate with the smallest leave-one-out log loss, and its temperature.
 
@@ -78,12 +85,14 @@ def calibrate_constant(
         ``predict_left_out(keys, labels)`` yields, for each candidate, logits at temperature 1.
     temperature
         The temperature at which to compare losses. None to use the best one of each candidate.
+    class_weights
+        As for `calibrate_temperature`.
     """
     rows = _select_left_out_rows(sums, labels)
     if not len(rows):
         return candidates[-1], temperature or DEFAULT_TEMPERATURE
     measured = [
-        measure_loss(logits, labels[rows], temperature)
+        measure_loss(logits, labels[rows], temperature, class_weights)
         for logits in predict_left_out(keys[rows], labels[rows])
     ]
     best = int(np.argmin([each.loss for each in measured]))
@@ -101,22 +110,27 @@ def _select_left_out_rows(sums: Sums, labels: np.ndarray) -> np.ndarray:
 
 
 def measure_loss(
-    logits: np.ndarray, classes: np.ndarray, temperature: float | None = None
+    logits: np.ndarray,
+    classes: np.ndarray,
+    temperature: float | None = None,
+    class_weights: np.ndarray | None = None,
 ) -> MeasuredLoss:
     """Return the mean log loss of leave-one-out logits (N, C) for the classes (N,).
 
     First adds a misclassified row (`_add_misclassified_row`). Without `temperature`, the best is
-    used.
+    used. class_weights: (C,), the weight of a row of each class; by default, all are equal.
     """
     from scipy.special import log_softmax
 
     logits, classes = _add_misclassified_row(logits, classes)
+    weights = None if class_weights is None else class_weights[classes]
     if temperature is None:
-        best_temperature = find_best_temperature(logits, classes, TEMPERATURE_BOUNDS)
+        best_temperature = find_best_temperature(logits, classes, TEMPERATURE_BOUNDS, weights)
         temperature = _round_to_digits(best_temperature, TEMPERATURE_DIGITS)
     log_probabilities = log_softmax(logits / temperature, axis=1)
     true_class = (np.arange(len(logits)), classes)
-    return MeasuredLoss(-float(log_probabilities[true_class].mean()), temperature)
+    loss = -float(np.average(log_probabilities[true_class], weights=weights))
+    return MeasuredLoss(loss, temperature)
 
 
 def _round_to_digits(number: float, digits: int) -> float:

@@ -5,7 +5,7 @@ and shrinkage are computed from the same sums.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -19,6 +19,9 @@ EMPTY_CLASS_LOGIT = -1e4
 # The smallest meaningful ratio of scatter to the squared length of the rows. Any smaller ratio is
 # rounding error, and the scatter is treated as 0.
 MIN_SPREAD = 1e-10
+# Prior probabilities of all classes, up to a factor; the same for each; or None for their shares of
+# the rows.
+Priors: TypeAlias = Sequence[float] | Literal["balanced"] | None
 
 
 class Head(nn.Module):
@@ -30,9 +33,9 @@ class Head(nn.Module):
         (C, d) and (C,).
     features
         The features of keys that it reads. None if it reads the keys themselves.
-    sums, temperature, constant
-        What it was computed from: sums, the divisor of the logits, the shrinkage or penalty. None
-        if it was read from a file.
+    sums, temperature, constant, priors
+        What it was computed from: sums, the divisor of the logits, the shrinkage or penalty, the
+        prior probabilities (C',) of LDA's classes with rows. None if it was read from a file.
     """
 
     weight: Tensor
@@ -40,6 +43,7 @@ class Head(nn.Module):
     sums: Sums | None = None
     temperature: float | None = None
     constant: float | None = None
+    priors: np.ndarray | None = None
 
     def __init__(
         self, weight: np.ndarray, bias: np.ndarray, features: RandomFeatures | None = None
@@ -58,18 +62,42 @@ class Head(nn.Module):
         return (keys.double() @ self.weight.T + self.bias).float()
 
 
-def fit_discriminant(sums: Sums, alpha: float, temperature: float) -> Head:
+def fit_discriminant(sums: Sums, alpha: float, temperature: float, priors: Priors = None) -> Head:
     """Fit linear discriminant analysis with a shrunk covariance (Friedman 1989).
 
     Classes are normal with means mu_c and the covariance Sigma = (1 - alpha) S + alpha tr(S) / d I,
-    where S is the pooled covariance within classes. w_c = Sigma^-1 mu_c and b_c = log(n_c / n) -
-    mu_c^T Sigma^-1 mu_c / 2, both divided by the temperature. If S is 0, Sigma is I.
+    where S is the pooled covariance within classes. w_c = Sigma^-1 mu_c and b_c = log(p_c) -
+    mu_c^T Sigma^-1 mu_c / 2, both divided by the temperature, where p_c is the prior of the class,
+    by default n_c / n. If S is 0, Sigma is I.
     """
-    normal = _estimate_normal(sums, alpha)
+    normal = _estimate_normal(sums, alpha, priors)
     means = normal.pooled.means
     weight = normal.solve(means)
-    bias = normal.pooled.log_priors - 0.5 * (means * weight).sum(axis=1)
-    return _build_head(sums, weight, bias, temperature)
+    bias = np.log(normal.pooled.priors) - 0.5 * (means * weight).sum(axis=1)
+    head = _build_head(sums, weight, bias, temperature)
+    head.priors = normal.pooled.priors
+    return head
+
+
+def compute_priors(counts: np.ndarray, priors: Priors) -> np.ndarray:
+    """Return the prior probabilities (C',) of the classes with rows, which sum to 1.
+
+    counts: (C,), the number of rows of each class. Raises ValueError if there is not one prior for
+    each class.
+    """
+    present = counts > 0
+    if priors is None:
+        return counts[present] / counts.sum()
+    if priors == "balanced":
+        factors = np.ones(len(counts))
+    else:
+        factors = np.array(priors)
+    if len(factors) != len(counts):
+        raise ValueError(
+            f"priors has {len(factors)} numbers for {len(counts)} classes: pass one for each class,"
+            " in ascending order of the classes"
+        )
+    return factors[present] / factors[present].sum()
 
 
 def predict_leave_one_out(
@@ -92,23 +120,29 @@ def predict_leave_one_out(
     return predict_left_out(sums, keys, labels, alpha)
 
 
-def predict_left_out(sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float) -> np.ndarray:
+def predict_left_out(
+    sums: Sums, keys: np.ndarray, labels: np.ndarray, alpha: float, priors: Priors = None
+) -> np.ndarray:
     """Return logits as `predict_leave_one_out` does, of some of the rows in the sums.
 
     Their classes must have at least two rows.
     """
-    normal = _estimate_normal(sums, alpha)
+    normal = _estimate_normal(sums, alpha, priors)
     return _predict_left_out(normal, sums, sums.compute_vectors(keys), labels)
 
 
 def predict_left_out_by_alpha(
-    sums: Sums, keys: np.ndarray, labels: np.ndarray, alphas: Sequence[float]
+    sums: Sums,
+    keys: np.ndarray,
+    labels: np.ndarray,
+    alphas: Sequence[float],
+    priors: Priors = None,
 ) -> Iterator[np.ndarray]:
     """Yield the logits of `predict_left_out` for each alpha, using a single eigendecomposition.
 
     Sigma has the same eigenvectors for all alphas; in their basis, its inverse is a division.
     """
-    pooled = _pool(sums)
+    pooled = _pool(sums, priors)
     vectors = sums.compute_vectors(keys)
     width = vectors.shape[1]
     if sums.counts.sum() == len(vectors) < width:
@@ -138,6 +172,7 @@ def _predict_left_out(
     weight = normal.solve(means)
     squared_lengths = (means * weight).sum(axis=1)  # mu_c^T Sigma^-1 mu_c
     counts = sums.counts[normal.pooled.present]
+    log_priors = np.log(normal.pooled.priors)
     column_of_class = np.cumsum(normal.pooled.present) - 1  # among the classes with rows
     logits = np.full((len(labels), len(sums.counts)), EMPTY_CLASS_LOGIT)
     for start in range(0, len(labels), BLOCK):
@@ -164,9 +199,9 @@ def _predict_left_out(
         mu_mu[own_class] += q / (n - 1) ** 2 - 2 * a_mu[own_class] / (n - 1)
         z_mu[own_class] -= z_a / (n - 1)
         a_mu[own_class] -= q / (n - 1)
-        # z^T Sigma'^-1 mu_c' - mu_c'^T Sigma'^-1 mu_c' / 2 + log(n_c / n)
+        # z^T Sigma'^-1 mu_c' - mu_c'^T Sigma'^-1 mu_c' / 2 + log(p_c)
         scores = z_mu + u * z_a[:, None] * a_mu - 0.5 * (mu_mu + u * a_mu**2)
-        logits[start : start + BLOCK, normal.pooled.present] = scores + normal.pooled.log_priors
+        logits[start : start + BLOCK, normal.pooled.present] = scores + log_priors
     return logits
 
 
@@ -174,8 +209,12 @@ def find_best_temperature(
     logits: np.ndarray,
     labels: np.ndarray,
     bounds: tuple[float, float] = (0.1, 1000),
+    weights: np.ndarray | None = None,
 ) -> float:
-    """Return the temperature within bounds that minimizes the cross-entropy of logits (N, C)."""
+    """Return the temperature within bounds that minimizes the cross-entropy of logits (N, C).
+
+    weights: (N,), those of the rows; by default, all are equal.
+    """
     from scipy.optimize import minimize_scalar
     from scipy.special import log_softmax
 
@@ -183,7 +222,7 @@ def find_best_temperature(
 
     def loss(log_temperature: float) -> float:
         log_probabilities = log_softmax(logits / np.exp(log_temperature), axis=1)
-        return -float(log_probabilities[rows, labels].mean())
+        return -float(np.average(log_probabilities[rows, labels], weights=weights))
 
     minimum = minimize_scalar(loss, bounds=np.log(bounds), method="bounded")
     return float(np.exp(minimum.x))
@@ -317,26 +356,25 @@ def _solve_ridge(centered: _Centered, penalty: float) -> np.ndarray:
 class _Pooled(NamedTuple):
     """Estimates for normally distributed classes, of which C' have rows.
 
-    present (C,) bool, means (C', d), log_priors (C',), within S (d, d), or I if S is 0; then
+    present (C,) bool, means (C', d), priors (C',), within S (d, d), or I if S is 0; then
     total_variance is d instead of tr(S), and degrees_of_freedom is infinity instead of N - C'.
     """
 
     present: np.ndarray
     means: np.ndarray
-    log_priors: np.ndarray
+    priors: np.ndarray
     within: np.ndarray
     total_variance: float
     degrees_of_freedom: float
 
 
-def _pool(sums: Sums) -> _Pooled:
-    """Estimate class means, class priors, and the pooled covariance from sums."""
+def _pool(sums: Sums, priors: Priors) -> _Pooled:
+    """Estimate class means, the pooled covariance and, unless they are given, priors from sums."""
     assert sums.outer_products is not None, "these sums have no outer products"
     present, means = compute_class_means(sums)
     counts = sums.counts[present]
     width = means.shape[1]
-    row_count = counts.sum()
-    degrees_of_freedom = row_count - len(counts)
+    degrees_of_freedom = counts.sum() - len(counts)
     outer_products = UNIT**2 * sums.outer_products
     # (N - C') S = sum z z^T - sum_c n_c mu_c mu_c^T, the scatter within classes
     scatter = outer_products - means.T @ (counts[:, None] * means)
@@ -351,7 +389,7 @@ def _pool(sums: Sums) -> _Pooled:
     return _Pooled(
         present=present,
         means=means,
-        log_priors=np.log(counts / row_count),
+        priors=compute_priors(sums.counts, priors),
         within=within,
         total_variance=total_variance,
         degrees_of_freedom=degrees_of_freedom,
@@ -381,9 +419,9 @@ class _Normal:
         return torch.cholesky_solve(torch.from_numpy(rows.T.copy()), self._factor).T.numpy()
 
 
-def _estimate_normal(sums: Sums, alpha: float) -> _Normal:
+def _estimate_normal(sums: Sums, alpha: float, priors: Priors = None) -> _Normal:
     """Estimate normally distributed classes with a shrunk covariance from sums."""
-    pooled = _pool(sums)
+    pooled = _pool(sums, priors)
     width = len(pooled.within)
     shrinkage = alpha * pooled.total_variance / width * np.eye(width)
     return _Normal(pooled, alpha, (1 - alpha) * pooled.within + shrinkage)
