@@ -157,10 +157,10 @@ def test_too_few_training_samples_are_reported_with_the_other_faults(source, tmp
         prepare(source, tmp_path, min_train=5)
 
 
-def test_more_training_samples_than_a_head_takes_are_refused_before_any_key(source, tmp_path):
-    prepare(source, tmp_path, max_train=4)
-    with pytest.raises(SourceError, match=r"4 training samples; .* at most 3"):
-        prepare(source, tmp_path, max_train=3)
+def test_more_training_samples_than_a_limit_are_refused_before_any_key(source, tmp_path):
+    prepare(source, tmp_path, max_train={"krr takes at most 4": 4})
+    with pytest.raises(SourceError, match="4 training samples; krr takes at most 3"):
+        prepare(source, tmp_path, max_train={"krr takes at most 3": 3, "krr takes at most 4": 4})
 
 
 def test_copies_across_splits_are_counted(source, tmp_path):

@@ -5,6 +5,7 @@ the picture's name, and the unit) and `classes.json`.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -74,7 +75,7 @@ def prepare(
     report: Report = print,
     *,
     min_train: int = 1,
-    max_train: int | None = None,
+    max_train: Mapping[str, int] | None = None,
 ) -> None:
     """Check a source and write its prepared form, one block of images at a time.
 
@@ -85,13 +86,15 @@ def prepare(
 
     Parameters
     ----------
-    min_train, max_train
-        Limits of the number of training samples, for neighbors and for heads that are fitted.
+    min_train
+        The smallest number of training samples, for neighbors.
+    max_train
+        Largest numbers of training samples, by what a message says of each.
     """
     folder = Path(folder)
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
-    faults = _find_label_faults(source, min_train, max_train)
+    faults = _find_label_faults(source, min_train, max_train or {})
     if faults:
         faults += find_image_faults(source.blocks())
         raise SourceError("the data set cannot be used", faults)
@@ -171,7 +174,7 @@ def load(folder: str | Path) -> Dataset:
     )
 
 
-def _find_label_faults(source: Source, min_train: int, max_train: int | None) -> list[str]:
+def _find_label_faults(source: Source, min_train: int, max_train: Mapping[str, int]) -> list[str]:
     """Find faults in the labels and splits of a source; too many classes, or one, hide all others."""
     labels = source.labels
     splits = source.splits
@@ -209,11 +212,9 @@ def _find_label_faults(source: Source, min_train: int, max_train: int | None) ->
         faults.append(
             f"{count} training samples; keys.depth and forget.rates need at least {min_train}"
         )
-    if max_train is not None and count > max_train:
-        faults.append(
-            f"{count:,} training samples; the head in munkey.head takes at most {max_train:,}: set it"
-            " to lda"
-        )
+    for reason, limit in max_train.items():
+        if count > limit:
+            faults.append(f"{count:,} training samples; {reason}")
     return faults
 
 

@@ -24,7 +24,7 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
         All parameters. They are not params of the rule, so the data set is not prepared again when
         a depth or a rate changes.
     """
-    params = load(config).for_case(dataset)
+    params = load(config)
     loaded = find_reader(dataset, source).load(source)
     loaded = apply_source_settings(loaded, source)
     if source.alter:
@@ -33,7 +33,7 @@ def data(images: Path, dataset: str, source: SourceSettings, config: Mapping[str
         loaded.with_progress(),
         images.parent,
         report=warn,
-        min_train=params.least_samples,
-        max_train=params.most_samples,
+        min_train=params.for_case(dataset).least_samples,
+        max_train=params.list_most_samples(dataset),
     )
     print(f"{len(loaded.labels)} images, {len(loaded.classes)} classes -> {images.parent}")

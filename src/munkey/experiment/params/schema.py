@@ -96,8 +96,9 @@ class DatasetParams(Section):
         return max(for_neighbors, for_smallest_rate)
 
     @property
-    def most_samples(self) -> int | None:
-        """The maximum number of training samples that a head can be fitted to; None for no limit."""
+    def most_samples(self) -> dict[str, int]:
+        """The largest numbers of training samples that heads can be fitted to, by what to say."""
+        limits = {}
         for family in FAMILIES.values():
             section = self.get_family_section(family)
             if not section:
@@ -105,8 +106,11 @@ class DatasetParams(Section):
             for name in family.list_borrowed_sections(section):
                 head = FAMILIES[name]
                 if isinstance(head, FittedFamily) and head.max_rows is not None:
-                    return head.max_rows
-        return None
+                    reason = (
+                        f"{family.name}.head: {name} takes at most {head.max_rows:,}: set it to lda"
+                    )
+                    limits[reason] = head.max_rows
+        return limits
 
     @model_validator(mode="after")
     def _check_across_sections(self) -> Self:
@@ -241,6 +245,16 @@ class Params(DatasetParams):
     def method(self, name: str) -> Method:
         """Return a registered method. Post-hoc methods start from `network`."""
         return METHODS[name].for_network(self.network)
+
+    def list_most_samples(self, dataset: str) -> dict[str, int]:
+        """Return the largest numbers of training samples of heads and methods, by what to say."""
+        limits = self.for_case(dataset).most_samples
+        for name in self.methods:
+            family = self.method(name).original
+            if isinstance(family, FittedFamily) and family.max_rows is not None:
+                reason = f"{name} takes at most {family.max_rows:,}: remove it from `methods`"
+                limits[reason] = family.max_rows
+        return limits
 
     def reader(self, dataset: str) -> DatasetEntry:
         """Return the reader of a data set."""
