@@ -74,11 +74,11 @@ def work(path: Path, say: Say, random: np.random.Generator) -> None:
     file = MemoryFile.open(path)
     while True:
         step = str(random.choice(names, p=weights))
-        held = sorted(content(file))
+        row_ids = sorted(content(file))
         counts = {"delete": 1, "batch": int(random.integers(2, 30))}
-        ids = random.choice(held, min(len(held), counts.get(step, 0)), replace=False).tolist()
+        ids = random.choice(row_ids, min(len(row_ids), counts.get(step, 0)), replace=False).tolist()
         seed = int(random.integers(1 << 30))
-        if step == "add" and len(held) > MAX_ROWS:
+        if step == "add" and len(row_ids) > MAX_ROWS:
             continue
         request = None
         if step == "request" or random.integers(2):
@@ -140,22 +140,22 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
         with os.fdopen(reading, "rb") as pipe:
             lines = pipe.read().splitlines()
         assert os.WTERMSIG(status) in {signal.SIGKILL, signal.SIGXFSZ}, "the child failed by itself"
-        seen = state(reader)
+        model_seen = state(reader)
     for descriptor in (waiting, going):
         os.close(descriptor)
-    return [json.loads(line) for line in lines], seen
+    return [json.loads(line) for line in lines], model_seen
 
 
-def apply(model: Model, said: dict) -> Model:
+def apply(model: Model, change: dict) -> Model:
     """Return the memory after a change."""
     after = dict(model)
-    if said["step"] == "add":
-        ids, keys, tokens = raw(said["seed"] % 40, said["seed"])
+    if change["step"] == "add":
+        ids, keys, tokens = raw(change["seed"] % 40, change["seed"])
         after |= expected(ids, keys, tokens)
-    if said["step"] in DELETIONS and (said["ids"] or said["request"]):
-        for row_id in said["ids"]:
+    if change["step"] in DELETIONS and (change["ids"] or change["request"]):
+        for row_id in change["ids"]:
             del after[row_id]
-        log = [*json.loads(after[LOG]), [len(said["ids"]), said["request"]]]
+        log = [*json.loads(after[LOG]), [len(change["ids"]), change["request"]]]
         after[LOG] = json.dumps(log).encode()
     return after
 
@@ -194,20 +194,22 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
         model = state(file)
     for number in range(1, kills + 1):
         allowed = [model]
-        said, seen = watch_until_killed(path, random)
-        for one in said:
+        changes, model_seen = watch_until_killed(path, random)
+        for one in changes:
             if "done" in one:
                 allowed = [allowed[-1]]
             else:
                 allowed = [allowed[0], apply(allowed[0], one)]
-        assert seen in allowed, "an open reader sees what is not, or not what is"
-        hits["acknowledged"] += sum("done" in one for one in said)
-        steps = [str(one["step"]) for one in said if "step" in one]
+        assert model_seen in allowed, "an open reader sees what is not, or not what is"
+        hits["acknowledged"] += sum("done" in one for one in changes)
+        steps = [str(one["step"]) for one in changes if "step" in one]
         hits[steps[-1] if steps else "start"] += 1
         model = check(path, allowed)
         # Others see a commit once the index of the log has it. Whoever opens the memory first makes a
         # new index, and finds the commit of a writer that was killed just before that.
-        assert allowed.index(model) >= allowed.index(seen), "what an open reader has seen is gone"
+        assert allowed.index(model) >= allowed.index(model_seen), (
+            "what an open reader has seen is gone"
+        )
         if number % 50 == 0:
             print(number, dict(hits), file=sys.stderr, flush=True)
     return dict(sorted(hits.items()))
