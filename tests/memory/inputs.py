@@ -1,4 +1,4 @@
-"""Small memories in files, and what is in them."""
+"""Small memories in files, and their contents."""
 
 import sqlite3
 from collections.abc import Iterator

@@ -1,11 +1,11 @@
-"""Kills writers again and again, and counts what is lost: `python -m tests.memory.killing KILLS SEED FOLDER`.
+"""Kills writers again and again, and counts lost changes: `python -m tests.memory.killing KILLS SEED FOLDER`.
 
 A forked child opens the memory and changes it at random; it announces each change on a pipe and
 acknowledges it there. It dies in one of three ways: its parent kills it after a random time; it
 kills itself before a random statement of SQL; or the kernel kills it in the middle of a write that
 makes a file longer than a random limit, which hits every frame of the log, every page of a
-checkpoint, and every part of a purge. A reader that was open all the time must see what was
-acknowledged, with the change under way done wholly or not at all. Then the memory is opened again:
+checkpoint, and every part of a purge. A reader that was open all the time must see each
+acknowledged change, with the change under way done wholly or not at all. Then the memory is opened again:
 it must be sound, and the same, or have the whole change that the reader did not see yet.
 """
 
@@ -101,7 +101,7 @@ def work(path: Path, say: Say, random: np.random.Generator) -> None:
 
 
 def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[dict], Model]:
-    """Return what a child said until it was killed, and what an open reader sees then."""
+    """Return the messages of a child until it was killed, and the memory that an open reader sees then."""
     reading, writing = os.pipe()
     waiting, going = os.pipe()
     by_itself = bool(random.integers(4))
@@ -125,8 +125,9 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
     os.close(writing)
     with MemoryFile.open(path) as reader:
         os.write(going, b"!")
-        # A limit that no write reaches kills nobody, so the parent does it in the end.
-        deadline = time.monotonic() + (0.5 if by_itself else random.uniform(0, 0.06))
+        # A child that reaches none of its limits is killed by its parent in the end.
+        seconds = 0.5 if by_itself else random.uniform(0, 0.06)
+        deadline = time.monotonic() + seconds
         status = None
         while status is None and time.monotonic() < deadline:
             content(reader)  # refreshed by its difference, again and again

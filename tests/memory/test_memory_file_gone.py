@@ -62,7 +62,7 @@ def draw(random: np.random.Generator, count: int) -> dict[str, object]:
 
 
 def use_and_purge(folder: Path, seed: int, rounds: int) -> tuple[int, dict[str, int]]:
-    """Add and delete at random, then purge. Returns the number of deleted rows, and what is left."""
+    """Add and delete at random, then purge. Returns the number of deleted rows, and the traces left."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     path = folder / "memory.db"

@@ -323,7 +323,7 @@ def test_a_memory_that_is_replaced_after_a_fork_is_noticed(path):
 
 
 def test_another_memory_in_the_same_file_after_a_fork_is_read_anew(path):
-    """A new file may have the number of a removed one, which nobody keeps open during a fork."""
+    """A new file may have the number of a removed one, which is not open during a fork."""
     other = path.with_name("other.db")
     create(other, 20, seed=1).close()
     with create(path, 20) as file:

@@ -18,8 +18,10 @@ from tests.conftest import unit_rows
 def searched_rows(
     keys: np.ndarray, ids: np.ndarray | None = None, live: np.ndarray | None = None
 ) -> SearchedRows:
-    ids = np.arange(len(keys)) if ids is None else ids
-    live = np.ones(len(keys), dtype=bool) if live is None else live
+    if ids is None:
+        ids = np.arange(len(keys))
+    if live is None:
+        live = np.ones(len(keys), dtype=bool)
     return SearchedRows(keys, ids, live, bound_length(keys))
 
 
@@ -168,7 +170,7 @@ def test_a_product_is_never_further_off_than_the_margin(width, exponent, seed):
 @pytest.mark.parametrize("size", [1e-30, 1e-25, 1e-12, 1e12, 1e25, 1e38])
 @pytest.mark.parametrize("scale", [1, 1e10])
 def test_keys_and_queries_of_any_length_are_sorted_exactly(size, scale):
-    """Also where float32 products underflow, or overflow to infinity and what is not a number."""
+    """Also where float32 products underflow, or overflow to infinity and NaN."""
     random = np.random.default_rng(0)
     keys = (size * random.uniform(-1, 1, size=(300, 7))).astype(np.float32)
     check((scale * unit_rows(16, 7)).astype(np.float32), searched_rows(keys), 3)
