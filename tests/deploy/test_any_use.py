@@ -66,7 +66,9 @@ def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("family", "seed", "steps"), LONG)
-def test_for_long(family, seed, steps, elsewhere, result, tmp_path):
+def test_everyone_answers_so_after_hundreds_of_steps(
+    family, seed, steps, elsewhere, result, tmp_path
+):
     done = use(family, tmp_path, elsewhere, result, seed, steps)
     print(
         f"{family}, seed {seed}: {done.total()} steps,",
