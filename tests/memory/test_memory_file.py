@@ -306,19 +306,40 @@ def test_a_log_of_deletions_that_cannot_be_read_is_refused(path, column, value):
         assert content(file) == before
 
 
-def test_a_file_that_is_not_a_memory_is_refused_and_stays(path, tmp_path):
+@pytest.mark.parametrize(
+    ("content_of_file", "message"),
+    [
+        (b"", "not a memory"),
+        (b"x" * 5000, "damaged"),
+        (b"no database " * 1000, "damaged"),
+        (b"SQLite format 3\0" + bytes(5000), "damaged"),
+    ],
+    ids=["empty", "bytes", "text", "header"],
+)
+def test_a_file_that_is_not_a_memory_is_refused_and_stays(content_of_file, message, path):
+    path.write_bytes(content_of_file)
+    with pytest.raises(UnreadableMemoryError, match=message):
+        MemoryFile.open(path)
+    assert path.read_bytes() == content_of_file
+
+
+def test_the_start_of_a_memory_is_refused_and_stays(path):
     create(path, 5).close()
     whole = path.read_bytes()
-    cut_files = [whole[:size] for size in range(130)]
-    for content_of_file in (*cut_files, b"x" * 5000, b"SQLite format 3\0" + bytes(100)):
-        path.write_bytes(content_of_file)
+    for size in range(130):
+        path.write_bytes(whole[:size])
         with pytest.raises((UnreadableMemoryError, OSError)):
             MemoryFile.open(path)
-        assert path.read_bytes() == content_of_file
-    path.unlink()
+        assert path.read_bytes() == whole[:size]
+
+
+def test_a_missing_memory_is_refused_and_not_created(path):
     with pytest.raises(UnreadableMemoryError, match="not found"):
         MemoryFile.open(path)
     assert not list(path.parent.iterdir())
+
+
+def test_a_memory_of_an_earlier_format_is_refused_with_the_way_out(path):
     change_database(
         path,
         f"PRAGMA application_id={APPLICATION_ID}",
