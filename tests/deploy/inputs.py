@@ -2,6 +2,8 @@
 
 import shutil
 import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import torch
 import yaml
 
 from munkey.core.files import write_csv, write_json
-from munkey.data.prepared import prepare
+from munkey.data.prepared import load, prepare
 from munkey.data.source import Source
 from munkey.deploy.model.export import export
 from munkey.deploy.model.trained_system import SECTIONS
@@ -28,6 +30,7 @@ CLASSES = ["cat", "dog & co", "fish"]
 IDS = 10 + 2 * np.arange(24)  # that the model of `model_in` holds
 COUNT = 60  # samples; every fifth is of val, every fifth of test
 SIDE = 10  # of a stored picture [px]
+LDA_HEAD = {"alpha": 0.3, "temperature": 4.0}
 
 
 def sections(folder: Path | None = None) -> dict[str, dict[str, object]]:
@@ -119,6 +122,17 @@ def result_in(
         rows.append(row | {"metric": metric, "value": value})
     write_csv(root / "metrics" / f"{dataset}.csv", rows)
     return trained
+
+
+def add_head(result: Path, head: Mapping[str, float | str] = LDA_HEAD) -> Path:
+    """Give the MUNKEY of a result in this folder a head, and return the folder."""
+    file = result / "system.safetensors"
+    trained = system.load(file)
+    dataset = load(result.parents[4] / "data/toy")
+    memory = replace(trained.memory, labels=torch.from_numpy(dataset.labels[IDS]))
+    architecture = replace(trained.architecture, head=head)
+    system.save(file, replace(trained, architecture=architecture, memory=memory))
+    return result
 
 
 def tiny_system(

@@ -11,8 +11,7 @@ import pytest
 
 from munkey.data.prepared import load
 from munkey.deploy.model.export import export
-from tests.deploy.inputs import IDS, result_in
-from tests.deploy.model.test_head import with_head
+from tests.deploy.inputs import IDS, add_head, result_in
 from tests.deploy.uses import Elsewhere, PictureUses, Uses
 from tests.estimators.inputs import EXACT
 
@@ -33,7 +32,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 @pytest.fixture(scope="module")
 def result(tmp_path_factory) -> Path:
     """A MUNKEY with LDA's head."""
-    return with_head(result_in(tmp_path_factory.mktemp("run") / "results" / "tiny", members=IDS))
+    return add_head(result_in(tmp_path_factory.mktemp("run") / "results" / "tiny", members=IDS))
 
 
 def use(

@@ -37,33 +37,33 @@ def folder(request, tmp_path):
 )
 def test_digests_of_rows_that_the_memory_never_held_fail_the_check(false_fields, message, folder):
     """Sealed anew, they passed as made before rows came or went."""
-    issued, path, _ = certified(folder)
+    issued, path, _ = certify_deletion(folder)
     path.unlink()
     path.with_suffix(".html").unlink()
     write_certificate(issued.model_copy(update={"exact": issued.exact | false_fields}).seal(), path)
-    code, output = checked(folder, path)
+    code, output = check_certificate(folder, path)
     assert code == 1
     assert message in output
 
 
 def test_digests_of_earlier_rows_are_not_compared(folder):
-    _, path, _ = certified(folder)
+    _, path, _ = certify_deletion(folder)
     with Predictor.load(folder) as model:
         model.add(ROWS[:3], [0, 1, 2])
     for gone in (7, 8):
-        code, output = checked(folder, path)
+        code, output = check_certificate(folder, path)
         assert not code
         assert "exact" in json.loads(output)["unconfirmed"]
-        assert WORDS not in output
+        assert EXACTNESS not in output
         with Predictor.load(folder) as model:
             model.forget([gone])
 
 
-WORDS = "equals, bit for bit, what the remaining rows give"
+EXACTNESS = "equals, bit for bit, what the remaining rows give"
 
 
-def certified(folder, tamper=None):
-    """The certificate of a deletion by a process that had answered before; tamper: with its model."""
+def certify_deletion(folder, tamper=None):
+    """The certificate of a deletion, its file, and whether the predictor is sound. tamper: changes the predictor."""
     with Predictor.load(folder) as model:
         model.predict(ROWS)
         delivered = []
@@ -78,31 +78,32 @@ def certified(folder, tamper=None):
     return issued, path, sound
 
 
-def checked(folder, path):
+def check_certificate(folder, path):
+    """The exit code and the output of `munkey certificate --check`."""
     done = CliRunner().invoke(app, ["certificate", str(folder), str(path), "--check", "--json"])
     return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
 def test_the_digests_of_a_certificate_equal_those_of_a_fit_to_the_remaining_rows(folder):
-    issued, path, sound = certified(folder)
+    issued, path, sound = certify_deletion(folder)
     never = folder.parent / "never"
     kind = EXACT[Predictor.load(folder).manifest.family]
     kind().fit(np.delete(ROWS, [4, 5], axis=0), np.delete(LABELS, [4, 5])).save(never)
     with Predictor.load(never) as model:
         other = model.digests()
     assert issued.exact | {"head": None} == other | {"head": None}
-    code, output = checked(folder, path)
+    code, output = check_certificate(folder, path)
     assert sound
     assert not code
     assert "exact" not in json.loads(output)["unconfirmed"]
-    assert WORDS in output
+    assert EXACTNESS in output
     with Predictor.load(folder) as model:
         model.forget([6])
-    code, output = checked(folder, path)
+    code, output = check_certificate(folder, path)
     # its rows are not all there any more
     assert not code
     assert "exact" in json.loads(output)["unconfirmed"]
-    assert WORDS not in output
+    assert EXACTNESS not in output
 
 
 def keep_a_row_in_the_sums(model):
@@ -126,8 +127,8 @@ with_sums = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is n
 @with_sums
 def test_a_row_that_is_kept_in_the_sums_is_found(kind, tmp_path):
     kind().fit(ROWS, LABELS).save(tmp_path / "model")
-    _, path, sound = certified(tmp_path / "model", keep_a_row_in_the_sums)
-    code, output = checked(tmp_path / "model", path)
+    _, path, sound = certify_deletion(tmp_path / "model", keep_a_row_in_the_sums)
+    code, output = check_certificate(tmp_path / "model", path)
     assert not sound
     assert code
     assert "different sums:" in output
@@ -171,7 +172,7 @@ def test_a_certificate_holds_with_any_number_of_threads(kind, tmp_path):
 
 
 def test_weights_in_an_earlier_certificate_are_not_compared(folder):
-    issued, _, _ = certified(folder)
+    issued, _, _ = certify_deletion(folder)
     earlier = issued.model_copy(update={"exact": {**issued.exact, "weights": "0" * 64}}).seal()
     with Predictor.load(folder) as model:
         exact = model.digests(recompute=True)

@@ -1,12 +1,10 @@
 """An exported MUNKEY with a head: its answers are the pipeline's, and the head forgets to the bit."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import load
@@ -17,34 +15,22 @@ from munkey.encoders import keys
 from munkey.memory.neighbors import find_nearest
 from munkey.models import system
 from munkey.models.family import FAMILIES, read_added_head
-from tests.deploy.inputs import IDS, result_in, sections
+from tests.deploy.inputs import IDS, LDA_HEAD, add_head, result_in, sections
 from tests.models.inputs import DATA
 
 ORDER = np.random.default_rng(2).permutation(IDS)
 COUNT = 20  # pictures that are asked about
-LDA = {"alpha": 0.3, "temperature": 4.0}
-KRR = {
+KRR_HEAD = {
     "family": "krr", "lam": 0.1, "pixels": 0, "sigma": 1.0, "share": 1.0, "temperature": 0.1,
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[LDA, KRR], ids=["lda", "krr"])
+@pytest.fixture(scope="module", params=[LDA_HEAD, KRR_HEAD], ids=["lda", "krr"])
 def run(request, tmp_path_factory) -> Path:
     """The tiny result, whose MUNKEY has a head."""
     root = tmp_path_factory.mktemp("run") / "results" / "tiny"
-    with_head(result_in(root, members=IDS), request.param)
+    add_head(result_in(root, members=IDS), request.param)
     return root
-
-
-def with_head(result: Path, head: Mapping[str, float | str] = LDA) -> Path:
-    """A result in the folder `result`, its MUNKEY now with a head."""
-    file = result / "system.safetensors"
-    whole = system.load(file)
-    data = load(result.parents[4] / "data/toy")
-    memory = replace(whole.memory, labels=torch.from_numpy(data.labels[IDS]))
-    headed = replace(whole.architecture, head=head)
-    system.save(file, replace(whole, architecture=headed, memory=memory))
-    return result
 
 
 @pytest.fixture
