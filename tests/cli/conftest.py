@@ -24,6 +24,11 @@ class CommandResult(NamedTuple):
         return json.loads(self.out)
 
 
+def replace_model(words: list[str], model: Path) -> list[str]:
+    """The words of a command with the model's directory in place of MODEL."""
+    return [word.replace("MODEL", str(model)) for word in words]
+
+
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
     return model_in(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""The other commands, and how each ends: a sentence and a code, never a traceback."""
+"""All commands but `forget`: their output, and how each ends: an error and a code, never a traceback."""
 
 import os
 import re
@@ -22,6 +22,7 @@ from munkey.core.files import write_json
 from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
+from tests.cli.conftest import replace_model
 from tests.deploy.inputs import CLASSES, IDS, picture_in
 from tests.pages import blocks
 
@@ -51,17 +52,17 @@ def test_forgetting_imports_no_torch(model):
 
 
 @pytest.mark.parametrize(
-    "command",
-    [command_function.__name__.strip("_") for command_function in COMMANDS[USE] + COMMANDS[CHECK]],
+    "command_function", COMMANDS[USE] + COMMANDS[CHECK], ids=lambda function: function.__name__
 )
-def test_every_command_has_help_with_an_example_and_json(command, munkey):
+def test_every_command_has_help_with_an_example_and_json(command_function, munkey):
+    command = command_function.__name__.strip("_")
     result = munkey(command, "--help")
     assert result.code == 0
     assert f"munkey {command} " in result.out
     assert "--json" in result.out
 
 
-def test_the_help_lists_the_commands_by_what_they_are_for(munkey):
+def test_the_help_groups_the_commands_by_purpose(munkey):
     headings = re.findall(r"^(\S.*):$", munkey("--help").out, re.MULTILINE)
     assert headings == ["Options", "Use a model", "Check and maintain a model", "Run experiments"]
     assert "\n  compare-paper " in munkey("--help").out
@@ -83,11 +84,8 @@ def test_predict_names_all_bad_pictures_at_once_or_leaves_them_out(
     assert "1.png: cannot be read" in result.err
     assert "4.png: cannot be read" in result.err
     result = munkey(*words, "--on-bad", "skip", "--json")
-    assert [entry["file"][-5:] for entry in result.json["predictions"]] == [
-        "0.png",
-        "2.png",
-        "3.png",
-    ]
+    skipped = [Path(prediction["file"]).name for prediction in result.json["predictions"]]
+    assert skipped == ["0.png", "2.png", "3.png"]
     assert "munkey: skipped 1 picture: " in result.err
     assert "1.png" in result.err
     assert "4.png" in result.err
@@ -102,9 +100,8 @@ def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
     assert [answer["file"] for answer in answers] == [str(file) for file in files]
     assert [answer["class"] for answer in answers] == list(expected.classes)
     for answer, row in zip(answers, expected.probabilities, strict=True):
-        assert answer["probabilities"] == pytest.approx(
-            dict(zip(CLASSES, row.tolist(), strict=True))
-        )
+        probabilities = dict(zip(CLASSES, row.tolist(), strict=True))
+        assert answer["probabilities"] == pytest.approx(probabilities)
     assert [near["id"] for near in answers[0]["neighbors"]] == expected.neighbors.ids[0].tolist()
     text = munkey("predict", model, files[0], "--explain").out
     assert text.startswith(f"{files[0]}: {expected.classes[0]} (")
@@ -124,13 +121,8 @@ def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tm
     assert len(answer["samples"]) == 3
     first = answer["samples"][0]
     assert first.pop("cosine") == pytest.approx(1, abs=1e-5)
-    assert first == {
-        "copy": True,
-        "id": added[0],
-        "class": "cat",
-        "unit": "Anna K.",
-        "file": str(picture),
-    }
+    expected = {"copy": True, "id": added[0], "class": "cat"}
+    assert first == expected | {"unit": "Anna K.", "file": str(picture)}
     assert [sample["copy"] for sample in answer["samples"][1:]] == [False, False]
     text = munkey("find", model, picture, "--above", 0.9999).out
     assert text.splitlines()[0] == f"{picture}:"
@@ -147,9 +139,10 @@ def test_rows_of_several_files_are_numbered_in_each(munkey, tmp_path):
     for file in files:
         np.save(file, rows[:2])
     lines = munkey("find", tmp_path / "rows", *files, "--count", 1).out.splitlines()
-    assert [line for line in lines if line.endswith(":")] == [
-        f"{file}, row {row}:" for file in files for row in (1, 2)
-    ]
+    headings = [line for line in lines if line.endswith(":")]
+    first, second = files
+    assert headings[:2] == [f"{first}, row 1:", f"{first}, row 2:"]
+    assert headings[2:] == [f"{second}, row 1:", f"{second}, row 2:"]
 
 
 def test_find_refuses_a_file_that_is_no_picture(munkey, model, tmp_path):
@@ -164,11 +157,11 @@ def test_find_refuses_a_file_that_is_no_picture(munkey, model, tmp_path):
 
 def contents(model):
     """All but empty files, and the index of the write-ahead log, which SQLite makes at each start."""
-    return {
-        path: path.read_bytes()
-        for path in model.rglob("*")
-        if path.is_file() and path.stat().st_size and not path.name.endswith("-shm")
-    }
+    files = {}
+    for path in model.rglob("*"):
+        if path.is_file() and path.stat().st_size and not path.name.endswith("-shm"):
+            files[path] = path.read_bytes()
+    return files
 
 
 @pytest.mark.parametrize("place", ["memory.db", "manifest.json", "new.json", "new/../new/one.json"])
@@ -203,15 +196,14 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     ],
     ids=str,
 )
-def test_an_encoder_that_cannot_be_loaded_is_refused_in_a_sentence(
-    changes, message, munkey, model, tmp_path
-):
+def test_an_encoder_that_cannot_be_loaded_is_refused(changes, message, munkey, model, tmp_path):
     manifest = read_manifest(model)
     settings = manifest.encoder.settings.model_copy(update=changes)
     encoder = manifest.encoder.model_copy(update={"settings": settings})
     manifest.model_copy(update={"encoder": encoder}).write(model)
     result = munkey("predict", model, picture_in(tmp_path))
-    assert (result.code, result.out) == (2, "")
+    assert result.code == 2
+    assert result.out == ""
     assert result.err.startswith("munkey: ")
     assert message in result.err
 
@@ -226,31 +218,28 @@ def test_names_cannot_command_the_terminal(munkey, model, tmp_path):
     assert r"\u001b[2J" in munkey("predict", model, f"{picture}?").err
 
 
-def test_added_pictures_are_remembered(munkey, model, tmp_path):
-    result = munkey("add", model, picture_in(tmp_path), "--class", "fish", "--json")
-    assert result.code == 0
-    assert result.json["class"] == "fish"
+def test_added_pictures_are_listed_and_do_not_come_back_once_blocked(munkey, model, tmp_path):
+    picture = picture_in(tmp_path)
+    add = ["add", model, picture, "--class", "fish"]
+    addition = munkey(*add, "--json")
+    assert addition.code == 0
+    assert addition.json["class"] == "fish"
+    assert addition.json["identical"] == {}
+    [first] = addition.json["ids"]
     with Predictor.load(model) as predictor:
-        assert predictor.ids.tolist() == [*IDS, *result.json["ids"]]
-    second_addition = munkey(
-        "add", model, tmp_path / "picture.png", "--class", "fish", "--unit", "Anna", "--json"
-    ).json
-    (first,) = result.json["ids"]
-    (second,) = second_addition["ids"]
-    assert (result.json["identical"], second_addition["identical"]) == ({}, {str(second): [first]})
-    assert [
-        entry["id"] for entry in munkey("list", model, "--unit", "Anna", "--json").json["samples"]
-    ] == [second]
+        assert predictor.ids.tolist() == [*IDS, first]
+    addition = munkey(*add, "--unit", "Anna", "--json")
+    [second] = addition.json["ids"]
+    assert addition.json["identical"] == {str(second): [first]}
+    [sample] = munkey("list", model, "--unit", "Anna", "--json").json["samples"]
+    assert sample["id"] == second
     munkey("forget", model, "--ids", f"{first},{second}", "--block-return")
-    refused = munkey("add", model, tmp_path / "picture.png", "--class", "fish")
+    refused = munkey(*add)
     assert refused.code == 2
-    assert f"{tmp_path / 'picture.png'}; --allow-blocked" in refused.err
-    assert (
-        munkey("add", model, tmp_path / "picture.png", "--class", "fish", "--allow-blocked").code
-        == 0
-    )
+    assert f"{picture}; --allow-blocked" in refused.err
+    assert munkey(*add, "--allow-blocked").code == 0
     for label in ("bird", "1"):
-        refused = munkey("add", model, tmp_path / "picture.png", "--class", label)
+        refused = munkey("add", model, picture, "--class", label)
         assert refused.code == 2
         assert f"'{label}' is not the name of a class" in refused.err
         assert "cat, dog & co, fish" in refused.err
@@ -259,7 +248,7 @@ def test_added_pictures_are_remembered(munkey, model, tmp_path):
 def test_the_former_name_of_an_option_is_refused_with_the_new_one(munkey, model, tmp_path):
     refused = munkey("add", model, picture_in(tmp_path), "--label", "fish")
     assert refused.code == 2
-    assert "--label: this option has been renamed to --class" in " ".join(refused.err.split())
+    assert "renamed to --class" in " ".join(refused.err.split())
     assert "--label" not in munkey("add", "--help").out
 
 
@@ -278,63 +267,47 @@ def test_a_model_is_served_on_this_machine_alone_by_default(munkey, model, monke
 
 def test_the_ids_of_added_pictures_are_printed(munkey, model, tmp_path):
     first, second, third = (picture_in(tmp_path, f"{name}.png") for name in "abc")
-    assert munkey("add", model, first, "--class", "fish").out == "added 1 of class fish: id 60\n"
-    assert (
-        "added 2 of class fish: ids 61 to 62"
-        in munkey("add", model, second, third, "--class", "fish").out
-    )
+    single = munkey("add", model, first, "--class", "fish")
+    assert "id 60" in single.out
+    several = munkey("add", model, second, third, "--class", "fish")
+    assert "ids 61 to 62" in several.out
 
 
-def test_samples_are_listed_as_a_request_takes_them(munkey, model, tmp_path):
-    words = [
-        "list",
-        model,
-        "--class",
-        "cat",
-        "--class",
-        "fish",
-        "--files",
-        "glob:pets/1*.png",
-        "glob:pets/2?.png",
-    ]
+def test_listed_samples_can_be_forgotten_by_the_printed_csv(munkey, model, tmp_path):
+    classes = ["--class", "cat", "--class", "fish"]
+    words = ["list", model, *classes, "--files", "glob:pets/1*.png", "glob:pets/2?.png"]
     samples = munkey(*words, "--json").json["samples"]
     assert [entry["id"] for entry in samples] == [12, 14, 18, 20, 24, 26]
-    assert samples[0] | {"added": ""} == {
-        "id": 12,
-        "class": "cat",
-        "file": "pets/12.png",
-        "unit": None,
-        "added": "",
-    }
+    expected = {"id": 12, "class": "cat", "file": "pets/12.png", "unit": None}
+    assert samples[0] == expected | {"added": samples[0]["added"]}
     lines = munkey(*words).out.splitlines()
     assert lines[0].split() == ["id", "class", "file", "unit", "added"]
     assert lines[-1] == "6 samples"
     (tmp_path / "requests.csv").write_text(munkey(*words, "--csv").out)
-    assert (
-        munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"][0][
-            "deleted"
-        ]
-        == 6
-    )
+    result = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json")
+    assert result.json["requests"][0]["deleted"] == 6
     assert munkey(*words).out.endswith("0 samples\n")  # there are such files, and such classes
     [entry] = munkey("log", model, "--json").json["log"]
-    assert (entry["deleted"], entry["request"]) == (6, None)
+    assert entry["deleted"] == 6
+    assert entry["request"] is None
     assert entry["head"] in munkey("log", model).out
 
 
-def test_info_describes_a_model(munkey, model):
+def test_inspect_prints_samples_classes_and_deletions(munkey, model):
     facts = munkey("inspect", model, "--json").json
-    assert (facts["samples"], facts["classes"], facts["deleted samples"]) == (24, CLASSES, 0)
+    assert facts["samples"] == 24
+    assert facts["classes"] == CLASSES
+    assert facts["deleted samples"] == 0
     assert "classes: cat, dog & co, fish" in munkey("inspect", model).out
 
 
-def test_verify_finds_a_changed_byte_and_a_head_from_elsewhere(munkey, model):
+def test_verify_finds_a_changed_file_and_a_head_of_another_memory(munkey, model):
     head = munkey("forget", model, "--ids", "10", "--json").json["head"]
     for published in (head, head.upper()):
         assert munkey("verify", model, "--published", published, "--json").json["sound"]
     refused = munkey("verify", model, "--published", "0" * 64)
     assert refused.code == 1
-    assert "this is an older copy, or another memory" in refused.err
+    assert "this is an older copy" in refused.err
     card = model / "README.md"
     card.write_text(card.read_text() + "!")
     refused = munkey("verify", model, "--json")
@@ -347,7 +320,9 @@ def test_a_purge_keeps_the_remaining_samples(munkey, model):
     head = munkey("forget", model, "--ids", "10,12", "--no-purge", "--json").json["head"]
     assert munkey("inspect", model, "--json").json["purged"] == "due"
     purged = munkey("purge", model, "--json").json
-    assert (purged["samples"], purged["head"], purged["foreign"]) == (22, head, [])
+    assert purged["samples"] == 22
+    assert purged["head"] == head
+    assert purged["foreign"] == []
     assert munkey("inspect", model, "--json").json["purged"] != "due"
     assert munkey("verify", model).code == 0
 
@@ -356,15 +331,9 @@ def test_a_foreign_file_fails_a_purge_and_stays(munkey, model):
     names = ["memory.db.bak", "notes.txt"]
     for name in names:
         (model / name).write_text("mine")
-    forgotten = munkey("forget", model, "--ids", "10,12", "--json")
-    assert forgotten.json["purged"] is False
-    assert "memory.db.bak, notes.txt" in forgotten.err
     result = munkey("purge", model, "--json")
     assert result.code == 1
-    assert (
-        "not checked: memory.db.bak, notes.txt. They may contain forgotten samples. Move them"
-        in result.err
-    )
+    assert "not checked: memory.db.bak, notes.txt." in result.err
     for name in names:
         assert (model / name).read_text() == "mine"
         (model / name).rename(model.parent / name)
@@ -375,34 +344,23 @@ def test_a_foreign_file_fails_a_purge_and_stays(munkey, model):
 def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path):
     before = os.umask(umask)
     try:
-        addition = munkey(
-            "forget",
-            model,
-            "--ids",
-            "10",
-            "--certificate",
-            tmp_path / "made.json",
-            "--salt-file",
-            tmp_path / "s",
-        )
+        files = ["--certificate", tmp_path / "made.json", "--salt-file", tmp_path / "salt"]
+        deletion = munkey("forget", model, "--ids", "10", *files)
         munkey("explore", model, "--html", tmp_path / "page.html")
         ForgettingLDA().fit(np.eye(6), np.arange(6) % 2).save(tmp_path / "rows")
         write_json(tmp_path / "result.json", {})
     finally:
         os.umask(before)
-    assert addition.code == 0
+    assert deletion.code == 0
     files = [tmp_path / name for name in ("made.json", "made.html", "page.html", "result.json")]
     files += [file for file in (tmp_path / "rows").rglob("*") if file.is_file()]
     for file in files:
         is_database = file.name in ("memory.db", "memory.db-wal", "memory.db-shm")
         allowed = 0o644 if is_database else 0o666  # as SQLite makes its files
         assert file.stat().st_mode & 0o777 == allowed & ~umask, file
-    folders = [
-        tmp_path / "rows",
-        *(entry for entry in (tmp_path / "rows").rglob("*") if entry.is_dir()),
-    ]
-    assert {folder.stat().st_mode & 0o777 for folder in folders} == {0o777 & ~umask}
-    assert (tmp_path / "s").stat().st_mode & 0o777 == 0o600
+    for folder in (tmp_path / "rows", *(tmp_path / "rows").rglob("*")):
+        assert folder.is_file() or folder.stat().st_mode & 0o777 == 0o777 & ~umask
+    assert (tmp_path / "salt").stat().st_mode & 0o777 == 0o600
 
 
 def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
@@ -412,10 +370,7 @@ def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
     munkey("forget", model, "--files", "pets")
     result = munkey("predict", model, picture)
     assert result.code == 2
-    assert (
-        "every sample was forgotten, so there is nothing to predict from; train a new model"
-        in result.err
-    )
+    assert "train a new model" in result.err
     with Predictor.load(model, device="cpu") as predictor:
         predictor.warm_up()
 
@@ -457,14 +412,15 @@ def test_a_cell_that_a_person_wrote_is_the_name_itself(name):
     assert decode_cell(name) == name
 
 
-def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, tmp_path):
+def test_samples_of_any_unit_name_can_be_forgotten_by_the_printed_csv(munkey, model, tmp_path):
     units = ["=HYPERLINK(1)", "a\nb", "\x1b[31m", "'quoted", "\\", "+1", "Anna, K."]
     with Predictor.load(model, device="cpu") as predictor:
-        pictures = np.random.default_rng(0).integers(
-            0, 256, (len(units), 10, 10, 3), dtype=np.uint8
-        )
+        random = np.random.default_rng(0)
+        pictures = random.integers(0, 256, (len(units), 10, 10, 3), dtype=np.uint8)
         predictor.add(pictures, [0] * len(units), units=units)
-    words = [word for unit in units for word in ("--unit", unit)]
+    words = []
+    for unit in units:
+        words += ["--unit", unit]
     (tmp_path / "requests.csv").write_text(munkey("list", model, *words, "--csv").out)
     result = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json")
     assert result.code == 0
@@ -473,42 +429,36 @@ def test_what_list_prints_as_csv_is_forgotten_whatever_the_names(munkey, model, 
 
 def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     receipt = tmp_path / "receipt.json"
-    salt = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json").json[
-        "salt"
-    ]
+    deletion = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json")
+    salt = deletion.json["salt"]
     munkey("forget", model, "--ids", "14")
-    checked = munkey("certificate", model, receipt, "--check", "--json").json
+    check = ["certificate", model, receipt, "--check"]
+    checked = munkey(*check, "--json").json
     assert checked["unconfirmed"] == [
         "written", "versions", "purged_at", "identical", "ids_sha256", "live"
     ]  # fmt: skip
     assert checked["sound"]
-    assert checked["said"].endswith("are those of the deletion, how many samples were left")
-    named = munkey("certificate", model, receipt, "--check", "--ids", "12,10", "--salt", salt)
-    assert (
-        "its hash matches these ids and this salt, which its issuer chose; the chain cannot"
-        in named.out
-    )
+    assert checked["said"].endswith("how many samples were left")
+    named = munkey(*check, "--ids", "12,10", "--salt", salt)
+    assert "its hash matches these ids and this salt" in named.out
     # a network answered
     assert "made for exactly" not in named.out
     assert "bit for bit" not in named.out
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
-        assert (
-            "not issued for these ids"
-            in munkey("certificate", model, receipt, "--check", *words).err
-        )
-    assert (
-        munkey("certificate", model, receipt, "--check", "--ids", "10", "--salt", "salt").code == 2
-    )
+        assert "not issued for these ids" in munkey(*check, *words).err
+    assert munkey(*check, "--ids", "10", "--salt", "salt").code == 2
     for words in (["--ids", "10,12"], ["--salt", salt]):
-        refused = munkey("certificate", model, receipt, "--check", *words)
+        refused = munkey(*check, *words)
         assert refused.code == 2
         assert "--ids and --salt must be given together" in refused.err
     later = munkey("certificate", model, tmp_path / "later.json", "--json").json
-    assert (later["first"], later["rows"], later["ids_sha256"]) == (3, 1, None)
-    earlier = munkey(
-        "certificate", model, tmp_path / "earlier.json", "--deletion", "2", "--json"
-    ).json
-    assert (earlier["first"], earlier["rows"]) == (1, 2)
+    assert later["first"] == 3
+    assert later["rows"] == 1
+    assert later["ids_sha256"] is None
+    earlier_file = tmp_path / "earlier.json"
+    earlier = munkey("certificate", model, earlier_file, "--deletion", "2", "--json").json
+    assert earlier["first"] == 1
+    assert earlier["rows"] == 2
     assert (tmp_path / "earlier.html").exists()
 
 
@@ -551,8 +501,10 @@ def test_a_signed_certificate_is_checked_without_the_model(munkey, model, tmp_pa
         (["receipt.json", "--check", "--key", "missing"], "missing: not a public key"),
     ],
 )
-def test_options_of_a_signature_that_do_not_fit_are_refused(munkey, model, words, message):
-    refused = munkey("certificate", *[str(model) if word == "MODEL" else word for word in words])
+def test_options_of_signatures_that_contradict_each_other_are_refused(
+    munkey, model, words, message
+):
+    refused = munkey("certificate", *replace_model(words, model))
     assert refused.code == 2
     assert message in refused.err
 
@@ -565,7 +517,7 @@ def test_a_key_that_cannot_be_read_deletes_nothing(munkey, model, tmp_path):
     assert "0 deleted samples" in nothing.err
 
 
-def test_damage_ends_with_1_if_a_check_finds_it_and_with_2_if_nothing_can_be_checked(
+def test_a_check_that_finds_damage_ends_with_1_and_an_unreadable_file_with_2(
     munkey, model, tmp_path
 ):
     """As the help of `verify` and `certificate` says."""
@@ -583,7 +535,7 @@ def test_damage_ends_with_1_if_a_check_finds_it_and_with_2_if_nothing_can_be_che
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "sentence"),
+    ("words", "code", "message"),
     [
         (["inspect", "nowhere"], 2, "nowhere: is not an exported model: it has no manifest.json"),
         (["predict", "MODEL", "nowhere.png"], 2, "nowhere.png: there is no such file"),
@@ -595,29 +547,24 @@ def test_damage_ends_with_1_if_a_check_finds_it_and_with_2_if_nothing_can_be_che
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
         (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
         (["export", "nothing/here", "MODEL"], 2, "already contains files"),
-        (
-            ["serve", "MODEL", "--token-file", "text.png"],
-            2,
-            "a token must have 16 characters or more",
-        ),
+        (["serve", "MODEL", "--token-file", "text.png"], 2, "16 characters or more"),
         (["serve", "MODEL", "--token-file", "nowhere"], 2, "No such file"),
         (["serve", "MODEL", "--token-file", "."], 2, "munkey: .: is a folder"),
-        (
-            ["verify", "MODEL", "--published", "abc"],
-            2,
-            "'abc' is not the head of a chain: `forget` prints one",
-        ),
+        (["verify", "MODEL", "--published", "abc"], 2, "'abc' is not the head of a chain"),
         (["verify", "MODEL", "--published", "z" * 64], 2, "is not the head of a chain"),
         (["serve", "MODEL", "--port", "1", "--host", "192.0.2.1"], 4, ""),
     ],
 )
-def test_bad_input_ends_in_a_sentence(words, code, sentence, munkey, model, tmp_path, monkeypatch):
+def test_bad_input_ends_with_an_error_and_its_code(
+    words, code, message, munkey, model, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "text.png").write_text("no picture")
-    result = munkey(*[model if word == "MODEL" else word for word in words])
-    assert (result.code, result.out) == (code, "")
+    result = munkey(*replace_model(words, model))
+    assert result.code == code
+    assert result.out == ""
     assert result.err.startswith("munkey: ")
-    assert sentence in result.err
+    assert message in result.err
     assert "Traceback" not in result.err
 
 
@@ -642,7 +589,8 @@ def test_the_commands_of_the_docs_run_as_printed(
     for line in blocks("serving", "sh", heading)[0].splitlines():
         command, *words = shlex.split(line.partition(" >")[0], comments=True)
         result = munkey(*words)
-        assert (command, result.code) == ("munkey", 0), result.err
+        assert command == "munkey"
+        assert result.code == 0, result.err
     assert munkey("inspect", model, "--json").json["samples"] == samples
     assert (tmp_path / page).exists()
 

@@ -1,6 +1,7 @@
-"""The commands about an experiment: what they say, and that they end with a sentence where they cannot."""
+"""The commands about an experiment: their output and their errors."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -55,10 +56,9 @@ def test_plan_prints_the_costs_as_json(munkey):
 
 
 def test_plan_takes_the_speed_of_a_machine(munkey):
-    slow, fast = (
-        munkey("plan", "--tflops", speed, "--json").json["hours"]["1"] for speed in (0.1, 0.2)
-    )
-    assert slow == pytest.approx(2 * fast)
+    slow = munkey("plan", "--tflops", 0.1, "--json").json["hours"]
+    fast = munkey("plan", "--tflops", 0.2, "--json").json["hours"]
+    assert slow["1"] == pytest.approx(2 * fast["1"])
     assert munkey("plan", "--tflops", 0).code == 2
 
 
@@ -72,13 +72,12 @@ def test_a_job_is_forced_in_this_terminal_and_debugged_if_requested(munkey, monk
 
     monkeypatch.setattr(subprocess, "run", run)
     file = "results/default/forget/digits/seed0/rate0.1.csv"
-    assert munkey("job", file, *(["--pdb"] if pdb else [])).code == 3
+    options = ["--pdb"] * pdb
+    assert munkey("job", file, *options).code == 3
     ((command, environment),) = calls
     assert command[-3:] == ["--force", "--", file]
-    assert (
-        environment[IN_TERMINAL],
-        environment[SWITCH],
-    ) == (file, "0")
+    assert environment[IN_TERMINAL] == file
+    assert environment[SWITCH] == "0"
     assert (POST_MORTEM in environment) == pdb
 
 
@@ -91,7 +90,7 @@ def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("words", "why"),
+    ("words", "message"),
     [
         (["--machine", "abacus"], "no benchmarks of abacus"),
         (["nosuch.yaml"], "nosuch.yaml"),
@@ -99,10 +98,10 @@ def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
         (["--gpus", "0"], "--gpus 0: write positive integers"),
     ],
 )
-def test_bad_input_ends_with_a_sentence(munkey, words, why):
+def test_bad_input_of_plan_is_refused(munkey, words, message):
     result = munkey("plan", *words)
     assert result.code == 2
-    assert why in result.err
+    assert message in result.err
     assert result.out == ""
 
 
@@ -125,27 +124,23 @@ def test_preflight_names_the_costs_and_everything_missing(munkey, monkeypatch):
     ready = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml")
     assert ready.code == 0
     assert ready.out.endswith("This machine is ready.\n")
-    assert ready.out.startswith(
-        "paper-rehearsal on AMD EPYC, CPU (speeds measured)\n126 training runs"
-    )
+    assert ready.out.startswith("paper-rehearsal on AMD EPYC, CPU")
+    assert "126 training runs" in ready.out
     monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: ["no GPU", "no room"])
     refused = munkey("preflight", PAPER[0], "--gpus", 8)
-    assert (refused.code, refused.err) == (
-        1,
-        "munkey: this machine is not ready:\n- no GPU\n- no room\n",
-    )
+    assert refused.code == 1
+    assert refused.err == "munkey: this machine is not ready:\n- no GPU\n- no room\n"
     assert "on 8 machines: at least" in refused.out
 
 
-def compared() -> pd.DataFrame:
+def compare_printed_numbers() -> pd.DataFrame:
     """The paper's own numbers of one table as if they were ours, one of them far off."""
     printed = paper.read_printed_numbers()
-    ours = printed[
-        (printed["table"] == "main") & (printed["dataset"] == "cifar10") & (printed["rate"] == 0.1)
-    ]
+    ours = printed.query("table == 'main' and dataset == 'cifar10' and rate == 0.1")
     wide = ours.pivot(index="method", columns="metric", values="mean").add_suffix("_mean")
     wide.loc["munkey", "TA_mean"] += 50
-    wide = wide.assign(**{name.replace("_mean", "_sd"): 0.1 for name in wide})
+    for column in list(wide):
+        wide[column.replace("_mean", "_sd")] = 0.1
     return paper.compare(wide.reset_index().assign(dataset="cifar10", rate=0.1))
 
 
@@ -154,24 +149,19 @@ def test_compare_paper_shows_both_numbers_and_counts_those_within(munkey, tmp_pa
     monkeypatch.chdir(tmp_path)
     before = munkey("compare-paper", ROOT / PAPER[0])
     assert before.code == 2
-    assert before.err.startswith(
-        "munkey: results/paper/tables/paper.csv is missing; to create it, run `make paper`"
-    )
-    write_text("results/paper/tables/paper.csv", compared().to_csv(index=False))
+    assert "results/paper/tables/paper.csv is missing" in before.err
+    assert "`make paper`" in before.err
+    write_text("results/paper/tables/paper.csv", compare_printed_numbers().to_csv(index=False))
     text = munkey("compare-paper", ROOT / PAPER[0]).out
     assert text.startswith("### main, cifar10, 10%: ours (the paper's)\n")
-    (line,) = [line for line in text.splitlines() if line.startswith("| munkey ")]
+    [line] = re.findall(r"^\| munkey .*", text, re.MULTILINE)
     assert "✗" in line
     assert line.count("✓") == 4
-    (line,) = [
-        line for line in text.splitlines() if line.startswith("| main ") and "| 10% " in line
-    ]
+    [line] = re.findall(r"^\| main .*\| 10% .*", text, re.MULTILINE)
     assert line.replace(" ", "").endswith("|62|62|61|98%|")
-    assert (
-        "about 65% of our numbers would be within the paper's ± (ours: n = 3, the paper's: n = 3)"
-        in text
-    )
-    assert "cifar10: the paper's setting, as far as the paper states it" in text
+    assert "about 65% of our numbers" in text
+    assert "(ours: n = 3, the paper's: n = 3)" in text
+    assert "cifar10: the paper's setting" in text
 
 
 def test_the_settings_of_a_search_are_listed_best_first_within_the_limit_of_the_run(
@@ -179,11 +169,8 @@ def test_the_settings_of_a_search_are_listed_best_first_within_the_limit_of_the_
 ):
     write_json(tmp_path / "seed0/rate0.1/cf/search.json", search((89, 88), (70, 70)))
     for drop, first in (("5", "lr_factor 0"), ("inf", "lr_factor 1")):
-        assert (
-            munkey("search-summary", tmp_path, "--drop", drop)
-            .out.splitlines()[1]
-            .startswith(f"  {first}:")
-        )
+        lines = munkey("search-summary", tmp_path, "--drop", drop).out.splitlines()
+        assert lines[1].startswith(f"  {first}:")
     missing = munkey("search-summary", tmp_path / "nowhere")
     assert missing.code == 2
     assert "no search.json" in missing.err
@@ -221,10 +208,8 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(
     monkeypatch.setitem(sys.modules, "pandas", None)
     monkeypatch.delitem(sys.modules, "munkey.studies.paper.tables", raising=False)
     result = munkey("compare-paper", PAPER[0])
-    assert (result.code, result.err) == (
-        2,
-        "munkey: this needs the package pandas: pip install 'munkey[experiment]'\n",
-    )
+    assert result.code == 2
+    assert "the package pandas: pip install 'munkey[experiment]'" in result.err
 
 
 @pytest.mark.parametrize(
@@ -241,16 +226,13 @@ def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(cont
 
 
 def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, tmp_path):
-    """Labels are the sign of the first number, for other samples its opposite: they must have no say."""
+    """Labels are the sign of the first number, for other samples its opposite: those must not count."""
     splits = np.repeat(["train", "val", "test"], [60, 30, 30])
     vectors = unit_rows(120, 3)
     labels = (vectors[:, 0] > 0) ^ (splits != "train")
     images = np.random.default_rng(0).integers(0, 256, (120, 2, 2, 3), dtype=np.uint8)
-    prepare(
-        Source(images, labels.astype(int), splits, ["a", "b"]),
-        tmp_path / "data/signs",
-        lambda line: None,
-    )
+    source = Source(images, labels.astype(int), splits, ["a", "b"])
+    prepare(source, tmp_path / "data/signs", lambda line: None)
     folder = tmp_path / "keys/signs"
     (folder / "one").mkdir(parents=True)
     keys.write(folder / "one/keys.npz", np.arange(120), vectors)
@@ -265,14 +247,10 @@ def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, t
     for line in lines[1:3]:
         assert float(line.split()[-1].rstrip("%")) > 80
     (folder / "one").rename(folder / "other")
-    repeat = munkey(
-        "search-neighbors", tmp_path / "data/signs", "--keys", folder / "other/keys.npz"
-    )
-    assert repeat.code == 0
-    assert repeat.out.count("likelihood") == 3
-    in_folder = munkey("search-neighbors", tmp_path / "data/signs", "--keys", folder / "other")
-    assert in_folder.code == 0
-    assert in_folder.out.count("likelihood") == 3
+    for keys_path in (folder / "other/keys.npz", folder / "other"):
+        repeat = munkey("search-neighbors", tmp_path / "data/signs", "--keys", keys_path)
+        assert repeat.code == 0
+        assert repeat.out.count("likelihood") == 3
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-neighbors", tmp_path / "data/signs")
     assert refused.code == 2

@@ -34,22 +34,16 @@ def command(*words):
     return result.output
 
 
-def make(plan):
-    """The settings and the metrics of a run, without anything else."""
-    write_json(
-        plan.layout.settings,
-        {case: dump_sections(plan.export_settings(case)) for case in plan.params.datasets},
-    )
-    write_csv(
-        plan.layout.all_metrics, [run.key | {"metric": "TA", "value": 1.0} for run in plan.main]
-    )
+def write_results(plan):
+    """Write the settings and the metrics of a run, without anything else."""
+    settings = {case: dump_sections(plan.export_settings(case)) for case in plan.params.datasets}
+    write_json(plan.layout.settings, settings)
+    metrics = [run.key | {"metric": "TA", "value": 1.0} for run in plan.main]
+    write_csv(plan.layout.all_metrics, metrics)
 
 
 def test_sync_without_results_names_the_command_that_makes_them(project):
-    with pytest.raises(
-        FileNotFoundError,
-        match=r"^results/default/settings.json is missing; to create it, run `make run`$",
-    ):
+    with pytest.raises(FileNotFoundError, match=r"settings\.json is missing; .*`make run`"):
         command("sync")
     (project / "overlay.yaml").write_text("{name: other, seeds: many}")
     with pytest.raises(ParamsError, match="seeds"):
@@ -57,11 +51,11 @@ def test_sync_without_results_names_the_command_that_makes_them(project):
     assert not (project / "mlflow.db").exists()
 
 
-def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_the_store_is_touched(
+def test_results_of_other_parameters_are_refused_before_the_store_is_created(
     project,
 ):
     plan = load_plan([])
-    make(plan)
+    write_results(plan)
     results = read_results(plan)
     assert results.evaluations == plan.main
     config = yaml.safe_load((project / "params.yaml").read_text())
@@ -72,25 +66,22 @@ def test_results_of_other_parameters_seeds_methods_or_rates_are_refused_before_t
         {"inference": config["inference"] | {"k": 1}},
     ):
         (project / "params.yaml").write_text(yaml.safe_dump(config | changes))
-        with pytest.raises(StaleResultsError, match="computed with parameters that differ"):
+        with pytest.raises(StaleResultsError, match="parameters that differ"):
             command("sync")
     assert not (project / "mlflow.db").exists()
 
 
 def test_sync_logs_the_results(project, monkeypatch):
-    make(load_plan([]))
+    write_results(load_plan([]))
     tracking = "munkey.experiment.tracking"
     monkeypatch.setattr(f"{tracking}.runs.make_runs", lambda results: [results.layout.name])
-    monkeypatch.setattr(f"{tracking}.mlflow_log.log", lambda *given: given)
-    assert (
-        command("sync")
-        == "MLflow at sqlite:///mlflow.db, runs: ('sqlite:///mlflow.db', 'default', ['default'])\n"
-    )
+    monkeypatch.setattr(f"{tracking}.mlflow_log.log", lambda *arguments: arguments)
+    assert "('sqlite:///mlflow.db', 'default', ['default'])" in command("sync")
 
 
 @pytest.fixture
-def started(project, monkeypatch):
-    """The commands that took the place of this one."""
+def started_commands(project, monkeypatch):
+    """The commands that replaced this process."""
     monkeypatch.setenv("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "true")
     commands: list[list[str]] = []
     monkeypatch.setattr(os, "execv", lambda path, words: commands.append(words))
@@ -99,47 +90,45 @@ def started(project, monkeypatch):
 
 @pytest.fixture
 def port():
-    """One that nothing listens at."""
+    """A free port."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         return listening.getsockname()[1]
 
 
-def test_mlflow_starts_on_the_store_of_the_overlay(started, project, port):
+def test_mlflow_starts_on_the_store_of_the_overlay(started_commands, project, port):
     (project / "overlay.yaml").write_text("tracking: {uri: 'sqlite:///other.db'}")
     assert "This store is empty" in command("ui", "overlay.yaml", "--port", str(port))
-    (words,) = started
-    assert (
-        " ".join(words)
-        == f"{sys.executable} -m mlflow ui --workers 1 --port {port} --backend-store-uri sqlite:///other.db"
-    )
+    (words,) = started_commands
+    server = f"{sys.executable} -m mlflow ui --workers 1 --port {port}"
+    assert " ".join(words) == f"{server} --backend-store-uri sqlite:///other.db"
     assert (project / "other.db").exists()
     assert not (project / "mlflow.db").exists()
 
 
-def test_an_unusable_store_is_named_and_nothing_starts(started, project, port):
+def test_an_unusable_store_is_named_and_nothing_starts(started_commands, project, port):
     (project / "mlflow.db").write_text("no database")
     with pytest.raises(StoreError, match=r"tracking\.uri = sqlite:///mlflow\.db cannot be used"):
         command("ui", "--port", str(port))
-    assert started == []
+    assert started_commands == []
 
 
-def test_a_port_in_use_is_named_with_the_way_out_and_nothing_starts(started, project):
+def test_a_port_in_use_is_named_with_the_way_out_and_nothing_starts(started_commands, project):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
-        with pytest.raises(
-            OSError, match=rf"port {port} of this machine cannot be used .*make ui PORT={port + 1}"
-        ):
+        with pytest.raises(OSError, match=rf"port {port} .*make ui PORT={port + 1}"):
             command("ui", "--port", str(port))
-    assert started == []
+    assert started_commands == []
     assert not (project / "mlflow.db").exists()
 
 
-def test_a_server_is_not_started_again(started, project, monkeypatch):
-    def one(client, site):
+def test_a_server_is_not_started_again(started_commands, project, monkeypatch):
+    def list_one_comparison(client, site):
         return {"results/default: digits": f"{site}/#/1"}
 
-    monkeypatch.setattr("munkey.experiment.tracking.mlflow_log.list_comparisons", one)
+    monkeypatch.setattr(
+        "munkey.experiment.tracking.mlflow_log.list_comparisons", list_one_comparison
+    )
     (project / "overlay.yaml").write_text("tracking: {uri: 'http://127.0.0.1:5999'}")
     printed = "Compare methods at:\nresults/default: digits\n  http://127.0.0.1:5999/#/1\n"
     assert command("ui", "overlay.yaml") == printed
-    assert started == []
+    assert started_commands == []

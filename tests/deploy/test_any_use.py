@@ -11,8 +11,7 @@ import pytest
 
 from munkey.data.prepared import load
 from munkey.deploy.model.export import export
-from tests.deploy.inputs import IDS, result_in
-from tests.deploy.model.test_head import with_head
+from tests.deploy.inputs import IDS, add_head, result_in
 from tests.deploy.uses import Elsewhere, PictureUses, Uses
 from tests.estimators.inputs import EXACT
 
@@ -33,7 +32,7 @@ def elsewhere() -> Iterator[Elsewhere]:
 @pytest.fixture(scope="module")
 def result(tmp_path_factory) -> Path:
     """A MUNKEY with LDA's head."""
-    return with_head(result_in(tmp_path_factory.mktemp("run") / "results" / "tiny", members=IDS))
+    return add_head(result_in(tmp_path_factory.mktemp("run") / "results" / "tiny", members=IDS))
 
 
 def use(
@@ -66,7 +65,9 @@ def test_everyone_answers_as_a_fit_to_the_rows_that_are_there(
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("family", "seed", "steps"), LONG)
-def test_for_long(family, seed, steps, elsewhere, result, tmp_path):
+def test_everyone_answers_so_after_hundreds_of_steps(
+    family, seed, steps, elsewhere, result, tmp_path
+):
     done = use(family, tmp_path, elsewhere, result, seed, steps)
     print(
         f"{family}, seed {seed}: {done.total()} steps,",

@@ -1,4 +1,4 @@
-"""A deletion's certificate: what it holds, that no change goes unseen, that a restored backup contradicts it."""
+"""A deletion's certificate: its fields, that every change of it is found, that a restored backup contradicts it."""
 
 import hashlib
 import json
@@ -29,126 +29,114 @@ def file(tmp_path: Path) -> Iterator[MemoryFile]:
         yield created
 
 
-def deleted(file: MemoryFile, ids: np.ndarray) -> Certificate:
+def certify_deletion(file: MemoryFile, ids: np.ndarray) -> Certificate:
+    """Delete rows."""
     receipt = file.delete(ids)
     return certificate.certify(receipt, live=len(file.snapshot().memory))
 
 
-def test_it_holds_what_the_chain_holds(file):
+def test_a_certificate_has_rows_numbers_and_heads_of_its_deletion(file):
     file.delete(IDS[:1])
-    before, made = file.head, deleted(file, IDS[[3, 5]])
-    assert (made.rows, made.sequences, made.memory) == (
-        2,
-        range(2, 4),
-        file.read_state().store.hex(),
-    )
-    assert (made.before, made.head, made.live) == (before, file.head, 9)
-    assert certificate.find_faults(made, file) == []
+    before = file.head
+    issued = certify_deletion(file, IDS[[3, 5]])
+    assert issued.rows == 2
+    assert issued.sequences == range(2, 4)
+    assert issued.memory == file.read_state().store.hex()
+    assert issued.before == before
+    assert issued.head == file.head
+    assert issued.live == 9
+    assert certificate.find_faults(issued, file) == []
 
 
 def test_an_earlier_deletion_is_certified_from_the_chain(file):
-    made = [deleted(file, IDS[part]) for part in ([0], [1, 2, 3], [4])]
+    issued = [certify_deletion(file, IDS[part]) for part in ([0], [1, 2, 3], [4])]
     for sequence, index in ((1, 0), (2, 1), (3, 1), (4, 1), (5, 2), (None, 2)):
         receipt = certificate.find_receipt(file.log(), sequence)
         again = certificate.certify(receipt)
         for name in ("first", "rows", "deleted", "before", "head"):
-            assert getattr(again, name) == getattr(made[index], name)
+            assert getattr(again, name) == getattr(issued[index], name)
     for sequence in (0, -1, 6):
-        with pytest.raises(
-            CertificateError, match="the chain has 5 deleted samples, and none has the number"
-        ):
+        with pytest.raises(CertificateError, match="the chain has 5 deleted samples"):
             certificate.find_receipt(file.log(), sequence)
 
 
-def test_nothing_is_certified_where_nothing_was_deleted(file):
+def test_nothing_is_certified_where_nothing_was_certify_deletion(file):
     with pytest.raises(CertificateError, match="nothing was deleted"):
         certificate.certify(file.delete(IDS[:0]))
     with pytest.raises(CertificateError, match="the chain has 0 deleted samples"):
         certificate.find_receipt(file.log())
 
 
-def test_ids_stand_in_it_only_if_they_are_asked_for(file, tmp_path):
-    made = certificate.add_ids(deleted(file, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
-    certificate.write_certificate(made, tmp_path / "receipt.json")
+def test_a_certificate_lists_ids_only_if_requested(file, tmp_path):
+    issued = certificate.add_ids(certify_deletion(file, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
+    certificate.write_certificate(issued, tmp_path / "receipt.json")
     for name in ("receipt.json", "receipt.html"):
         text = (tmp_path / name).read_text()
-        assert str(IDS[7]) not in text and str(IDS[2]) not in text and b"salt".hex() not in text
-    listed = certificate.add_ids(made, IDS[[7, 2]].tolist(), b"salt", list_ids=True)
-    assert (
-        listed.ids == tuple(sorted(IDS[[7, 2]].tolist()))
-        and "itself a trace" in listed.not_claimed[-1]
-    )
-    assert listed.sha256 == compute_digest(listed) != made.sha256
+        assert str(IDS[7]) not in text
+        assert str(IDS[2]) not in text
+        assert b"salt".hex() not in text
+    listed = certificate.add_ids(issued, IDS[[7, 2]].tolist(), b"salt", list_ids=True)
+    assert listed.ids == tuple(sorted(IDS[[7, 2]].tolist()))
+    assert "itself a trace" in listed.not_claimed[-1]
+    assert listed.sha256 == compute_digest(listed) != issued.sha256
 
 
-def test_who_holds_ids_and_salt_can_show_that_they_are_meant():
-    expected = hashlib.sha256(
-        b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")
-    ).hexdigest()
-    assert (
-        certificate.hash_ids([258, 2], b"salt")
-        == certificate.hash_ids([2, 258, 2], b"salt")
-        == expected
-    )
-    assert (
-        certificate.hash_ids([258], b"salt")
-        != expected
-        != certificate.hash_ids([258, 2], b"another")
-    )
+def test_the_salted_hash_of_ids_does_not_depend_on_their_order():
+    content = b"salt" + (2).to_bytes(8, "little") + (258).to_bytes(8, "little")
+    expected = hashlib.sha256(content).hexdigest()
+    assert certificate.hash_ids([258, 2], b"salt") == expected
+    assert certificate.hash_ids([2, 258, 2], b"salt") == expected
+    assert certificate.hash_ids([258], b"salt") != expected
+    assert certificate.hash_ids([258, 2], b"another") != expected
 
 
-def test_its_hash_can_be_computed_without_munkey(file, tmp_path):
-    certificate.write_certificate(deleted(file, IDS[:1]), tmp_path / "receipt.json")
+def test_the_hash_of_a_certificate_can_be_computed_without_munkey(file, tmp_path):
+    certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "receipt.json")
     value = json.loads((tmp_path / "receipt.json").read_text())
-    said = value.pop("sha256")
+    digest = value.pop("sha256")
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    assert hashlib.sha256(text.encode()).hexdigest() == said
+    assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
 def test_a_file_that_was_changed_is_refused(file, tmp_path):
     path = tmp_path / "receipt.json"
-    made = deleted(file, IDS[:2])
-    certificate.write_certificate(made, path)
-    assert certificate.read_certificate(path) == made
+    issued = certify_deletion(file, IDS[:2])
+    certificate.write_certificate(issued, path)
+    assert certificate.read_certificate(path) == issued
     path.write_text(path.read_text().replace('"rows": 2', '"rows": 3'))
     with pytest.raises(CertificateError, match=r"receipt\.json: was changed after it was written"):
         certificate.read_certificate(path)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"kind": "something else"}', "\0\xff"])
-def test_what_is_no_certificate_is_refused(content, tmp_path):
+def test_a_file_that_is_no_certificate_is_refused(content, tmp_path):
     (tmp_path / "receipt.json").write_text(content)
-    with pytest.raises(
-        CertificateError, match=r"receipt\.json: not a certificate \(its fields are not those that"
-    ):
+    with pytest.raises(CertificateError, match=r"receipt\.json: not a certificate"):
         certificate.read_certificate(tmp_path / "receipt.json")
     with pytest.raises(CertificateError, match=r"No such file"):
         certificate.read_certificate(tmp_path / "missing.json")
 
 
-def test_a_restored_backup_or_another_memory_does_not_bear_it_out(file, tmp_path):
+def test_a_restored_backup_or_another_memory_contradicts_a_certificate(file, tmp_path):
     file.copy(tmp_path / "backup.db")
-    made = deleted(file, IDS[:2])
+    issued = certify_deletion(file, IDS[:2])
     file.purge()
-    assert certificate.find_faults(made, file) == []
+    assert certificate.find_faults(issued, file) == []
     with MemoryFile.open(tmp_path / "backup.db") as backup:
-        (fault,) = certificate.find_faults(made, backup)
-        assert (
-            "ends with deleted sample 2, but the chain of this memory has only 0: this is an older copy"
-            in fault
-        )
+        (fault,) = certificate.find_faults(issued, backup)
+        assert "this is an older copy" in fault
         backup.delete(IDS[3:5])  # the backup goes its own way
-        (fault,) = certificate.find_faults(made, backup)
+        (fault,) = certificate.find_faults(issued, backup)
         assert "another deletion in its place" in fault
     with create(tmp_path / "other.db") as other:
         other.delete(IDS[:1])
-        (fault,) = certificate.find_faults(made, other)
-        name = other.read_state().store.hex()
-        assert fault == f"the certificate is for the memory {made.memory}, but this is {name}"
+        (fault,) = certificate.find_faults(issued, other)
+        assert issued.memory in fault
+        assert other.read_state().store.hex() in fault
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"),
+    ("false_fields", "message"),
     [
         ({"first": 2}, "another deletion in its place"),
         ({"first": 2, "rows": 3}, "another deletion in its place"),
@@ -163,10 +151,11 @@ def test_a_restored_backup_or_another_memory_does_not_bear_it_out(file, tmp_path
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_resealed_lie_is_found_by_the_memory(lie, said, file):
+def test_a_false_field_that_is_sealed_contradicts_the_memory(false_fields, message, file):
     file.delete(IDS[5:7])
-    made = deleted(file, IDS[:2])
-    assert said in "; ".join(certificate.find_faults(made.model_copy(update=lie).seal(), file))
+    issued = certify_deletion(file, IDS[:2])
+    forged = issued.model_copy(update=false_fields).seal()
+    assert message in "; ".join(certificate.find_faults(forged, file))
 
 
 def test_a_request_number_that_was_forged_in_the_log_is_found(file):
@@ -178,63 +167,59 @@ def test_a_request_number_that_was_forged_in_the_log_is_found(file):
     forged = certificate.certify(certificate.find_receipt(file.log()))
     assert forged.request == "R-9"
     [fault] = certificate.find_faults(forged, file)
-    assert (
-        "the log of requests, or the list of blocked contents, was changed at deletion 1" in fault
-    )
+    assert "log of requests" in fault
+    assert "changed at deletion 1" in fault
 
 
-def test_nothing_confirms_ids_since_who_writes_a_certificate_chooses_hash_and_salt(file):
+def test_a_check_leaves_ids_unconfirmed_since_their_salt_is_chosen_by_the_writer(file):
     ids = IDS[:2].tolist()
-    made = certificate.add_ids(deleted(file, IDS[:2]), ids, b"salt", list_ids=True)
-    assert certificate.find_faults(made, file, ids, b"salt") == []
-    said = certificate.describe_unconfirmed_fields(made)
-    assert said["ids"] == "that the ids in it are those of the deletion"
-    assert said["ids_sha256"] == "that the ids behind its salted hash are those of the deletion"
-    assert said["live"] == "how many samples were left"
+    issued = certificate.add_ids(certify_deletion(file, IDS[:2]), ids, b"salt", list_ids=True)
+    assert certificate.find_faults(issued, file, ids, b"salt") == []
+    limits = certificate.describe_unconfirmed_fields(issued)
+    assert {"ids", "ids_sha256", "live"} <= set(limits)
 
 
 def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_is_found(file):
     """Sealed anew, with a salt of its own."""
-    made = deleted(file, IDS[:2])
-    forged = certificate.add_ids(made, IDS[4:6].tolist(), b"another")
+    issued = certify_deletion(file, IDS[:2])
+    forged = certificate.add_ids(issued, IDS[4:6].tolist(), b"another")
     [fault] = certificate.find_faults(forged, file, IDS[4:6].tolist(), b"another")
     assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
-    forged = certificate.add_ids(made, [10**6], b"another")
+    forged = certificate.add_ids(issued, [10**6], b"another")
     assert certificate.find_faults(forged, file, [10**6], b"another") == [
         "it is for 2 rows, not for 1 id"
     ]
 
 
 def test_an_id_that_came_back_as_another_row_contradicts_no_certificate(file):
-    made = certificate.add_ids(deleted(file, IDS[:2]), IDS[:2].tolist(), b"salt")
+    issued = certificate.add_ids(certify_deletion(file, IDS[:2]), IDS[:2].tolist(), b"salt")
     _, keys, tokens = raw(12)
     file.add(IDS[:1], keys[:1], tokens[:1])
-    assert certificate.find_faults(made, file, IDS[:2].tolist(), b"salt") == []
+    assert certificate.find_faults(issued, file, IDS[:2].tolist(), b"salt") == []
 
 
-def test_the_page_says_it_in_words_and_loads_nothing(file, tmp_path):
-    made = certificate.add_ids(deleted(file, IDS[:2]), IDS[:2].tolist(), b"salt")
-    page = certificate.write_certificate(made, tmp_path / "receipt.json").read_text()
+def test_the_page_states_all_digests_and_limits_and_loads_nothing(file, tmp_path):
+    issued = certificate.add_ids(certify_deletion(file, IDS[:2]), IDS[:2].tolist(), b"salt")
+    page = certificate.write_certificate(issued, tmp_path / "receipt.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
-    assert (
-        "2 samples were deleted from the memory" in words and "samples in the memory 12 10" in words
-    )
+    assert "2 samples were deleted from the memory" in words
+    assert "samples in the memory 12 10" in words
     assert "Anyone who has the ids and the salt can recompute it" in words
-    for said in (made.before, made.head, made.memory, made.sha256, made.ids_sha256):
-        assert said in words
-    assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in made.not_claimed)
+    for digest in (issued.before, issued.head, issued.memory, issued.sha256, issued.ids_sha256):
+        assert digest in words
+    assert all(" ".join(line.split()) in words.replace("&#39;", "'") for line in issued.not_claimed)
     assert not re.search(r"<script|<link|<img|https?://", page)
     assert "<script" not in certificate.render_page(
-        made.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
+        issued.model_copy(update={"not_claimed": ("<script>alert(1)</script>",)})
     )
     for ids, start in ((None, "Instead, the certificate"), ((10,), "The certificate also")):
-        named = made.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
+        named = issued.model_copy(update={"ids": ids, "ids_sha256": "0" * 64})
         page = " ".join(certificate.render_page(named).split())
         assert f"{start} contains a hash of the ids" in page
 
 
 @pytest.mark.parametrize(
-    ("purged_at", "said"),
+    ("purged_at", "message"),
     [
         (
             "2026-01-01T00:00:00.000000+00:00",
@@ -243,9 +228,9 @@ def test_the_page_says_it_in_words_and_loads_nothing(file, tmp_path):
         (None, "A purge was still due: bytes of them may have been left in unused parts"),
     ],
 )
-def test_the_page_claims_a_purge_only_after_one(purged_at, said, file):
+def test_the_page_claims_a_purge_only_after_one(purged_at, message, file):
     issued = certificate.certify(file.delete(IDS[:1]), purged_at=purged_at)
-    assert said in " ".join(certificate.render_page(issued).split())
+    assert message in " ".join(certificate.render_page(issued).split())
 
 
 def test_a_purge_is_certified_only_of_deletions_before_it_and_of_a_folder_that_was_checked(
@@ -258,7 +243,8 @@ def test_a_purge_is_certified_only_of_deletions_before_it_and_of_a_folder_that_w
         assert model.certificate().purged_at is None
         model.purge()
         purged_at = model.certificate().purged_at
-        assert purged_at == model.purged_at and purged_at > model.certificate().deleted
+        assert purged_at == model.purged_at
+        assert purged_at > model.certificate().deleted
         model.forget([1])
         assert model.certificate(1).purged_at == purged_at
         assert model.certificate(2).purged_at is None
@@ -269,56 +255,63 @@ def test_a_purge_is_certified_only_of_deletions_before_it_and_of_a_folder_that_w
         assert model.certificate(2).purged_at == model.purged_at > purged_at
 
 
-@pytest.mark.parametrize("there", ["receipt.json", "receipt.html"])
-def test_a_file_that_is_there_is_not_overwritten(there, file, tmp_path):
-    (tmp_path / there).symlink_to(tmp_path / "nowhere")
-    with pytest.raises(
-        CertificateError, match=rf"{there}: exists already, and certificates are never overwritten"
-    ):
-        certificate.write_certificate(deleted(file, IDS[:1]), tmp_path / "receipt.json")
-    assert [path.name for path in tmp_path.glob("receipt*")] == [there]
+@pytest.mark.parametrize("existing_name", ["receipt.json", "receipt.html"])
+def test_an_existing_file_is_not_overwritten(existing_name, file, tmp_path):
+    (tmp_path / existing_name).symlink_to(tmp_path / "nowhere")
+    with pytest.raises(CertificateError, match=rf"{existing_name}: exists already"):
+        certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "receipt.json")
+    assert [path.name for path in tmp_path.glob("receipt*")] == [existing_name]
 
 
 def test_a_certificate_that_cannot_be_written_leaves_no_page(file, tmp_path, monkeypatch):
-    whole = certificate.write_new_file
-    monkeypatch.setattr(
-        certificate,
-        "write_new_file",
-        lambda path, text: whole(path, text) if path.suffix == ".json" else 1 / 0,
-    )
-    with pytest.raises(ZeroDivisionError):
-        certificate.write_certificate(deleted(file, IDS[:1]), tmp_path / "receipt.json")
+    write_new_file = certificate.write_new_file
+
+    def write_json_only(path, text):
+        if path.suffix != ".json":
+            raise OSError("full")
+        write_new_file(path, text)
+
+    monkeypatch.setattr(certificate, "write_new_file", write_json_only)
+    with pytest.raises(OSError, match="full"):
+        certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "receipt.json")
     assert not list(tmp_path.glob("receipt*"))
 
 
 def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch):
-    path, synced = tmp_path / "salt.txt", []
-    monkeypatch.setattr(
-        os, "fsync", lambda handle: synced.append((os.fstat(handle).st_size, path.exists()))
-    )
+    path = tmp_path / "salt.txt"
+    synced = []
+
+    def log_fsync(handle: int) -> None:
+        synced.append((os.fstat(handle).st_size, path.exists()))
+
+    monkeypatch.setattr(os, "fsync", log_fsync)
     certificate.write_new_file(path, "salt")
-    assert synced == [(4, False)] and path.read_text() == "salt"
+    assert synced == [(4, False)]
+    assert path.read_text() == "salt"
 
 
 def test_a_file_that_appears_while_it_is_written_is_named_and_stays(tmp_path):
     (tmp_path / "salt.txt").write_text("another")
-    with pytest.raises(
-        UnwritableFileError, match=r"cannot be written \(File exists\): '.*salt\.txt'"
-    ):
+    with pytest.raises(UnwritableFileError, match=r"File exists.*salt\.txt"):
         certificate.write_new_file(tmp_path / "salt.txt", "salt")
     assert (tmp_path / "salt.txt").read_text() == "another"
 
 
 @pytest.mark.parametrize("nameless", [True, False])
-def test_a_certificate_that_is_killed_leaves_no_trace_of_ids(nameless, file, tmp_path, monkeypatch):
-    """Where a file system has no nameless files, the next certificate of that name removes what is left."""
-    made = certificate.add_ids(deleted(file, IDS[:1]), IDS[:1].tolist(), b"salt", list_ids=True)
+def test_a_process_killed_while_it_writes_a_certificate_leaves_no_trace_of_ids(
+    nameless, file, tmp_path, monkeypatch
+):
+    """Where a file system has no nameless files, the next certificate of that name removes the rest."""
+    issued = certificate.add_ids(
+        certify_deletion(file, IDS[:1]), IDS[:1].tolist(), b"salt", list_ids=True
+    )
     if not nameless:
         monkeypatch.delattr(os, "O_TMPFILE")
-    if not (child := os.fork()):
+    child = os.fork()
+    if child == 0:
         os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-        certificate.write_certificate(made, tmp_path / "out" / "receipt.json")
+        certificate.write_certificate(issued, tmp_path / "out" / "receipt.json")
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert len(list((tmp_path / "out").iterdir())) == (not nameless)
-    certificate.write_certificate(made, tmp_path / "out" / "receipt.json")
+    certificate.write_certificate(issued, tmp_path / "out" / "receipt.json")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"receipt.json", "receipt.html"}

@@ -53,7 +53,7 @@ def test_a_certificate_names_the_constants_that_no_deletion_changes(model, const
     ],
     ids=str,
 )
-def test_without_constants_what_is_left_is_a_fit_that_chose_them_itself(model, tmp_path):
+def test_without_fixed_constants_a_model_equals_a_fit_that_chose_them_itself(model, tmp_path):
     """Saved, in another process's hands, and after deletions one by one: constants, digests and answers to the bit."""
     model.fit(X, Y, save_to=tmp_path / "model")
     model.predict(X[:2])

@@ -25,97 +25,100 @@ def folder(request, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lie", "said"),
+    ("false_fields", "message"),
     [
-        ({"live": "39"}, "are for 39 rows, but the memory never had that many at that head"),
-        ({"live": "37"}, "are for 37 rows, but the memory never had that many at that head"),
-        ({"live": "0"}, "are for 0 rows, but the memory never had that many at that head"),
-        ({"live": "many"}, "are for many rows, but the memory never had that many at that head"),
-        ({"head": "0" * 64}, "belong to a head that is not in the chain"),
+        ({"live": "39"}, "are for 39 rows"),
+        ({"live": "37"}, "are for 37 rows"),
+        ({"live": "0"}, "are for 0 rows"),
+        ({"live": "many"}, "are for many rows"),
+        ({"head": "0" * 64}, "a head that is not in the chain"),
     ],
     ids=str,
 )
-def test_digests_of_rows_that_the_memory_never_held_are_no_digests_of_another_day(
-    lie, said, folder
-):
+def test_digests_of_rows_that_the_memory_never_held_fail_the_check(false_fields, message, folder):
     """Sealed anew, they passed as made before rows came or went."""
-    made, path, _ = certified(folder)
+    issued, path, _ = certify_deletion(folder)
     path.unlink()
     path.with_suffix(".html").unlink()
-    write_certificate(made.model_copy(update={"exact": made.exact | lie}).seal(), path)
-    code, output = checked(folder, path)
-    assert code == 1 and said in output
+    write_certificate(issued.model_copy(update={"exact": issued.exact | false_fields}).seal(), path)
+    code, output = check_certificate(folder, path)
+    assert code == 1
+    assert message in output
 
 
-def test_digests_from_before_rows_came_or_went_are_not_compared(folder):
-    _, path, _ = certified(folder)
+def test_digests_of_earlier_rows_are_not_compared(folder):
+    _, path, _ = certify_deletion(folder)
     with Predictor.load(folder) as model:
         model.add(ROWS[:3], [0, 1, 2])
     for gone in (7, 8):
-        code, said = checked(folder, path)
-        assert not code and "exact" in json.loads(said)["unconfirmed"]
-        assert "they are not of the rows that the memory holds now" in said and WORDS not in said
+        code, output = check_certificate(folder, path)
+        assert not code
+        assert "exact" in json.loads(output)["unconfirmed"]
+        assert EXACTNESS not in output
         with Predictor.load(folder) as model:
             model.forget([gone])
 
 
-WORDS = "equals, bit for bit, what the remaining rows give"
+EXACTNESS = "equals, bit for bit, what the remaining rows give"
 
 
-def certified(folder, tamper=None):
-    """The certificate of a deletion by a process that had answered before; tamper: with its model."""
+def certify_deletion(folder, tamper=None):
+    """The certificate of a deletion, its file, and whether the predictor is sound. tamper: changes the predictor."""
     with Predictor.load(folder) as model:
         model.predict(ROWS)
         delivered = []
-        order = CertificateOrder({None: bytes(16)}, lambda _, made: delivered.append(made))
+        order = CertificateOrder({None: bytes(16)}, lambda _, issued: delivered.append(issued))
         if tamper:
             tamper(model)
         model.delete(DeletionRequest({None: [{"ids": [4, 5]}]}), certificates=order)
-        [made] = delivered
+        [issued] = delivered
         sound = model.verify().sound
     path = folder.parent / "proof.json"
-    write_certificate(made, path)
-    return made, path, sound
+    write_certificate(issued, path)
+    return issued, path, sound
 
 
-def checked(folder, path):
+def check_certificate(folder, path):
+    """The exit code and the output of `munkey certificate --check`."""
     done = CliRunner().invoke(app, ["certificate", str(folder), str(path), "--check", "--json"])
     return done.exit_code, f"{done.output}{done.exception or ''}"
 
 
-def test_what_answered_is_what_a_fit_to_the_rows_left_gives(folder):
-    made, path, sound = certified(folder)
+def test_the_digests_of_a_certificate_equal_those_of_a_fit_to_the_remaining_rows(folder):
+    issued, path, sound = certify_deletion(folder)
     never = folder.parent / "never"
     kind = EXACT[Predictor.load(folder).manifest.family]
     kind().fit(np.delete(ROWS, [4, 5], axis=0), np.delete(LABELS, [4, 5])).save(never)
     with Predictor.load(never) as model:
         other = model.digests()
-    assert {one: made.exact[one] for one in made.exact if one != "head"} == {
-        one: other[one] for one in other if one != "head"
-    }
-    code, said = checked(folder, path)
-    assert sound and not code and "exact" not in json.loads(said)["unconfirmed"] and WORDS in said
+    assert issued.exact | {"head": None} == other | {"head": None}
+    code, output = check_certificate(folder, path)
+    assert sound
+    assert not code
+    assert "exact" not in json.loads(output)["unconfirmed"]
+    assert EXACTNESS in output
     with Predictor.load(folder) as model:
         model.forget([6])
-    code, said = checked(folder, path)
+    code, output = check_certificate(folder, path)
     # its rows are not all there any more
-    assert not code and "exact" in json.loads(said)["unconfirmed"]
-    assert WORDS not in said
+    assert not code
+    assert "exact" in json.loads(output)["unconfirmed"]
+    assert EXACTNESS not in output
 
 
-def row_kept(model):
+def keep_a_row_in_the_sums(model):
     """As if the sums had missed one of the deleted rows."""
     sums = model._model.fitted_model.sums
     delete = model._deletions.delete_samples
 
-    def kept(*given, **named):
-        deletion = delete(*given, **named)
+    def delete_but_keep_one(*arguments, **keywords):
+        deletion = delete(*arguments, **keywords)
         memory = model._model.snapshot().memory
         with sums.follow(memory, 3) as followed:
             followed.add(ROWS[:1].astype(np.float32), LABELS[:1])
         return deletion
 
-    model._deletions.delete_samples = kept
+    model._deletions.delete_samples = delete_but_keep_one
 
 
 with_sums = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is not ForgettingKNN])
@@ -124,9 +127,11 @@ with_sums = pytest.mark.parametrize("kind", [kind for kind in KINDS if kind is n
 @with_sums
 def test_a_row_that_is_kept_in_the_sums_is_found(kind, tmp_path):
     kind().fit(ROWS, LABELS).save(tmp_path / "model")
-    _, path, sound = certified(tmp_path / "model", row_kept)
-    code, said = checked(tmp_path / "model", path)
-    assert not sound and code and "different sums:" in said
+    _, path, sound = certify_deletion(tmp_path / "model", keep_a_row_in_the_sums)
+    code, output = check_certificate(tmp_path / "model", path)
+    assert not sound
+    assert code
+    assert "different sums:" in output
 
 
 @with_sums
@@ -167,8 +172,8 @@ def test_a_certificate_holds_with_any_number_of_threads(kind, tmp_path):
 
 
 def test_weights_in_an_earlier_certificate_are_not_compared(folder):
-    made, _, _ = certified(folder)
-    earlier = made.model_copy(update={"exact": {**made.exact, "weights": "0" * 64}}).seal()
+    issued, _, _ = certify_deletion(folder)
+    earlier = issued.model_copy(update={"exact": {**issued.exact, "weights": "0" * 64}}).seal()
     with Predictor.load(folder) as model:
         exact = model.digests(recompute=True)
         assert model.find_certificate_faults(earlier, exact=exact) == []
@@ -178,10 +183,8 @@ def test_an_emptied_model_refuses_to_answer_until_samples_come(folder):
     with Predictor.load(folder) as model, Predictor.load(folder) as reader:
         model.predict(ROWS)
         model.forget(model.ids)
-        for one in (model, reader):
-            with pytest.raises(
-                EmptyModelError, match="so there is nothing to predict from; add samples first"
-            ):
-                one.predict(ROWS)
+        for emptied in (model, reader):
+            with pytest.raises(EmptyModelError, match="add samples first"):
+                emptied.predict(ROWS)
         model.add(ROWS[:6], list("012012"))
         assert model.predict(ROWS[:6]).classes == tuple("012012")

@@ -20,10 +20,11 @@ def memories_of_others(text: str) -> list[int]:
     return sorted(lines)
 
 
-def test_nobody_reaches_past_a_predictor_to_its_memory():
+def test_no_module_uses_the_private_memory_of_a_predictor():
     assert memories_of_others("model._file.head\nself._file.head\nself.model._file") == [1, 3]
     reached = {}
     for file in SOURCE.rglob("*.py"):
-        if lines := memories_of_others(file.read_text()):
+        lines = memories_of_others(file.read_text())
+        if lines:
             reached[file.name] = lines
     assert reached == {}

@@ -1,4 +1,4 @@
-"""The wheel, installed with its base dependencies alone: it predicts, forgets and verifies, and says what it lacks."""
+"""The wheel, installed with its base dependencies: it predicts, forgets and verifies, and names a missing extra."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.ci]
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site-packages of an environment that holds the wheel of this project, what its base needs, and nothing else.
 
-    What it needs are links to what is installed here.
+    Its dependencies are links to the packages of this environment.
     """
     folder = tmp_path_factory.mktemp("installed")
     for name in ("pyproject.toml", "README.md", "LICENSE"):
@@ -38,28 +38,29 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(packages)
     (metadata,) = packages.glob("munkey-*.dist-info")
-    for needed in needs_of(Distribution.at(metadata)).values():
+    for needed in list_requirements(Distribution.at(metadata)).values():
         for name in {file.parts[0] for file in needed.files or ()} - {"..", "__pycache__"}:
             if not (packages / name).exists():
                 (packages / name).symlink_to(str(needed.locate_file(name)))
     return packages
 
 
-def needs_of(project: Distribution) -> dict[str, Distribution]:
-    """The distributions that it needs without any extra, and all that they need, by name."""
+def list_requirements(project: Distribution) -> dict[str, Distribution]:
+    """The distributions that a project needs without any extra, and all that they need, by name."""
     needed: dict[str, Distribution] = {}
     todo = [(line, "") for line in project.requires or ()]
     while todo:
         line, extra = todo.pop()
         requirement = Requirement(line)
         name = re.sub(r"[-_.]+", "-", requirement.name).lower()
-        if (
-            not requirement.marker or requirement.marker.evaluate({"extra": extra})
-        ) and name not in needed:
-            needed[name] = distribution(name)
-            todo += [
-                (one, of) for one in needed[name].requires or () for of in ("", *requirement.extras)
-            ]
+        if requirement.marker and not requirement.marker.evaluate({"extra": extra}):
+            continue
+        if name in needed:
+            continue
+        needed[name] = distribution(name)
+        for needed_line in needed[name].requires or ():
+            todo += [(needed_line, "")]
+            todo += [(needed_line, needed_extra) for needed_extra in requirement.extras]
     return needed
 
 
@@ -73,19 +74,14 @@ def python(packages: Path, *words: object) -> subprocess.CompletedProcess[str]:
 def test_the_wheel_has_every_file_of_the_package(packages):
     """Templates, tables and the mark that it has types among them."""
     for package in ("munkey", "snakemake_logger_plugin_munkey"):
-        sources = {
-            path.relative_to(ROOT / "src")
-            for path in (ROOT / "src" / package).rglob("*")
-            if path.is_file()
-        }
-        there = {
-            path.relative_to(packages) for path in (packages / package).rglob("*") if path.is_file()
-        }
-        assert {path for path in sources if "__pycache__" not in path.parts} <= there
+        for path in (ROOT / "src" / package).rglob("*"):
+            if path.is_file() and "__pycache__" not in path.parts:
+                assert (packages / path.relative_to(ROOT / "src")).is_file()
 
 
 def test_the_library_predicts_explains_forgets_and_verifies(packages, tmp_path):
-    model, picture = model_in(tmp_path / "model"), picture_in(tmp_path)
+    model = model_in(tmp_path / "model")
+    picture = picture_in(tmp_path)
     code = f"""
 from munkey import Predictor
 from munkey.deploy.model import explain
@@ -119,5 +115,6 @@ def test_the_command_forgets_and_verifies_and_says_what_else_it_needs(packages, 
         (["search-summary", tmp_path], "experiment"),
     ):
         done = munkey(*words)
-        assert done.returncode == 2 and f"pip install 'munkey[{extra}]'" in done.stderr, done.stderr
+        assert done.returncode == 2, done.stderr
+        assert f"pip install 'munkey[{extra}]'" in done.stderr
         assert "Traceback" not in done.stderr

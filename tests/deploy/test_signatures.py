@@ -65,7 +65,7 @@ def test_a_file_with_any_byte_altered_fails(signed_file, key_file, tmp_path):
         assert fault is not None, (position, content[position - 20 : position + 20])
 
 
-def test_whoever_changes_a_signed_certificate_and_its_hash_is_found(signed_file, key_file):
+def test_a_change_of_a_signed_certificate_and_its_hash_fails(signed_file, key_file):
     signed = certificate.read_certificate(signed_file)
     for changes in ({"rows": 3}, {"not_claimed": ()}, {"ids_sha256": "0" * 64}):
         changed = signed.model_copy(update=changes).seal()
@@ -125,7 +125,7 @@ def test_a_private_key_can_be_read_by_its_owner_alone_and_is_not_replaced(key_fi
 
 
 @pytest.mark.parametrize("content", [b"", b"no key", b"\0\xff"])
-def test_what_is_no_key_is_refused(content, key_file, tmp_path):
+def test_a_file_that_is_no_key_is_refused(content, key_file, tmp_path):
     path = tmp_path / "wrong"
     path.write_bytes(content)
     with pytest.raises(KeyFileError, match="wrong: not a private key"):

@@ -93,9 +93,13 @@ def work_elsewhere(pipe) -> None:
     """Another process. It keeps a predictor and an estimator of a directory, and changes it when it is
     told to.
     """
-    embedded.load_packaged = cache(embedded.load_packaged)  # the encoder's weights are loaded once
+    # The encoder's weights are loaded once.
+    embedded.load_packaged = cache(embedded.load_packaged)
     reader = estimator = directory = queries = None
-    while order := pipe.recv():
+    while True:
+        order = pipe.recv()
+        if order is None:
+            return
         name, arguments = order
         answer = None
         if name == "use":
@@ -138,7 +142,7 @@ class Elsewhere:
 
 
 class Uses:
-    """All who use a directory of an exact family, and what it must hold.
+    """All who use a directory of an exact family, and the samples that it must hold.
 
     Any of them changes it at any time: two predictors that stay open (`reader`, and sometimes
     `second`), the service around the second, the estimator, and the other process by an estimator
@@ -161,7 +165,7 @@ class Uses:
         self.estimator = self.load_estimator()
         elsewhere.do("use", (family, directory, self.queries))
 
-    # What a directory of rows has, and one of pictures has otherwise
+    # Overridden by `PictureUses`
 
     def create(self) -> None:
         self.queries = self.random.normal(size=(7, WIDTH))
@@ -187,8 +191,8 @@ class Uses:
         ids = sorted(self.samples)
         rows = [self.samples[one] for one in ids]
         labels = np.array([row.label for row in rows])
-        made = self.kind()
-        return made.fit(
+        estimator = self.kind()
+        return estimator.fit(
             np.array([row.x for row in rows]), labels, ids=ids, units=[row.unit for row in rows]
         )
 
@@ -207,12 +211,12 @@ class Uses:
         kind = FAMILIES[self.family]
         settings = kind.read_section({self.family: settings})
         system = kind.fit(Keys(ids, keys), labels, len(classes), settings)
-        asked = normalize_rows(self.queries)
+        queries = normalize_rows(self.queries)
         depth = max(kind.count_neighbors(settings).values(), default=1)
         near = find_nearest(
-            Keys(np.full(len(asked), -1), asked), Keys(ids, system.memory.keys.numpy()), depth
+            Keys(np.full(len(queries), -1), queries), Keys(ids, system.memory.keys.numpy()), depth
         )
-        return kind.predict_logits(system, None, None, "cpu", Retrieval(near, keys=asked))
+        return kind.predict_logits(system, None, None, "cpu", Retrieval(near, keys=queries))
 
     def body(self) -> dict[str, object]:
         """The queries as /predict takes them."""
@@ -224,7 +228,7 @@ class Uses:
     # Who does what
 
     def step(self) -> str:
-        """Something that happens next; what it was."""
+        """Do something at random, and return its name."""
         doable = [
             *2 * [self.forget_by_predictor, self.add_by_predictor, self.purge],
             *(self.add_by_estimator, self.forget_by_estimator, self.estimate_elsewhere),
@@ -257,24 +261,26 @@ class Uses:
             names = self.reader.classes.texts
             answers = self.service.ask("/predict", self.body())["predictions"]
             for answer, probabilities in zip(answers, softmax(logits), strict=True):
-                wanted = {name: float(one) for name, one in zip(names, probabilities, strict=True)}
-                assert answer["probabilities"] == wanted
+                expected = {
+                    name: float(one) for name, one in zip(names, probabilities, strict=True)
+                }
+                assert answer["probabilities"] == expected
 
     def some_ids(self) -> list[int]:
         """Ids to forget, the last ones more often; at least two samples stay."""
-        held = sorted(self.samples)
-        most = min(4, len(held) - 2)
+        row_ids = sorted(self.samples)
+        most = min(4, len(row_ids) - 2)
         if most < 1:
             return []
-        pool = held[-8:] if self.random.random() < 0.5 else held
+        pool = row_ids[-8:] if self.random.random() < 0.5 else row_ids
         size = min(int(self.random.integers(1, most + 1)), len(pool))
         return sorted(self.random.choice(pool, size, replace=False).tolist())
 
-    def gone(self, ids) -> None:
+    def remove(self, ids) -> None:
         for one in ids:
             del self.samples[int(one)]
 
-    def came(self, ids, samples: list[Sample]) -> None:
+    def record(self, ids, samples: list[Sample]) -> None:
         self.samples |= dict(zip(np.asarray(ids).tolist(), samples, strict=True))
         self.ever = max(self.ever, max(np.asarray(ids).tolist()) + 1)
 
@@ -282,9 +288,9 @@ class Uses:
         return [self.sample() for _ in range(self.random.integers(1, 5))]
 
     def known_samples(self) -> list[Sample]:
-        """Of classes that the model knows now."""
-        known = {str(name) for name in self.reader.classes.names if name is not None}
-        return [sample for sample in self.new_samples() if str(sample.label) in known]
+        """New samples of classes that the model knows now."""
+        names = {str(name) for name in self.reader.classes.names if name is not None}
+        return [sample for sample in self.new_samples() if str(sample.label) in names]
 
     def open_second(self) -> None:
         self.second = Predictor.load(self.directory, device="cpu")
@@ -310,30 +316,35 @@ class Uses:
 
     def forget_by_predictor(self) -> None:
         ids = self.some_ids()
-        request = f"request {self.random.integers(5)}" if self.random.random() < 0.3 else None
+        request = None
+        if self.random.random() < 0.3:
+            request = f"request {self.random.integers(5)}"
         try:
             receipt = self.predictor().forget(ids, request=request)
         except ValueError as error:
             if "was carried out at" not in str(error):
                 raise
         else:
-            self.gone([] if receipt.repeated else ids)
+            if not receipt.repeated:
+                self.remove(ids)
 
     def forget_by_http(self) -> None:
         ids = self.some_ids()
         body = {"ids": ids, "certificate": bool(self.random.random() < 0.5)}
         answer = self.service.ask("/forget", body, status=200 if ids else 404)
-        if certificate := answer.get("certificate"):
+        certificate = answer.get("certificate")
+        if certificate:
             check = {"certificate": certificate, "ids": ids, "salt": answer["salt"]}
             assert self.service.ask("/certificate/check", check)["sound"]
-        self.gone(ids)
+        self.remove(ids)
 
     def add_by_predictor(self) -> None:
-        if samples := self.known_samples():
+        samples = self.known_samples()
+        if samples:
             labels = [str(sample.label) for sample in samples]
             units = [sample.unit for sample in samples]
             added = self.predictor().add(self.stacked(samples), labels, units=units)
-            self.came(added.ids, samples)
+            self.record(added.ids, samples)
 
     def stacked(self, samples: list[Sample]) -> np.ndarray:
         return np.array([sample.x for sample in samples])
@@ -364,42 +375,42 @@ class Uses:
         samples, keywords = self.estimator_addition()
         ids = self.estimator.add(**keywords)
         assert "ids" in keywords or min(ids) == self.ever  # no id is used twice, whoever used it
-        self.came(ids, samples)
+        self.record(ids, samples)
 
     def forget_by_estimator(self) -> None:
         ids, keywords = self.estimator_deletion()
         assert self.estimator.forget(**keywords).tolist() == ids
-        self.gone(ids)
+        self.remove(ids)
 
     def estimate_elsewhere(self) -> None:
         if self.random.random() < 0.5:
             samples, keywords = self.estimator_addition()
-            self.came(self.elsewhere.do("estimator", ("add", keywords)), samples)
+            self.record(self.elsewhere.do("estimator", ("add", keywords)), samples)
         else:
             ids, keywords = self.estimator_deletion()
             assert self.elsewhere.do("estimator", ("forget", keywords)).tolist() == ids
-            self.gone(ids)
+            self.remove(ids)
 
     def write_elsewhere(self) -> None:
-        what = self.random.integers(3)
-        if what == 0:
+        choice = self.random.integers(3)
+        if choice == 0:
             self.elsewhere.do("purge", {})
-        elif what == 1:
+        elif choice == 1:
             ids = self.some_ids()
             self.elsewhere.do("forget", {"ids": ids})
-            self.gone(ids)
-        elif samples := self.known_samples():
+            self.remove(ids)
+        else:
+            samples = self.known_samples()
+            if not samples:
+                return
             labels = [str(sample.label) for sample in samples]
             units = [sample.unit for sample in samples]
-            added = self.elsewhere.do(
-                "add", {"images": self.stacked(samples), "labels": labels, "units": units}
-            )
-            self.came(added.ids, samples)
+            keywords = {"images": self.stacked(samples), "labels": labels, "units": units}
+            added = self.elsewhere.do("add", keywords)
+            self.record(added.ids, samples)
 
     def save_a_copy(self) -> None:
-        """What an estimator saves is what is there now; the directory stays as it is, and others
-        use it on.
-        """
+        """An estimator saves the samples as they are now elsewhere; the directory stays in use."""
         self.copies += 1
         place = self.directory.with_name(f"copy {self.copies}")
         estimator = self.load_estimator()
@@ -413,9 +424,10 @@ class Uses:
     def reload(self) -> None:
         self.reader.close()
         self.reader = Predictor.load(self.directory, device="cpu")
-        self.estimator = (
-            self.sent(self.estimator) if self.random.random() < 0.5 else self.load_estimator()
-        )
+        if self.random.random() < 0.5:
+            self.estimator = self.sent(self.estimator)
+        else:
+            self.estimator = self.load_estimator()
 
     def sent(self, estimator):
         """As another process gets it."""
@@ -426,7 +438,8 @@ class Uses:
             self.release()
         self.reader.purge()
         report = self.reader.verify()
-        assert report.sound and not report.foreign
+        assert report.sound
+        assert not report.foreign
         self.reader.close()
 
 
@@ -462,7 +475,7 @@ class PictureUses(Uses):
         return MunkeyClassifier.load(self.directory).set_params(device="cpu")
 
     def fresh_logits(self) -> np.ndarray:
-        """Of a process that has just begun."""
+        """The logits of a predictor that is loaded anew."""
         with Predictor.load(self.directory, device="cpu") as model:
             assert model.ids.tolist() == sorted(self.samples)
             return model.predict(self.queries).logits
@@ -501,15 +514,13 @@ class PictureUses(Uses):
         assert isinstance(model._model.head._architecture, FittedArchitecture)
 
     def some_ids(self) -> list[int]:
-        """Of those that were trained, enough stay to lend their tokens."""
+        """At least three trained samples stay, which lend their tokens."""
         ids = super().some_ids()
         trained = [one for one in self.samples if one < self.first_new_id]
         going = [one for one in ids if one < self.first_new_id]
-        return (
-            ids
-            if len(trained) - len(going) >= 3
-            else [one for one in ids if one >= self.first_new_id]
-        )
+        if len(trained) - len(going) >= 3:
+            return ids
+        return [one for one in ids if one >= self.first_new_id]
 
     def estimator_addition(self) -> tuple[list[Sample], dict[str, object]]:
         samples = self.new_samples()

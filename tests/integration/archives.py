@@ -67,9 +67,8 @@ class Archives(NamedTuple):
 
 def archives(folder: Path) -> Archives:
     """Write all six archives."""
-    md5 = _cifar(folder / "cifar-10-python.tar.gz", "cifar10") | _cifar(
-        folder / "cifar-100-python.tar.gz", "cifar100"
-    )
+    md5 = _cifar(folder / "cifar-10-python.tar.gz", "cifar10")
+    md5 |= _cifar(folder / "cifar-100-python.tar.gz", "cifar100")
     _tinyimagenet(folder / "tiny-imagenet-200.zip")
     for name in ("bloodmnist", "dermamnist", "pathmnist"):
         _medmnist(folder / f"{name}_224.npz", name)
@@ -78,7 +77,7 @@ def archives(folder: Path) -> Archives:
 
 
 def archives_in(project: Path) -> None:
-    """All six archives in the folder `data` of a project, whose readers are told what is in them."""
+    """All six archives in the folder `data` of a project, with a module that tells its readers their contents."""
     data = project / "data"
     (data / "facts.json").write_text(json.dumps({"sizes": SIZES, "md5": archives(data).md5}))
     (project / "src/munkey/data/sets/archives_of_a_test.py").write_text(FACTS)
@@ -88,13 +87,8 @@ def encoders_in(cache: Path) -> None:
     """The paper's encoders in a cache of the hub (HF_HOME), each as the revision that is pinned."""
     for name, family in ENCODER_FAMILIES.items():
         entry = ENCODERS[name]
-        snapshot = (
-            cache
-            / "hub"
-            / f"models--{str(entry.hub).replace('/', '--')}"
-            / "snapshots"
-            / str(entry.revision)
-        )
+        model_folder = f"models--{str(entry.hub).replace('/', '--')}"
+        snapshot = cache / "hub" / model_folder / "snapshots" / str(entry.revision)
         model, processor, _ = tiny(family)
         model.save_pretrained(snapshot)
         processor.save_pretrained(snapshot)
@@ -107,9 +101,10 @@ def md5_of(content: bytes) -> str:
 def pictures(count: int, side: int) -> np.ndarray:
     """Different digits: (count, side, side, 3) uint8."""
     scans = np.round(load_digits().images[:count] * (255 / 16)).astype(np.uint8)
-    return np.stack(
-        [np.asarray(Image.fromarray(scan).convert("RGB").resize((side, side))) for scan in scans]
-    )
+    resized = []
+    for scan in scans:
+        resized.append(np.asarray(Image.fromarray(scan).convert("RGB").resize((side, side))))
+    return np.stack(resized)
 
 
 def splits_held_out(name: str) -> np.ndarray:
@@ -124,7 +119,7 @@ def _labels_of_train(size: Size) -> np.ndarray:
 
 
 def _labels_held_out(name: str) -> np.ndarray:
-    """Labels of what becomes val and test, so that each class is in both."""
+    """The labels of val and test, so that each class is in both."""
     size = SIZES[name]
     splits = splits_held_out(name)
     labels = np.empty(len(splits), dtype=int)
@@ -133,34 +128,53 @@ def _labels_held_out(name: str) -> np.ndarray:
     return labels
 
 
+class CifarLayout(NamedTuple):
+    """The members of CIFAR's archive, and their keys of labels and of names of classes."""
+
+    folder: str
+    batches: tuple[str, ...]
+    test: str
+    meta: str
+    labels: str
+    names: str
+
+
+CIFAR_LAYOUTS = {
+    "cifar10": CifarLayout(
+        "cifar-10-batches-py",
+        ("data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5"),
+        *("test_batch", "batches.meta", "labels", "label_names"),
+    ),
+    "cifar100": CifarLayout(
+        "cifar-100-python",
+        ("train",),
+        *("test", "meta", "fine_labels", "fine_label_names"),
+    ),
+}
+
+
 def _cifar(path: Path, name: str) -> dict[str, str]:
-    """The archive of CIFAR-10 or CIFAR-100, of pickled rows of 3,072 numbers, red first. The md5 of its members."""
+    """Write an archive of pickled rows of 3,072 numbers, red first, and return the md5 of its members."""
+    layout = CIFAR_LAYOUTS[name]
     size = SIZES[name]
     rows = pictures(size.images, size.side).transpose(0, 3, 1, 2).reshape(size.images, -1)
     labels = np.concatenate([_labels_of_train(size), _labels_held_out(name)])
-    ten = name == "cifar10"
-    folder, key = ("cifar-10-batches-py", "labels") if ten else ("cifar-100-python", "fine_labels")
-    batches = [f"data_batch_{i}" for i in range(1, 6)] if ten else ["train"]
-    parts = [
-        *np.array_split(np.arange(size.train), len(batches)),
-        np.arange(size.train, size.images),
-    ]
-    members: dict[str, dict[str, object]] = {
-        member: {"data": rows[part], key: labels[part].tolist()}
-        for member, part in zip([*batches, "test_batch" if ten else "test"], parts, strict=True)
-    }
-    names = [f"class {label}" for label in range(size.classes)]
-    members["batches.meta" if ten else "meta"] = {
-        "label_names" if ten else "fine_label_names": names
-    }
-    if not ten:  # five classes a superclass
-        for member, part in zip(["train", "test"], parts, strict=True):
+    parts = np.array_split(np.arange(size.train), len(layout.batches))
+    parts.append(np.arange(size.train, size.images))
+    has_superclasses = name == "cifar100"  # of five classes each
+    members: dict[str, dict[str, object]] = {}
+    for member, part in zip([*layout.batches, layout.test], parts, strict=True):
+        members[member] = {"data": rows[part], layout.labels: labels[part].tolist()}
+        if has_superclasses:
             members[member]["coarse_labels"] = (labels[part] // 5).tolist()
-        members["meta"]["coarse_label_names"] = [f"superclass {number}" for number in range(20)]
+    members[layout.meta] = {layout.names: [f"class {label}" for label in range(size.classes)]}
+    if has_superclasses:
+        superclasses = [f"superclass {number}" for number in range(20)]
+        members[layout.meta]["coarse_label_names"] = superclasses
     contents = {member: pickle.dumps(content, protocol=2) for member, content in members.items()}
     with tarfile.open(path, "w:gz") as archive:
         for member, content in contents.items():
-            entry = tarfile.TarInfo(f"{folder}/{member}")
+            entry = tarfile.TarInfo(f"{layout.folder}/{member}")
             entry.size = len(content)
             archive.addfile(entry, io.BytesIO(content))
     return {member: md5_of(content) for member, content in contents.items()}
@@ -168,7 +182,8 @@ def _cifar(path: Path, name: str) -> dict[str, str]:
 
 def _tinyimagenet(path: Path) -> None:
     """JPEG files in folders of classes; those of val in one folder, with their classes in a table."""
-    size, root = SIZES["tinyimagenet"], "tiny-imagenet-200"
+    size = SIZES["tinyimagenet"]
+    root = "tiny-imagenet-200"
     classes = [f"n{label:08}" for label in range(size.classes)]
     drawn = iter(pictures(size.images + 1, size.side))
     with zipfile.ZipFile(path, "w") as archive:

@@ -15,15 +15,17 @@ from filelock import FileLock
 from tests.integration import warm
 from tests.integration.warm import BIN, ROOT
 
+LOGGED_RUNS = 19  # of the tiny grid: 9 systems, each as a method and with its one seed; the tables
 
-def merged(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters with changes, section by section."""
     out = dict(base)
     for key, value in changes.items():
-        out[key] = (
-            merged(out[key], value)
-            if isinstance(value, dict) and isinstance(out.get(key), dict)
-            else value
-        )
+        if isinstance(value, dict) and isinstance(out.get(key), dict):
+            out[key] = merge(out[key], value)
+        else:
+            out[key] = value
     return out
 
 
@@ -31,15 +33,17 @@ class Project:
     """A checkout with its own code, parameters and results. plugins: a folder with further packages, if any."""
 
     def __init__(self, path: Path, plugins: Path | None = None) -> None:
-        self.path, self.plugins = path, plugins
+        self.path = path
+        self.plugins = plugins
 
     def environment(self, **more: str) -> dict[str, str]:
         """Variables with which commands are those of the tests' environment, and the code this checkout's."""
+        packages = [str(self.path / "src")]
+        if self.plugins:
+            packages.append(str(self.plugins))
         variables = os.environ | {
             "PATH": f"{BIN}:{os.environ['PATH']}",
-            "PYTHONPATH": os.pathsep.join(
-                map(str, [self.path / "src", *([self.plugins] if self.plugins else [])])
-            ),
+            "PYTHONPATH": os.pathsep.join(packages),
             "DVC_NO_ANALYTICS": "1",
             "COLUMNS": "200",
         }
@@ -47,7 +51,7 @@ class Project:
         return variables | more
 
     def start(self, *command: str, **env: str) -> subprocess.Popen:
-        """Start a command in a session of its own; what it prints is added to run.log."""
+        """Start a command in a session of its own; its output is added to run.log."""
         with (self.path / "run.log").open("a") as log:
             return subprocess.Popen(
                 command,
@@ -89,32 +93,31 @@ class Project:
     def snakemake(
         self, *arguments: str, cores: int = 2, check: bool = True
     ) -> subprocess.CompletedProcess:
-        return self.run(
-            "snakemake", "--cores", str(cores), "--resources", "gpu=1", *arguments, check=check
-        )
+        command = ("snakemake", "--cores", str(cores), "--resources", "gpu=1")
+        return self.run(*command, *arguments, check=check)
 
     def make(self, *files: str, check: bool = True) -> subprocess.CompletedProcess:
         """Make a few files."""
         return self.snakemake("--", *files, check=check)
 
     def planned(self, *arguments: str) -> dict[str, int]:
-        """How many jobs of which rule a run would do now; empty where nothing is to be done."""
+        """How many jobs of each rule a run would do now; empty if there is nothing to be done."""
         done = self.snakemake("-n", *arguments)
         text = done.stdout + done.stderr
         if "Nothing to be done" in text:
             return {}
         table = text[text.rindex("Job stats:") :]
-        found = {
-            rule: int(n) for rule, n in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE)
-        }
-        return {rule: n for rule, n in found.items() if rule not in ("total", "all")}
+        jobs = {}
+        for rule, count in re.findall(r"^(\w+) +(\d+)$", table, flags=re.MULTILINE):
+            if rule not in ("total", "all"):
+                jobs[rule] = int(count)
+        return jobs
 
     def params(self, changes: Mapping[str, Any]) -> None:
         """Change params.yaml."""
         path = self.path / "params.yaml"
-        path.write_text(
-            yaml.safe_dump(merged(yaml.safe_load(path.read_text()), changes), sort_keys=False)
-        )
+        params = merge(yaml.safe_load(path.read_text()), changes)
+        path.write_text(yaml.safe_dump(params, sort_keys=False))
 
     def commit(self, message: str) -> None:
         self.run("git", "add", "-A")
@@ -185,16 +188,18 @@ def finished(fresh: Project, tmp_path_factory: pytest.TempPathFactory, worker_id
     base = tmp_path_factory.getbasetemp()
     # the folder of this session, not of its worker alone
     shared = base if worker_id == "master" else base.parent
-    made = Project(shared / "made")
+    shared_project = Project(shared / "made")
     with FileLock(shared / "made.lock"):
         # a run that failed has none, and no other worker takes it for whole
-        if not (made.path / "run.log").exists():
-            shutil.rmtree(made.path, ignore_errors=True)
+        if not (shared_project.path / "run.log").exists():
+            shutil.rmtree(shared_project.path, ignore_errors=True)
             cores = ("--cores", "2", "--resources", "gpu=1")
-            done = fresh.copy(made.path).run(str(BIN / "snakemake"), *cores)
-            (made.path / ".git/info/exclude").write_text("run.log\n")
-            (made.path / "run.log").write_text(done.stdout + done.stderr)
-        return made.copy(tmp_path_factory.mktemp("finished") / "project", with_mlflow=True)
+            done = fresh.copy(shared_project.path).run(str(BIN / "snakemake"), *cores)
+            (shared_project.path / ".git/info/exclude").write_text("run.log\n")
+            (shared_project.path / "run.log").write_text(done.stdout + done.stderr)
+        return shared_project.copy(
+            tmp_path_factory.mktemp("finished") / "project", with_mlflow=True
+        )
 
 
 @pytest.fixture

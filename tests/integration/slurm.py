@@ -74,7 +74,8 @@ class Cluster:
         for name in ("state", "spool"):
             (self.folder / name).mkdir()
         controller, node = free_ports(2)
-        user, host = pwd.getpwuid(os.getuid()).pw_name, socket.gethostname().partition(".")[0]
+        user = pwd.getpwuid(os.getuid()).pw_name
+        host = socket.gethostname().partition(".")[0]
         values = {
             "folder": self.folder,
             "user": user,

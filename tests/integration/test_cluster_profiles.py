@@ -37,19 +37,16 @@ else:
 """
 
 
-def test_every_rule_has_a_group_and_what_computes_on_a_gpu_says_how_much_it_needs():
+def test_every_rule_has_a_group_and_rules_on_a_gpu_have_its_partition():
     profile = yaml.safe_load((ROOT / "profiles/slurm/config.yaml").read_text())
     rules = {}
     for file in (ROOT / "workflow/rules").glob("*.smk"):
         inherited = re.findall(r"^use rule (\w+) as (\w+) with:", file.read_text(), re.MULTILINE)
         rules |= {name: parent for parent, name in inherited if name not in ("cpu_job", "gpu_job")}
     assert profile["groups"].keys() == rules.keys()
-    on_gpu = {name for name, parent in rules.items() if parent == "gpu_job"}
-    assert on_gpu == {
-        name
-        for name in on_gpu
-        if profile["set-resources"].get(name, {}).get("slurm_partition") == "gpu"
-    }
+    for name, parent in rules.items():
+        if parent == "gpu_job":
+            assert profile["set-resources"][name]["slurm_partition"] == "gpu", name
     assert set(profile["set-resources"]) <= set(rules)
     assert set(profile["group-components"]) <= set(profile["groups"].values())
 
@@ -64,7 +61,7 @@ def test_every_rule_has_a_group_and_what_computes_on_a_gpu_says_how_much_it_need
     ],
     ids=str,
 )
-def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(
+def test_slurm_gets_ten_times_fewer_submissions_than_jobs(
     fresh: Project, tmp_path, overlay, targets
 ) -> None:
     project = fresh.copy(tmp_path / "project")
@@ -83,7 +80,7 @@ def test_slurm_s_queue_sees_ten_times_fewer_submissions_than_jobs(
 
 
 def run_with(project: Project, profile: str, name: str, command: str) -> str:
-    """Make one file through a profile whose cluster is this command, which runs a job at once; what it was handed."""
+    """Make one file through a profile whose cluster is this command, and return the job that the command received."""
     stand_in = project.path / "bin" / name
     stand_in.parent.mkdir()
     stand_in.write_text(f"#!{sys.executable}\n{command}")
@@ -96,7 +93,7 @@ def run_with(project: Project, profile: str, name: str, command: str) -> str:
 
 
 @pytest.mark.ci
-def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(
+def test_kubernetes_gets_a_job_with_the_resources_of_its_rule(
     fresh: Project, tmp_path: Path
 ) -> None:
     project = fresh.copy(tmp_path / "project")
@@ -111,18 +108,16 @@ def test_kubernetes_is_handed_a_job_that_asks_for_what_its_rule_needs(
 
 
 @pytest.mark.ci
-def test_aws_batch_is_handed_a_job_that_asks_for_what_its_rule_needs(
+def test_aws_batch_gets_a_job_with_the_resources_of_its_rule(
     fresh: Project, tmp_path: Path
 ) -> None:
-    handed = run_with(fresh.copy(tmp_path / "project"), "aws-batch", "aws", AWS)
-    assert "attemptDurationSeconds=3600" in handed
-    assert (
-        "resourceRequirements=[{type=VCPU,value=1},{type=MEMORY,value=8000}]"
-        in shlex.split(handed)[-1]
-    )
+    submission = run_with(fresh.copy(tmp_path / "project"), "aws-batch", "aws", AWS)
+    assert "attemptDurationSeconds=3600" in submission
+    resources = "resourceRequirements=[{type=VCPU,value=1},{type=MEMORY,value=8000}]"
+    assert resources in shlex.split(submission)[-1]
 
 
 @pytest.mark.parametrize("profile", ["kubernetes", "aws-batch"])
-def test_a_whole_run_can_be_planned_for(profile: str, fresh: Project) -> None:
+def test_a_whole_run_can_be_planned_for_a_cluster(profile: str, fresh: Project) -> None:
     planned = fresh.run("snakemake", "-n", "--profile", f"profiles/{profile}")
     assert re.search(r"^total +28$", planned.stdout + planned.stderr, re.MULTILINE)

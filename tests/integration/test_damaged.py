@@ -33,31 +33,32 @@ READ_BY = [
     ("results/default/metrics/digits.csv", "results/default/tables/main.csv"),
     ("results/default/tables/main.csv", "results/default/figures/forgetting.svg"),
 ]
-# whose bytes hold no times
-SAME = ("*.npy", "*.npz", "*.safetensors", "samples.csv", "classes.json", "rate*.csv")
+WITHOUT_TIMES = ("*.npy", "*.npz", "*.safetensors", "samples.csv", "classes.json", "rate*.csv")
 
 
 def damage(path: Path) -> None:
     """Flip a bit in the middle and leave size and times as they were, as a bad disk does."""
-    stamp, content = path.stat(), bytearray(path.read_bytes())
+    stamp = path.stat()
+    content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
 
 
 def contents(project: Project) -> dict[str, bytes]:
-    paths = [path for pattern in SAME for path in (project.path / "results").rglob(pattern)]
-    return {str(path.relative_to(project.path)): path.read_bytes() for path in paths}
+    """The bytes of the results that hold no times."""
+    files = {}
+    for pattern in WITHOUT_TIMES:
+        for path in (project.path / "results").rglob(pattern):
+            files[str(path.relative_to(project.path))] = path.read_bytes()
+    return files
 
 
-def command_in(said: str, damaged: str) -> list[str]:
+def find_command(message: str, damaged: str) -> list[str]:
     """The command that the message for a damaged file names."""
-    (command,) = set(
-        re.findall(
-            rf"{re.escape(damaged)}: damaged.* Recreate it with `(.*?)`, then run again", said
-        )
-    )
-    assert "elete" not in said
+    pattern = rf"{re.escape(damaged)}: damaged.* Recreate it with `(.*?)`, then run again"
+    [command] = set(re.findall(pattern, message))
+    assert "elete" not in message
     return shlex.split(command)
 
 
@@ -67,16 +68,16 @@ def command_in(said: str, damaged: str) -> list[str]:
     [READ_BY[8:9], pytest.param(READ_BY, marks=pytest.mark.soak(long=True))],
     ids=["one", "all"],
 )
-def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
+def test_a_damaged_file_is_reported_with_the_command_that_makes_it_anew(
     project: Project, files: list[tuple[str, str]]
 ) -> None:
     before = contents(project)
-    for damaged, made in reversed(files):
+    for damaged, target in reversed(files):
         damage(project.path / damaged)
-        (project.path / made).unlink(missing_ok=True)
-        failed = project.make(made, check=False)
-        assert failed.returncode != 0, f"{made} was made from a damaged {damaged}"
-        project.run(*command_in(failed.stderr, damaged), MUNKEY_FORK_SERVER="0")
+        (project.path / target).unlink(missing_ok=True)
+        failed = project.make(target, check=False)
+        assert failed.returncode != 0, f"{target} was made from a damaged {damaged}"
+        project.run(*find_command(failed.stderr, damaged), MUNKEY_FORK_SERVER="0")
     table = "results/default/tables/main.md"
     project.make(table)
     assert contents(project) == before
@@ -84,17 +85,16 @@ def test_a_damaged_file_is_named_with_the_command_that_makes_it_anew(
 
 
 @pytest.mark.soak(long=True)
-def test_the_command_is_for_the_configuration_of_the_run(project: Project) -> None:
+def test_the_command_for_a_damaged_file_has_the_overlay_of_the_run(project: Project) -> None:
     (project.path / "own settings.yaml").write_text("inference: {k: 3}\n")
-    own = ("--configfile", "own settings.yaml")
+    overlay = ("--configfile", "own settings.yaml")
     logits = "results/own-settings/logits/digits/seed0/full/original-m.npz"
-    project.snakemake(*own)
+    project.snakemake(*overlay)
     before = (project.path / logits).read_bytes()
     damage(project.path / logits)
-    failed = project.snakemake(
-        "--force", *own, "--", "results/own-settings/metrics/digits.csv", check=False
-    )
-    project.run(*command_in(failed.stderr, logits))
+    metrics = "results/own-settings/metrics/digits.csv"
+    failed = project.snakemake("--force", *overlay, "--", metrics, check=False)
+    project.run(*find_command(failed.stderr, logits))
     assert (project.path / logits).read_bytes() == before
-    project.snakemake(*own)
-    assert project.planned(*own) == {}
+    project.snakemake(*overlay)
+    assert project.planned(*overlay) == {}

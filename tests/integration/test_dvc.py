@@ -1,6 +1,7 @@
 """The same experiment through DVC: versioned, pushed and pulled, never silently stale."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,8 @@ def pulled(reproduced: Project) -> Project:
 
 def jobs(project: Project) -> set[str]:
     """Rules of the jobs that Snakemake finished in its last run, from its log."""
-    log = max(
-        (project.path / ".snakemake/log").iterdir(), key=lambda path: path.stat().st_mtime
-    ).read_text()
-    return {
-        line.split("Rule: ")[1].rstrip(")") for line in log.splitlines() if "Finished jobid" in line
-    }
+    logs = sorted((project.path / ".snakemake/log").iterdir(), key=lambda log: log.stat().st_mtime)
+    return set(re.findall(r"Finished jobid.*Rule: (\w+)", logs[-1].read_text()))
 
 
 def test_a_second_repro_does_nothing(reproduced: Project) -> None:
@@ -63,13 +60,14 @@ def test_after_a_pull_all_is_there_and_nothing_is_to_be_done(pulled: Project) ->
 
 
 @pytest.mark.ci
-def test_what_was_pulled_is_logged_and_an_experiment_re_runs_exactly_what_depends_on_its_knob(
+def test_pulled_results_are_logged_and_an_experiment_reruns_exactly_what_depends_on_its_parameter(
     pulled: Project, tmp_path: Path
 ) -> None:
     pulled = pulled.copy(tmp_path / "project")
     assert not (pulled.path / "mlflow.db").exists()
-    told = pulled.run("munkey", "mlflow", "sync").stdout
-    assert " 19 added" in told and (pulled.path / "mlflow.db").exists()
+    output = pulled.run("munkey", "mlflow", "sync").stdout
+    assert " 19 added" in output
+    assert (pulled.path / "mlflow.db").exists()
     assert pulled.run("git", "status", "--porcelain").stdout == ""
     pulled.run("dvc", "exp", "run", "-S", "munkey.p_retrieve=0.4", "--name", "more")
     assert yaml.safe_load((pulled.path / "params.yaml").read_text())["munkey"]["p_retrieve"] == 0.4
@@ -78,12 +76,12 @@ def test_what_was_pulled_is_logged_and_an_experiment_re_runs_exactly_what_depend
     assert pulled.planned() == {}
     assert "more" in pulled.run("dvc", "exp", "show", "--csv").stdout
     assert "munkey.p_retrieve" in pulled.run("dvc", "params", "diff").stdout
-    main = (
-        "results/default/tables/main.csv"  # as docs/tracking.md gets the table of another revision
-    )
+    # As docs/tracking.md gets the table of another revision.
+    main = "results/default/tables/main.csv"
     pulled.run("dvc", "get", ".", main, "--rev", "HEAD", "--out", "earlier.csv")
     before = (pulled.path / "earlier.csv").read_text()
-    assert before.startswith("dataset,") and before != (pulled.path / main).read_text()
+    assert before.startswith("dataset,")
+    assert before != (pulled.path / main).read_text()
 
 
 @pytest.mark.soak
@@ -101,14 +99,16 @@ def test_back_to_the_committed_state_is_clean(pulled: Project, tmp_path: Path) -
 def save_encoder(folder: Path, seed: int) -> None:
     """Save a tiny model with random weights of this seed."""
     torch.manual_seed(seed)
-    timm.models.save_for_hf(
-        timm.create_model("test_vit", num_classes=0), folder, model_config={"num_classes": 0}
-    )
+    model = timm.create_model("test_vit", num_classes=0)
+    timm.models.save_for_hf(model, folder, model_config={"num_classes": 0})
 
 
 @pytest.mark.soak
-def test_own_pictures_and_own_weights_that_change_run_again(fresh: Project, tmp_path: Path) -> None:
-    pets, encoder = tmp_path / "pets", tmp_path / "encoder"
+def test_changed_pictures_and_changed_weights_rerun_what_reads_them(
+    fresh: Project, tmp_path: Path
+) -> None:
+    pets = tmp_path / "pets"
+    encoder = tmp_path / "encoder"
     class_folders(pets, {"cat": 40, "dog": 40})
     save_encoder(encoder, seed=0)
     project = fresh.clone(tmp_path / "project")
@@ -130,13 +130,7 @@ def test_own_pictures_and_own_weights_that_change_run_again(fresh: Project, tmp_
     assert "'grid' didn't change, skipping" in project.run("dvc", "repro").stdout
 
 
-def test_what_the_stage_reads_is_among_its_dependencies(fresh: Project) -> None:
+def test_the_stage_depends_on_code_workflow_and_locked_packages(fresh: Project) -> None:
     deps = yaml.safe_load((fresh.path / "dvc.yaml").read_text())["stages"]["grid"]["deps"]
-    assert {
-        "src/munkey",
-        "Snakefile",
-        "workflow",
-        "profiles",
-        "requirements.lock",
-        "cache/outside.json",
-    } <= set(deps)
+    code = {"src/munkey", "Snakefile", "workflow", "profiles"}
+    assert code | {"requirements.lock", "cache/outside.json"} <= set(deps)

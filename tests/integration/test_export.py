@@ -21,7 +21,7 @@ def exports(finished: Project, tmp_path_factory: pytest.TempPathFactory) -> Proj
     return project
 
 
-def test_it_answers_as_the_run_did_before_and_after_deletion(
+def test_an_export_equals_the_run_to_the_bit_before_and_after_deletion(
     exports: Project, tmp_path: Path
 ) -> None:
     results = exports.path / "results" / "default"
@@ -47,7 +47,7 @@ def test_any_munkey_of_a_run_is_exported_by_its_name(
 
 
 @pytest.mark.ci
-def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left_as_it_was(
+def test_an_export_in_use_is_not_made_again_with_other_settings(
     exports: Project, tmp_path: Path
 ) -> None:
     assert exports.planned("--", "exports") == {}
@@ -55,10 +55,13 @@ def test_exports_follow_the_settings_of_inference_and_one_that_is_in_use_is_left
     directory = project.path / "results/default/exports/digits/seed0"
     with Predictor.load(directory) as model:
         model.forget(model.ids[:1])
-        left, head = model.ids, model.head
+        remaining_ids = model.ids
+        head = model.head
     project.params({"inference": {"k": 2}})
     refused = project.make("exports", check=False)
-    assert refused.returncode != 0 and "is in use (samples were forgotten" in refused.stderr
+    assert refused.returncode != 0
+    assert "is in use (samples were forgotten" in refused.stderr
     assert project.planned("--", "exports")["export"] == 1  # it is still that of another K
     with Predictor.load(directory) as model:
-        assert np.array_equal(model.ids, left) and model.verify(head).sound
+        assert np.array_equal(model.ids, remaining_ids)
+        assert model.verify(head).sound

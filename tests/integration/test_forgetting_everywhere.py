@@ -16,10 +16,8 @@ from tests.pages import blocks
 
 pytestmark = pytest.mark.ci
 IDS, KEYS, TOKENS = raw(12)
-GONE, KEPT = [
-    {extract_traces(row)[0] for row in rows}
-    for rows in ([KEYS[3], TOKENS[3]], [KEYS[4], TOKENS[4]])
-]
+GONE = {extract_traces(KEYS[3])[0], extract_traces(TOKENS[3])[0]}
+KEPT = {extract_traces(KEYS[4])[0], extract_traces(TOKENS[4])[0]}
 WORD = b"a name that only this row has"
 
 
@@ -51,27 +49,29 @@ def run(folder: Path, commands: str, **variables: str) -> str:
 
 def places(folder: Path, traces: set[bytes]) -> set[str]:
     """The top folders in which any of the traces is found."""
-    found = [path for path in list_files((folder,)) if search_file(path, traces)]
-    return {"/".join(path.relative_to(folder).parts[:3]) for path in found}
+    files = [path for path in list_files((folder,)) if search_file(path, traces)]
+    return {"/".join(path.relative_to(folder).parts[:3]) for path in files}
 
 
-def test_the_files_of_an_experiment_that_hold_a_sample_are_found(project):
-    """An export that forgot it holds it no longer; the experiment does, but for what was made without it."""
+def test_the_code_of_the_page_finds_the_files_with_a_sample(project):
+    """An export that forgot the sample does not hold it; the experiment does, except in systems made without it."""
     project.run("munkey", "export", "default/digits/seed0", "shipped")
     [listed] = (project.path / "results/default/forget/digits/seed0").glob("rate*.csv")
-    forgotten, rate = int(listed.read_text().split()[1]), listed.stem
+    forgotten = int(listed.read_text().split()[1])
+    rate = listed.stem
     code = page("The experiment behind an export").replace("[5]", f"[{forgotten}]")
     before = set(project.run("python", "-c", code).stdout.split())
     project.run("munkey", "forget", "shipped", "--ids", str(forgotten))
     project.run("munkey", "purge", "shipped")
     after = set(project.run("python", "-c", code).stdout.split())
-    assert {path.partition("/")[0] for path in before - after} == {"shipped"} and after < before
+    assert {path.partition("/")[0] for path in before - after} == {"shipped"}
+    assert after < before
     models = "results/default/models/digits/seed0"
     holds = {path for path in after if path.startswith(models)}
     assert f"{models}/full/original-m/system.safetensors" in holds
-    assert not any(
-        f"{rate}/{system}/" in path for path in holds for system in ("munkey", "retrain-m")
-    )
+    for path in holds:
+        assert f"{rate}/munkey/" not in path
+        assert f"{rate}/retrain-m/" not in path
     assert any(path.endswith("keys.npz") for path in after)
 
 
@@ -96,12 +96,11 @@ def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
         "project/.dvc/cache",
         "remote/files/md5",
     }
-    assert (
-        run(project, "git status --porcelain; dvc status --quiet; dvc status --cloud --quiet") == ""
-    )
+    status = "git status --porcelain; dvc status --quiet; dvc status --cloud --quiet"
+    assert run(project, status) == ""
 
 
-LOGGED = """
+LOG_MODEL = """
 import mlflow
 class Model(mlflow.pyfunc.PythonModel):
     def predict(self, context, model_input: list[str]) -> list[str]:
@@ -130,18 +129,17 @@ def ids_in(database: Path) -> set[str]:
     """The experiments, runs and models that MLflow's store has, deleted or not."""
     columns = {"experiments": "experiment_id", "runs": "run_uuid", "logged_models": "model_id"}
     with closing(sqlite3.connect(database)) as connection:
-        found = [
-            connection.execute(f"SELECT {column} FROM {table}").fetchall()
-            for table, column in columns.items()
-        ]
-    return {str(value) for rows in found for (value,) in rows}
+        ids = set()
+        for table, column in columns.items():
+            rows = connection.execute(f"SELECT {column} FROM {table}").fetchall()
+            ids |= {str(value) for (value,) in rows}
+    return ids
 
 
-def test_the_commands_for_mlflow_leave_no_earlier_version_and_what_others_may_restore(tmp_path):
+def test_the_commands_for_mlflow_leave_no_earlier_version_and_delete_nothing_else(tmp_path):
     create(tmp_path / "memory/memory.db").close()
-    logged = run(
-        tmp_path, 'python -c "$CODE"', CODE=LOGGED.replace("file:", f"{tmp_path.as_uri()}/")
-    )
+    code = LOG_MODEL.replace("file:", f"{tmp_path.as_uri()}/")
+    logged = run(tmp_path, 'python -c "$CODE"', CODE=code)
     run_id, model, *theirs = logged.split()[-6:]
     with MemoryFile.open(tmp_path / "memory/memory.db") as file:
         file.delete(IDS[[3]])
@@ -154,14 +152,8 @@ def test_the_commands_for_mlflow_leave_no_earlier_version_and_what_others_may_re
     before = ids_in(tmp_path / "mlflow.db")
     listed = run(tmp_path, page("Earlier versions in MLflow"))
     assert listed.split() == [run_id, model, "munkey"]
-    run(
-        tmp_path,
-        page("Earlier versions in MLflow", 1),
-        RUN=run_id,
-        MODEL=model,
-        NAME="digits",
-        VERSION="1",
-    )
+    names = {"RUN": run_id, "MODEL": model, "NAME": "digits", "VERSION": "1"}
+    run(tmp_path, page("Earlier versions in MLflow", 1), **names)
     assert places(tmp_path, GONE) == set()
     assert places(tmp_path, KEPT) == {"memory/memory.db"}
     assert WORD not in (tmp_path / "mlflow.db").read_bytes()

@@ -1,4 +1,4 @@
-"""A job in the terminal with a debugger, and a job that somebody adds: one function and one rule."""
+"""A job in the terminal with a debugger, and a new job: one function and one rule."""
 
 import os
 import pty
@@ -53,17 +53,17 @@ class Terminal:
         os.close(other)
         self.text = ""
 
-    def read_until(self, wanted: str, seconds: float = 120) -> str:
+    def read_until(self, text: str, seconds: float = 120) -> str:
         """What it has printed since the last call, up to a text. Fails where that does not come."""
         end = time.monotonic() + seconds
-        while wanted not in self.text:
+        while text not in self.text:
             if not select.select([self.master], [], [], max(0.0, end - time.monotonic()))[0]:
-                pytest.fail(f"no {wanted!r} after {seconds} s in:\n{self.text}")
+                pytest.fail(f"no {text!r} after {seconds} s in:\n{self.text}")
             try:
                 self.text += os.read(self.master, 4096).decode(errors="replace")
             except OSError:  # it has ended
-                pytest.fail(f"it ended without {wanted!r}:\n{self.text}")
-        before, _, self.text = self.text.partition(wanted)
+                pytest.fail(f"it ended without {text!r}:\n{self.text}")
+        before, _, self.text = self.text.partition(text)
         return before
 
     def answer(self, line: str) -> None:
@@ -90,11 +90,10 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(
 ) -> None:
     insert(project, "breakpoint()")
     refused = project.make(FORGET, check=False)
-    assert refused.returncode != 0 and not (project.path / FORGET).exists()
-    assert (
-        f"RuntimeError: a breakpoint, but there is no terminal here: `munkey job {FORGET}` stops"
-        in refused.stderr
-    )
+    assert refused.returncode != 0
+    assert not (project.path / FORGET).exists()
+    assert "RuntimeError: a breakpoint, but there is no terminal" in refused.stderr
+    assert f"`munkey job {FORGET}`" in refused.stderr
     terminal = Terminal(project, "munkey", "job", FORGET)
     assert "forget_ids = forget_draws.draw(" in terminal.read_until("(Pdb) ")
     terminal.answer("p len(members), sampling")
@@ -116,24 +115,21 @@ def test_a_debugger_starts_where_the_job_of_munkey_job_fails(project: Project) -
     terminal.answer("q")
     assert terminal.end() != 0
     without = project.run("munkey", "job", FORGET, check=False)
-    assert without.returncode != 0 and "ZeroDivisionError: 0.1" in without.stdout + without.stderr
+    assert without.returncode != 0
+    assert "ZeroDivisionError: 0.1" in without.stdout + without.stderr
 
 
 def test_a_rule_is_added_by_one_function_and_one_rule(project: Project) -> None:
     module = project.path / "src/munkey/jobs/data.py"
-    jobs = (
-        module.read_text().replace(
-            "from pathlib import Path\n", f"from pathlib import Path\n{IMPORTS}"
-        )
-        + FUNCTION
-    )
+    path_import = "from pathlib import Path\n"
+    jobs = module.read_text().replace(path_import, path_import + IMPORTS) + FUNCTION
     module.write_text(jobs)
     with (project.path / "workflow/rules/data.smk").open("a") as rules:
         rules.write(RULE)
-    made = "results/default/counts/digits.txt"
-    project.make(made)
-    assert re.fullmatch(r"digits: \d+ samples", (project.path / made).read_text())
+    target = "results/default/counts/digits.txt"
+    project.make(target)
+    assert re.fullmatch(r"digits: \d+ samples", (project.path / target).read_text())
     module.write_text(jobs.replace("unit: str)", "unit: str, size: int)"))
-    refused = project.make(made, check=False)
-    said = "TypeError: rule counts: munkey.jobs.data.counts needs size; add it to the rule's input"
-    assert refused.returncode != 0 and said in refused.stderr
+    refused = project.make(target, check=False)
+    assert refused.returncode != 0
+    assert "rule counts: munkey.jobs.data.counts needs size" in refused.stderr

@@ -17,14 +17,11 @@ def test_a_project_runs_in_a_folder_with_a_space_quotes_and_letters_of_its_own(
     fresh: Project, tmp_path: Path
 ) -> None:
     project = fresh.copy(tmp_path / "it's ä (b) &c" / "project")
-    subprocess.run(
-        [sys.executable, "-m", "venv", "--without-pip", project.path / ".venv"], check=True
-    )
     environment = project.path / ".venv"
-    (site,) = environment.glob("lib/python*/site-packages")
-    (site / "tests.pth").write_text(
-        "\n".join(path for path in sys.path if path.endswith("site-packages"))
-    )
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", environment], check=True)
+    [site] = environment.glob("lib/python*/site-packages")
+    packages = [path for path in sys.path if path.endswith("site-packages")]
+    (site / "tests.pth").write_text("\n".join(packages))
     code = (BIN / "snakemake").read_text().partition("\n")[2]
     # As uv and pip write a script whose interpreter's path has a space: a shell starts it.
     launcher = f"#!/bin/sh\n'''exec' \"{environment}/bin/python\" \"$0\" \"$@\"\n' '''\n"
@@ -52,5 +49,6 @@ def test_a_path_that_cannot_work_is_refused_before_anything_is_installed(
         text=True,
         check=False,
     )
-    assert done.returncode != 0 and f"The path of this folder, {folder}, has one of" in done.stderr
+    assert done.returncode != 0
+    assert f"The path of this folder, {folder}, has one of" in done.stderr
     assert "false -m venv" not in done.stdout

@@ -13,14 +13,14 @@ from mlflow.tracking import MlflowClient
 
 from munkey.experiment.tracking.runs import SEED_GAP
 from munkey.report.tables.summary import round_to_four_digits
-from tests.integration.conftest import Project
+from tests.integration.conftest import LOGGED_RUNS, Project
+from tests.integration.faults import results
 from tests.integration.services import MISSING, Services
 from tests.integration.slurm import wait
-from tests.integration.test_kills import results
-from tests.integration.test_mlflow import RUNS
 from tests.pages import blocks
 
-TABLES, SETTINGS = "results/default/tables", "results/default/settings.json"
+TABLES = "results/default/tables"
+SETTINGS = "results/default/settings.json"
 
 
 @pytest.fixture
@@ -34,7 +34,8 @@ def services() -> Iterator[Services]:
 
 def runs_of(project: Project, site: str) -> list[Run]:
     """The runs of a checkout that are in the store."""
-    client, owner = MlflowClient(site), f"{socket.gethostname()}:{project.path}/results/default"
+    client = MlflowClient(site)
+    owner = f"{socket.gethostname()}:{project.path}/results/default"
     experiment = client.get_experiment_by_name("digits")
     return list(
         client.search_runs([experiment.experiment_id], f"tags.`munkey.results` = '{owner}'")
@@ -53,20 +54,16 @@ def check_log(project: Project, site: str, folder: Path) -> None:
     current = [run for run in runs_of(project, site) if run.data.tags["munkey.present"] == "true"]
     assert {run.info.status for run in current} == {"FINISHED"}
     by_name = {run.info.run_name: run for run in current}
-    assert len(by_name) == len(current) == RUNS
+    by_method = {}
+    for run in current:
+        if run.data.tags["kind"] == "run":
+            by_method[run.data.tags["method"]] = run
+    assert len(by_name) == len(current) == LOGGED_RUNS
     table = pd.read_csv(project.path / "results/default/metrics.csv")
     for method, part in table.groupby("method"):
-        [run] = [
-            run
-            for run in current
-            if (run.data.tags["kind"], run.data.tags.get("method")) == ("run", method)
-        ]
         names = part["metric"].replace({"gap": SEED_GAP})
-        expected = {
-            name: round_to_four_digits(value)
-            for name, value in zip(names, part["value"], strict=True)
-        }
-        assert {name: run.data.metrics[name] for name in expected} == expected
+        for name, value in zip(names, part["value"], strict=True):
+            assert by_method[method].data.metrics[name] == round_to_four_digits(value)
     client = MlflowClient(site)
     stored = client.download_artifacts(by_name["Tables"].info.run_id, "main.md", str(folder))
     assert Path(stored).read_text() == (project.path / TABLES / "main.md").read_text()
@@ -89,7 +86,8 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     done = services.run(second, take)
     assert "Nothing to be done" in done.stdout + done.stderr
     assert results(second) == results(first)
-    assert len(runs_of(first, services.site)) == RUNS and runs_of(second, services.site) == []
+    assert len(runs_of(first, services.site)) == LOGGED_RUNS
+    assert runs_of(second, services.site) == []
 
     both = [first, second]
     for checkout, k in zip(both, (3, 1), strict=True):
@@ -97,24 +95,22 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
         services.run(
             checkout, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}"
         )
-    assert (first.path / TABLES / "main.md").read_text() != (
-        second.path / TABLES / "main.md"
-    ).read_text()
+    table, other_table = ((each.path / TABLES / "main.md").read_text() for each in both)
+    assert table != other_table
     with ThreadPoolExecutor(1) as pool:
         tracking = pool.submit(track, services, both)
         wait(lambda: bool(runs_of(second, services.site)), services.logs, 3600)
         services.kill_mlflow()
         _, cut_off = tracking.result()
     last_line = cut_off.stderr
-    assert (
-        f"tracking.uri = {services.site} cannot be used" in last_line
-        and "`munkey mlflow sync`" in last_line
-    )
+    assert f"tracking.uri = {services.site} cannot be used" in last_line
+    assert "`munkey mlflow sync`" in last_line
     services.start_mlflow()
-    assert len(runs_of(second, services.site)) < RUNS
+    assert len(runs_of(second, services.site)) < LOGGED_RUNS
 
     for done in track(services, both):
-        assert done.returncode == 0 and f"MLflow at {services.site}" in done.stdout, done.stderr
+        assert done.returncode == 0, done.stderr
+        assert f"MLflow at {services.site}" in done.stdout
     for checkout in both:
         folder = tmp_path / f"{checkout.path.name} artifacts"
         folder.mkdir()

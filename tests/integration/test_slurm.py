@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from tests.integration.conftest import Project
+from tests.integration.faults import results
 from tests.integration.slurm import DAEMONS, Cluster, executable, wait
-from tests.integration.test_kills import results
 
 PROFILE = ("--profile", "profiles/slurm")
 MISSING = [daemon for daemon in DAEMONS if executable(daemon) is None]
@@ -29,8 +29,8 @@ def cluster() -> Iterator[Cluster]:
         cluster.stop()
 
 
-def adapted(project: Project) -> None:
-    """What docs/cluster.md says to change for a cluster, here without accounting."""
+def adapt_profile(project: Project) -> None:
+    """Change the profile as docs/cluster.md says, here without accounting."""
     path = project.path / "profiles/slurm/config.yaml"
     profile = yaml.safe_load(path.read_text())
     profile |= {
@@ -47,7 +47,8 @@ class Running:
     """A run through the cluster, in the background."""
 
     def __init__(self, project: Project, cluster: Cluster) -> None:
-        self.project, self.cluster = project, cluster
+        self.project = project
+        self.cluster = cluster
         paths = f"{cluster.folder}:{project.environment()['PATH']}"
         self.process = project.start(
             "snakemake", *PROFILE, SLURM_CONF=cluster.environment["SLURM_CONF"], PATH=paths
@@ -55,18 +56,18 @@ class Running:
 
     def job_of(self, function: str) -> int:
         """The process of a job that runs this function of munkey.jobs, as soon as there is one."""
-        found: list[int] = []
+        process_ids: list[int] = []
 
         def runs() -> bool:
             assert self.process.poll() is None, self.words()
-            found.extend(pid for pid in psutil.pids() if self._runs(pid, function))
-            return bool(found)
+            process_ids.extend(pid for pid in psutil.pids() if self._runs(pid, function))
+            return bool(process_ids)
 
         wait(runs, self.words, 1500)
-        return found[0]
+        return process_ids[0]
 
     def _runs(self, pid: int, function: str) -> bool:
-        """Whether a process is such a job: Snakemake writes into the script what the job is told."""
+        """Whether a process is such a job: Snakemake writes its parameters into the script."""
         with contextlib.suppress(psutil.Error, OSError):
             process = psutil.Process(pid)
             script = (process.cmdline() + [""] * 2)[1]
@@ -90,18 +91,19 @@ def trainings(cluster: Cluster) -> list[Submission]:
     lines = cluster.run(
         "squeue", "--states=all", "--sort=i", "--noheader", "--format=%k|%T|%m|%l|%b"
     ).splitlines()
-    columns = [line.split("|")[1:] for line in lines if "_train" in line.split("|")[0]]
-    return [
-        Submission(state, int(memory.rstrip("M")), minutes(limit), gpus)
-        for state, memory, limit, gpus in columns
-    ]
+    submissions = []
+    for line in lines:
+        comment, state, memory, limit, gpus = line.split("|")
+        if "_train" in comment:
+            submissions.append(Submission(state, int(memory.rstrip("M")), minutes(limit), gpus))
+    return submissions
 
 
 def minutes(limit: str) -> int:
     """Minutes of a time as SLURM writes it: [DAYS-]HOURS:MINUTES:SECONDS."""
     days, _, clock = limit.rpartition("-")
-    hours, minutes_, _ = map(int, clock.split(":"))
-    return 60 * (24 * int(days or 0) + hours) + minutes_
+    hours, remaining_minutes, _ = map(int, clock.split(":"))
+    return 60 * (24 * int(days or 0) + hours) + remaining_minutes
 
 
 @pytest.mark.slurm
@@ -113,7 +115,7 @@ def test_a_killed_job_and_a_killed_node_end_with_the_bytes_of_a_local_run(
     fresh: Project, finished: Project, cluster: Cluster, tmp_path: Path
 ) -> None:
     project = fresh.copy(tmp_path / "project")
-    adapted(project)
+    adapt_profile(project)
     # Of the three methods that of most kinds of jobs: here each of them starts two processes of Snakemake.
     project.params({"methods": ["munkey"]})
     running = Running(project, cluster)
@@ -123,14 +125,17 @@ def test_a_killed_job_and_a_killed_node_end_with_the_bytes_of_a_local_run(
     time.sleep(3)
     cluster.start("slurmd", "-D")
     assert running.process.wait(1500) == 0, running.words()
-    made, expected = results(project), results(finished)
-    assert sum(path.name == "system.safetensors" for path in made) == 5
-    assert [path for path in made if made[path] != expected[path]] == []
+    files = results(project)
+    expected = results(finished)
+    assert sum(path.name == "system.safetensors" for path in files) == 5
+    assert [path for path in files if files[path] != expected[path]] == []
     # Four trainings are two groups, which SLURM holds at once: the second in its queue need not be a retry.
     submissions = trainings(cluster)
     assert {each.gpus for each in submissions} == {"gres:gpu:1"}
     [killed] = [each for each in submissions if each.state == "FAILED"]
-    again = Submission("COMPLETED", 2 * killed.memory, 2 * killed.minutes, killed.gpus)
-    others = [each for each in submissions if each not in (killed, again)]
-    assert len(submissions) == 3 and submissions.count(again) == 1
-    assert [(each.state, each.memory) for each in others] == [("COMPLETED", killed.memory)]
+    retry = Submission("COMPLETED", 2 * killed.memory, 2 * killed.minutes, killed.gpus)
+    assert len(submissions) == 3
+    assert submissions.count(retry) == 1
+    [other] = [each for each in submissions if each not in (killed, retry)]
+    assert other.state == "COMPLETED"
+    assert other.memory == killed.memory

@@ -23,9 +23,11 @@ from tests.integration.conftest import BIN, Project, checkout
 from tests.integration.faults import Running, disk, results
 from tests.integration.slurm import free_ports, wait
 
-ROUNDS, FAULTS, CORES = 10, 8, 2
+ROUNDS = 10
+FAULTS = 8
+CORES = 2
 KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")  # of faults
-PAUSE = 2.0, 50.0  # between faults [s]
+PAUSE = (2.0, 50.0)  # between faults [s]
 HOUR = 3600
 TEMPORARY = re.compile(r"\..+\.\d+-\w+(\.\w+)?")
 
@@ -35,7 +37,8 @@ class Tracking:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir()
-        self.folder, (self.port,) = folder, free_ports(1)
+        self.folder = folder
+        (self.port,) = free_ports(1)
         self.uri = f"http://127.0.0.1:{self.port}"
         self.process: subprocess.Popen | None = None
 
@@ -87,10 +90,14 @@ class Soak:
     def __init__(
         self, project: Project, tracking: Tracking, draw: random.Random, temporary: Path
     ) -> None:
-        self.project, self.tracking, self.draw, self.temporary = project, tracking, draw, temporary
+        self.project = project
+        self.tracking = tracking
+        self.draw = draw
+        self.temporary = temporary
         self.results = project.path / "results"
         self.faults: Counter[str] = Counter()
-        self.attempts = self.remade = 0
+        self.attempts = 0
+        self.remade = 0
 
     def run(self) -> None:
         """Until a run ends well to which nothing happened."""
@@ -98,7 +105,8 @@ class Soak:
         while disturbed:
             before = self.records()
             disturbed = self.attempt()
-            again = [path for path, made in before.items() if self.records().get(path) != made]
+            after = self.records()
+            again = [path for path in before if after.get(path) != before[path]]
             assert len(again) <= CORES, again  # only what was being made when Snakemake was killed
             self.remade += len(again)
 
@@ -112,11 +120,13 @@ class Soak:
         """Whether something went wrong."""
         self.attempts += 1
         self.tracking.start()
-        running, happened = Running(self.project, TMPDIR=str(self.temporary)), ""
+        running = Running(self.project, TMPDIR=str(self.temporary))
+        happened = ""
         while self.faults.total() < FAULTS and happened != "snakemake":
             with contextlib.suppress(subprocess.TimeoutExpired):
                 running.process.wait(self.draw.uniform(*PAUSE))
-            if not (fault := self.fault(running)):
+            fault = self.fault(running)
+            if not fault:
                 break
             self.faults[fault] += 1
             happened = fault
@@ -174,23 +184,25 @@ def server(tmp_path: Path) -> Iterator[Tracking]:
 
 @pytest.mark.soak(long=True)
 @pytest.mark.parametrize("round_number", range(ROUNDS))
-def test_faults_at_random_end_with_the_same_bytes(
+def test_a_run_with_random_faults_ends_with_the_same_bytes(
     default: Project, undisturbed: Project, server: Tracking, tmp_path: Path, round_number: int
 ) -> None:
     project = default.copy(tmp_path / "project")
     project.params({"tracking": {"uri": server.uri}})
-    (temporary := tmp_path / "temporary").mkdir()
-    soak, started = Soak(project, server, random.Random(round_number), temporary), time.monotonic()
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    soak = Soak(project, server, random.Random(round_number), temporary)
+    started = time.monotonic()
     with disk(project.path / "results", "4g"):
         soak.run()
         assert project.planned() == {}
-        made, expected = results(project), results(undisturbed)
-        assert sorted(made) == sorted(expected)
-        assert [path for path in expected if made[path] != expected[path]] == []
+        files = results(project)
+        expected = results(undisturbed)
+        assert sorted(files) == sorted(expected)
+        assert [path for path in expected if files[path] != expected[path]] == []
         assert leftovers(project, temporary) == []
-    assert runs_in(f"sqlite:///{server.folder}/store.db") == runs_in(
-        f"sqlite:///{undisturbed.path}/mlflow.db"
-    )
+    expected_runs = runs_in(f"sqlite:///{undisturbed.path}/mlflow.db")
+    assert runs_in(f"sqlite:///{server.folder}/store.db") == expected_runs
     passed = {
         "number": round_number,
         "faults": {kind: soak.faults[kind] for kind in KINDS},
@@ -202,34 +214,29 @@ def test_faults_at_random_end_with_the_same_bytes(
 
 
 def minutes_since(started: float) -> float:
-    """Of the monotonic clock, to a tenth."""
+    """Minutes on the monotonic clock, to a tenth."""
     return round((time.monotonic() - started) / 60, 1)
 
 
-def keep(found: dict[str, Any]) -> None:
-    """Add to what this machine found before, for docs/running.md; a round that is run again replaces what it was."""
+def keep(findings: dict[str, Any]) -> None:
+    """Add to the findings of this machine, for docs/running.md; a repeated round replaces the earlier one."""
     path = file_for(this_machine("cpu"), "soak", RESULTS)
     before = json.loads(path.read_text()) if path.exists() else {}
-    rounds = {
-        each["number"]: each for each in (*before.get("rounds", []), *found.get("rounds", []))
-    }
-    everything = {**before, **found, "rounds": [rounds[number] for number in sorted(rounds)]}
+    rounds = {}
+    for one_round in (*before.get("rounds", []), *findings.get("rounds", [])):
+        rounds[one_round["number"]] = one_round
+    everything = {**before, **findings, "rounds": [rounds[number] for number in sorted(rounds)]}
     path.write_text(json.dumps(everything, indent=2) + "\n")
 
 
 def leftovers(project: Project, temporary: Path) -> list[object]:
     """Temporary files, checkpoints, locks and processes that outlived the run."""
-    files = [
-        path
-        for part in ("results", "cache")
-        for path in (project.path / part).rglob("*")
-        if path.is_file()
-    ]
-    unfinished = [
-        path
-        for path in files
-        if TEMPORARY.fullmatch(path.name) or FOLDER in path.relative_to(project.path).parents
-    ]
+    unfinished = []
+    for folder in ("results", "cache"):
+        for path in (project.path / folder).rglob("*"):
+            is_in_checkpoint = FOLDER in path.relative_to(project.path).parents
+            if path.is_file() and (TEMPORARY.fullmatch(path.name) or is_in_checkpoint):
+                unfinished.append(path)
     locks = [path for path in (project.path / ".snakemake/locks").rglob("*") if path.is_file()]
     runs = list(temporary.glob("munkey-run-*"))
     return [*unfinished, *locks, *runs, *processes_in(project.path)]

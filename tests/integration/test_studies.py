@@ -33,5 +33,7 @@ def test_without_studies_the_tables_of_a_run_are_the_same_bytes(
     files = sorted((finished.path / "results").rglob("*.csv"))
     assert len(files) >= 5
     for file in files:
-        made = project.path / file.relative_to(finished.path)
-        assert made.read_bytes() == file.read_bytes() or untimed(made).equals(untimed(file)), file
+        remade = project.path / file.relative_to(finished.path)
+        assert remade.read_bytes() == file.read_bytes() or untimed(remade).equals(untimed(file)), (
+            file
+        )

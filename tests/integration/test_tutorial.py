@@ -1,4 +1,4 @@
-"""docs/tutorial.md: its commands run as they stand and print what the page says."""
+"""docs/tutorial.md: its commands run as they stand and print the lines of the page."""
 
 import re
 import time
@@ -21,10 +21,11 @@ def shape(line: str) -> str:
 
 
 @pytest.mark.soak(long=True)
-def test_the_tutorial_runs_and_prints_what_it_says(tmp_path: Path) -> None:
+def test_the_commands_of_the_tutorial_run_and_print_the_lines_of_the_page(tmp_path: Path) -> None:
     project = checkout(tmp_path / "project").installed()
     project.commit("as it stands")
-    start, printed = time.monotonic(), set()
+    start = time.monotonic()
+    printed = set()
     for kind, text in BLOCKS:
         if kind == "sh":
             done = project.run("bash", "-euo", "pipefail", "-c", text, timeout=3600)

@@ -1,12 +1,15 @@
-"""Small memories in files, and what is in them."""
+"""Small memories in files, and their contents."""
 
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from munkey.memory.memory_file import MemoryFile
 
-WIDTHS = 9, 8  # of keys and tokens
+WIDTHS = (9, 8)  # of keys and tokens
 
 
 def numbers(count: int, seed: int, width: int) -> np.ndarray:
@@ -41,6 +44,24 @@ def create(path: Path, count: int = 12, seed: int = 0) -> MemoryFile:
 def add(file: MemoryFile, count: int, seed: int) -> None:
     rows = raw(count, seed)
     file.add(*rows, files=files_of(rows[0]), units=units_of(rows[0]))
+
+
+def change_database(path: Path, *statements: str) -> None:
+    """Run SQL on the file of a memory, as any program could."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for statement in statements:
+        connection.execute(statement)
+    connection.close()
+
+
+@contextmanager
+def open_reader(path: Path) -> Iterator[sqlite3.Connection]:
+    """A reader in a transaction, so the log of the memory is not emptied."""
+    reader = sqlite3.connect(path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM state").fetchall()
+    yield reader
+    reader.close()
 
 
 def content(file: MemoryFile) -> dict[int, bytes]:

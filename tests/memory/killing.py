@@ -1,11 +1,11 @@
-"""Kills writers again and again, and counts what is lost: `python -m tests.memory.killing KILLS SEED FOLDER`.
+"""Kills writers again and again, and counts lost changes: `python -m tests.memory.killing KILLS SEED FOLDER`.
 
 A forked child opens the memory and changes it at random; it announces each change on a pipe and
 acknowledges it there. It dies in one of three ways: its parent kills it after a random time; it
 kills itself before a random statement of SQL; or the kernel kills it in the middle of a write that
 makes a file longer than a random limit, which hits every frame of the log, every page of a
-checkpoint, and every part of a purge. A reader that was open all the time must see what was
-acknowledged, with the change under way done wholly or not at all. Then the memory is opened again:
+checkpoint, and every part of a purge. A reader that was open all the time must see each
+acknowledged change, with the change under way done wholly or not at all. Then the memory is opened again:
 it must be sound, and the same, or have the whole change that the reader did not see yet.
 """
 
@@ -74,11 +74,11 @@ def work(path: Path, say: Say, random: np.random.Generator) -> None:
     file = MemoryFile.open(path)
     while True:
         step = str(random.choice(names, p=weights))
-        held = sorted(content(file))
+        row_ids = sorted(content(file))
         counts = {"delete": 1, "batch": int(random.integers(2, 30))}
-        ids = random.choice(held, min(len(held), counts.get(step, 0)), replace=False).tolist()
+        ids = random.choice(row_ids, min(len(row_ids), counts.get(step, 0)), replace=False).tolist()
         seed = int(random.integers(1 << 30))
-        if step == "add" and len(held) > MAX_ROWS:
+        if step == "add" and len(row_ids) > MAX_ROWS:
             continue
         request = None
         if step == "request" or random.integers(2):
@@ -101,7 +101,7 @@ def work(path: Path, say: Say, random: np.random.Generator) -> None:
 
 
 def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[dict], Model]:
-    """Return what a child said until it was killed, and what an open reader sees then."""
+    """Return the messages of a child until it was killed, and the memory that an open reader sees then."""
     reading, writing = os.pipe()
     waiting, going = os.pipe()
     by_itself = bool(random.integers(4))
@@ -125,8 +125,9 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
     os.close(writing)
     with MemoryFile.open(path) as reader:
         os.write(going, b"!")
-        # A limit that no write reaches kills nobody, so the parent does it in the end.
-        deadline = time.monotonic() + (0.5 if by_itself else random.uniform(0, 0.06))
+        # A child that reaches none of its limits is killed by its parent in the end.
+        seconds = 0.5 if by_itself else random.uniform(0, 0.06)
+        deadline = time.monotonic() + seconds
         status = None
         while status is None and time.monotonic() < deadline:
             content(reader)  # refreshed by its difference, again and again
@@ -140,22 +141,22 @@ def watch_until_killed(path: Path, random: np.random.Generator) -> tuple[list[di
         with os.fdopen(reading, "rb") as pipe:
             lines = pipe.read().splitlines()
         assert os.WTERMSIG(status) in {signal.SIGKILL, signal.SIGXFSZ}, "the child failed by itself"
-        seen = state(reader)
+        model_seen = state(reader)
     for descriptor in (waiting, going):
         os.close(descriptor)
-    return [json.loads(line) for line in lines], seen
+    return [json.loads(line) for line in lines], model_seen
 
 
-def apply(model: Model, said: dict) -> Model:
+def apply(model: Model, change: dict) -> Model:
     """Return the memory after a change."""
     after = dict(model)
-    if said["step"] == "add":
-        ids, keys, tokens = raw(said["seed"] % 40, said["seed"])
+    if change["step"] == "add":
+        ids, keys, tokens = raw(change["seed"] % 40, change["seed"])
         after |= expected(ids, keys, tokens)
-    if said["step"] in DELETIONS and (said["ids"] or said["request"]):
-        for row_id in said["ids"]:
+    if change["step"] in DELETIONS and (change["ids"] or change["request"]):
+        for row_id in change["ids"]:
             del after[row_id]
-        log = [*json.loads(after[LOG]), [len(said["ids"]), said["request"]]]
+        log = [*json.loads(after[LOG]), [len(change["ids"]), change["request"]]]
         after[LOG] = json.dumps(log).encode()
     return after
 
@@ -194,20 +195,22 @@ def main(kills: int, seed: int, folder: Path) -> dict[str, int]:
         model = state(file)
     for number in range(1, kills + 1):
         allowed = [model]
-        said, seen = watch_until_killed(path, random)
-        for one in said:
+        changes, model_seen = watch_until_killed(path, random)
+        for one in changes:
             if "done" in one:
                 allowed = [allowed[-1]]
             else:
                 allowed = [allowed[0], apply(allowed[0], one)]
-        assert seen in allowed, "an open reader sees what is not, or not what is"
-        hits["acknowledged"] += sum("done" in one for one in said)
-        steps = [str(one["step"]) for one in said if "step" in one]
+        assert model_seen in allowed, "an open reader sees what is not, or not what is"
+        hits["acknowledged"] += sum("done" in one for one in changes)
+        steps = [str(one["step"]) for one in changes if "step" in one]
         hits[steps[-1] if steps else "start"] += 1
         model = check(path, allowed)
         # Others see a commit once the index of the log has it. Whoever opens the memory first makes a
         # new index, and finds the commit of a writer that was killed just before that.
-        assert allowed.index(model) >= allowed.index(seen), "what an open reader has seen is gone"
+        assert allowed.index(model) >= allowed.index(model_seen), (
+            "what an open reader has seen is gone"
+        )
         if number % 50 == 0:
             print(number, dict(hits), file=sys.stderr, flush=True)
     return dict(sorted(hits.items()))

@@ -24,43 +24,45 @@ IDS = np.array([3, 5, 8, 13, 21])
 @example(set(IDS.tolist()))
 def test_forgetting_drops_exactly_those_rows(ids):
     memory = memory_of(IDS)
-    left = memory.forget(np.array(sorted(ids), dtype=np.int64))
-    kept = [row for row, i in enumerate(IDS) if i not in ids]
-    assert torch.equal(left.ids, memory.ids[kept])
-    assert torch.equal(left.keys, memory.keys[kept])
-    assert torch.equal(left.tokens, memory.tokens[kept])
+    remaining = memory.forget(np.array(sorted(ids), dtype=np.int64))
+    rows = np.flatnonzero(~np.isin(IDS, list(ids)))
+    assert torch.equal(remaining.ids, memory.ids[rows])
+    assert torch.equal(remaining.keys, memory.keys[rows])
+    assert torch.equal(remaining.tokens, memory.tokens[rows])
 
 
-def test_labels_are_kept_where_the_memory_has_some():
+def test_labels_go_and_come_with_their_rows_where_the_memory_has_some():
     memory = memory_of(IDS)
     labeled = ExemplarMemory(memory.ids, memory.keys, memory.tokens, torch.tensor([0, 1, 2, 0, 1]))
-    left = labeled.forget(np.array([5, 13]))
-    assert left.labels.tolist() == [0, 2, 1] and memory.forget(np.array([5])).labels is None
-    added = left.add(np.array([4]), memory.keys[:1], memory.tokens[:1], torch.tensor([9]))
+    remaining = labeled.forget(np.array([5, 13]))
+    assert remaining.labels.tolist() == [0, 2, 1]
+    assert memory.forget(np.array([5])).labels is None
+    added = remaining.add(np.array([4]), memory.keys[:1], memory.tokens[:1], torch.tensor([9]))
     assert added.labels.tolist() == [0, 9, 2, 1]
-    assert left.add(np.array([4]), memory.keys[:1], memory.tokens[:1]).labels is None
+    assert remaining.add(np.array([4]), memory.keys[:1], memory.tokens[:1]).labels is None
 
 
 def test_forgetting_leaves_the_memory_itself_untouched():
-    memory, same = memory_of(IDS), memory_of(IDS)
-    left = memory.forget(np.array([5, 13]))
-    left.tokens.zero_()
-    left.keys.zero_()
+    memory = memory_of(IDS)
+    same = memory_of(IDS)
+    remaining = memory.forget(np.array([5, 13]))
+    remaining.tokens.zero_()
+    remaining.keys.zero_()
     assert torch.equal(memory.ids, same.ids)
     assert torch.equal(memory.keys, same.keys)
     assert torch.equal(memory.tokens, same.tokens)
 
 
-def test_tokens_that_learned_no_longer_learn_after_forgetting():
+def test_the_tokens_that_remain_are_no_parameters():
     memory = memory_of(IDS)
     trained = ExemplarMemory(memory.ids, memory.keys, torch.nn.Parameter(memory.tokens))
-    left = trained.forget(np.array([5]))
-    assert not left.tokens.requires_grad
-    assert left.tokens.is_leaf  # no graph leads back to what was forgotten
+    remaining = trained.forget(np.array([5]))
+    assert not remaining.tokens.requires_grad
+    assert remaining.tokens.is_leaf  # no graph leads back to what was forgotten
 
 
 @pytest.mark.parametrize("ids", [[4], [3, 4], [22], [-1]])
-def test_an_id_that_is_not_held_cannot_be_forgotten(ids):
+def test_an_id_that_is_not_in_the_memory_cannot_be_forgotten(ids):
     with pytest.raises(KeyError, match=str(ids[-1])):
         memory_of(IDS).forget(np.array(ids))
 
@@ -69,7 +71,8 @@ def test_an_id_that_is_not_held_cannot_be_forgotten(ids):
 def test_added_rows_stand_by_id_with_their_keys_and_tokens(new_ids):
     memory = memory_of(IDS)
     added = memory_of(np.array([1, 2]), seed=1)
-    keys, tokens = added.keys[: len(new_ids)], added.tokens[: len(new_ids)]
+    keys = added.keys[: len(new_ids)]
+    tokens = added.tokens[: len(new_ids)]
     rows = {}
     for row_id, key, token in zip(
         [*IDS, *new_ids], [*memory.keys, *keys], [*memory.tokens, *tokens], strict=True
@@ -81,17 +84,18 @@ def test_added_rows_stand_by_id_with_their_keys_and_tokens(new_ids):
         for row_id, key, token in zip(
             extended.ids.tolist(), extended.keys, extended.tokens, strict=True
         ):
-            assert torch.equal(key, rows[row_id][0]) and torch.equal(token, rows[row_id][1])
+            assert torch.equal(key, rows[row_id][0])
+            assert torch.equal(token, rows[row_id][1])
     assert memory.ids.tolist() == IDS.tolist()
 
 
-def test_an_id_that_is_held_cannot_be_added():
+def test_an_id_that_is_in_the_memory_cannot_be_added():
     memory = memory_of(IDS)
     with pytest.raises(ValueError, match="8"):
         memory.add(np.array([30, 8]), memory.keys[:2], memory.tokens[:2])
 
 
-def test_the_row_of_an_id_holds_that_id():
+def test_an_id_has_its_row_and_no_neighbor_has_none():
     memory = memory_of(IDS)
     rows = memory.find_rows(np.array([[21, 3], [NO_NEIGHBOR, 8]]))
     assert rows.tolist() == [[4, 0], [NO_NEIGHBOR, 2]]
@@ -132,15 +136,11 @@ def test_rank_weights_fall_as_one_over_two_plus_rank():
     np.testing.assert_allclose(weights[0], np.array([30, 20, 15, 12]) / 77, rtol=1e-6)
 
 
-def test_absent_neighbors_weigh_nothing_and_the_others_as_if_these_had_not_been_asked_for():
-    cosines, present = (
-        torch.tensor([[0.9, 0.7, 0.0, 0.0]]),
-        torch.tensor([[True, True, False, False]]),
-    )
-    by_similarity, by_rank = (
-        compute_similarity_weights(cosines, present, 0.07),
-        compute_rank_weights(present),
-    )
+def test_absent_neighbors_weigh_nothing_and_do_not_change_the_weights_of_others():
+    cosines = torch.tensor([[0.9, 0.7, 0.0, 0.0]])
+    present = torch.tensor([[True, True, False, False]])
+    by_similarity = compute_similarity_weights(cosines, present, 0.07)
+    by_rank = compute_rank_weights(present)
     assert by_similarity[0, 2:].tolist() == by_rank[0, 2:].tolist() == [0, 0]
     torch.testing.assert_close(
         by_similarity[:, :2], compute_similarity_weights(cosines[:, :2], present[:, :2], 0.07)
@@ -148,10 +148,10 @@ def test_absent_neighbors_weigh_nothing_and_the_others_as_if_these_had_not_been_
     np.testing.assert_allclose(by_rank[0, :2], [3 / 5, 2 / 5], rtol=1e-6)
 
 
-def test_with_nobody_there_all_weights_are_zero():
-    nobody = torch.zeros(1, 4, dtype=torch.bool)
-    assert not compute_similarity_weights(torch.zeros(1, 4), nobody, 0.07).any()
-    assert not compute_rank_weights(nobody).any()
+def test_without_neighbors_all_weights_are_zero():
+    none_present = torch.zeros(1, 4, dtype=torch.bool)
+    assert not compute_similarity_weights(torch.zeros(1, 4), none_present, 0.07).any()
+    assert not compute_rank_weights(none_present).any()
     assert not draw_weights(torch.zeros(1, 4), torch.zeros(1)).any()
 
 
@@ -187,6 +187,5 @@ def test_the_other_fusions_read_one_average_token(inference, fusion, average):
 
 
 def test_an_ensemble_takes_a_pass_for_each_neighbor_and_the_others_one(inference):
-    assert [
-        count_passes(inference(fusion=fusion, k=6)) for fusion in ("ensemble", "softmax", "rank")
-    ] == [6, 1, 1]
+    for fusion, passes in {"ensemble": 6, "softmax": 1, "rank": 1}.items():
+        assert count_passes(inference(fusion=fusion, k=6)) == passes

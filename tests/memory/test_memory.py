@@ -1,4 +1,4 @@
-"""The memory as a value: rows are dropped, added, and found, and nothing that is held changes."""
+"""The memory as a value: rows are dropped, added, and found, and no earlier memory changes."""
 
 import pickle
 import threading
@@ -11,7 +11,10 @@ from munkey.memory.memory import Columns, Memory, make_columns
 
 
 def rows(ids, numbers=None, width=3) -> Columns:
+    """Rows whose values follow from their ids. numbers: of the rows, or else 1, 2, ..."""
     ids = np.array(ids, dtype=np.int64)
+    if numbers is None:
+        numbers = range(1, len(ids) + 1)
     keys = np.repeat(ids[:, None], width, axis=1).astype(np.float32)
     contents = np.zeros((len(ids), 16), np.uint8)
     contents[:, 0] = ids % 4  # ids that differ by 4 are copies of one another
@@ -24,23 +27,25 @@ def rows(ids, numbers=None, width=3) -> Columns:
         files=np.array([f"{one}.png" for one in ids], object),
         contents=contents,
         added=10 * ids,
-        numbers=np.array(numbers if numbers is not None else range(1, len(ids) + 1), np.int64),
+        numbers=np.array(numbers, np.int64),
     )
 
 
-def held(memory: Memory) -> list[tuple]:
+def live_values(memory: Memory) -> list[tuple]:
     """All live rows, as Python values."""
     *columns, _ = memory.columns.take(memory.live_rows)  # all but the row numbers
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def of(ids) -> list[tuple]:
-    return held(Memory.create(rows(sorted(ids))))
+def expected_values(ids) -> list[tuple]:
+    """The live rows of a new memory with these ids."""
+    return live_values(Memory.create(rows(sorted(ids))))
 
 
 def test_rows_are_sorted_by_id_whatever_their_order():
     memory = Memory.create(rows([9, 2, 30, 7]))
-    assert memory.ids.tolist() == [2, 7, 9, 30] and held(memory) == of([2, 7, 9, 30])
+    assert memory.ids.tolist() == [2, 7, 9, 30]
+    assert live_values(memory) == expected_values([2, 7, 9, 30])
     assert memory.columns.numbers.tolist() == [2, 4, 1, 3]
     assert memory.find_numbers(np.array([3, 1, 5, 0])).tolist() == [3, 2, -1, -1]
 
@@ -51,8 +56,8 @@ def test_dropping_and_adding_leave_earlier_memories_as_they_were():
     third = second.add(rows([100, 99], numbers=[21, 22]))
     assert (len(first), len(second), len(third)) == (20, 19, 21)
     assert np.shares_memory(first.keys, third.keys)  # nothing was copied
-    assert held(first) == of(range(0, 40, 2))
-    assert held(third) == of({*range(0, 40, 2), 99, 100} - {4})
+    assert live_values(first) == expected_values(range(0, 40, 2))
+    assert live_values(third) == expected_values({*range(0, 40, 2), 99, 100} - {4})
     with pytest.raises(ValueError, match="read-only"):
         third.keys[0] = 0
 
@@ -60,7 +65,8 @@ def test_dropping_and_adding_leave_earlier_memories_as_they_were():
 def test_an_id_can_come_back_and_one_below_others_is_sorted_in():
     memory = Memory.create(rows([1, 5, 9])).drop(np.array([1]))
     again = memory.add(rows([5, 3], numbers=[4, 5]))
-    assert held(again) == of([1, 3, 5, 9]) and len(memory) == 2
+    assert live_values(again) == expected_values([1, 3, 5, 9])
+    assert len(memory) == 2
     with pytest.raises(ValueError, match="already in the memory"):
         again.add(rows([9], numbers=[6]))
     with pytest.raises(ValueError, match="more than once"):
@@ -69,33 +75,43 @@ def test_an_id_can_come_back_and_one_below_others_is_sorted_in():
 
 def test_two_memories_that_grow_from_one_do_not_see_each_other():
     first = Memory.create(rows([1, 2]))
-    left = first.add(rows([5], numbers=[3]))
-    right = first.add(rows([6], numbers=[3]))
-    assert held(left) == of([1, 2, 5]) and held(right) == of([1, 2, 6])
+    one = first.add(rows([5], numbers=[3]))
+    other = first.add(rows([6], numbers=[3]))
+    assert live_values(one) == expected_values([1, 2, 5])
+    assert live_values(other) == expected_values([1, 2, 6])
 
 
-def test_a_memory_is_packed_when_a_tenth_is_dead_and_numbers_are_not_used_again():
+def test_a_memory_is_packed_when_over_a_tenth_is_dead_and_numbers_are_not_used_again():
     memory = Memory.create(rows(range(100)))
     few = memory.drop(np.arange(10))
-    many = memory.drop(np.arange(90, 101 - 0)[:10]).drop(np.arange(2))
-    assert len(few.live) == 100 and len(many.live) == len(many) == 88
-    assert many.next_number == 101 and held(many) == of(range(2, 90))
-    assert few.pack().pack() is not few and held(few.pack()) == held(few)
+    many = memory.drop(np.arange(90, 100)).drop(np.arange(2))
+    assert len(few.live) == 100
+    assert len(many.live) == len(many) == 88
+    assert many.next_number == 101
+    assert live_values(many) == expected_values(range(2, 90))
+    packed = few.pack()
+    assert len(packed.live) == 90
+    assert packed.pack() is packed
+    assert live_values(packed) == live_values(few)
     empty = memory.drop(np.arange(100))
-    assert len(empty) == 0 and empty.find_rows(np.array([3])).tolist() == [NO_NEIGHBOR]
-    assert held(empty.add(rows([3], numbers=[101]))) == of([3])
+    assert len(empty) == 0
+    assert empty.find_rows(np.array([3])).tolist() == [NO_NEIGHBOR]
+    assert live_values(empty.add(rows([3], numbers=[101]))) == expected_values([3])
 
 
-def test_what_has_changed_is_found_by_row_number():
+def test_changes_between_two_memories_are_found_by_row_number():
     first = Memory.create(rows(range(30)))
     second = first.drop(np.array([3, 4])).add(rows([50, 51], numbers=[31, 32]))
-    for one, other in ((first, second), (first.pack(), Memory.create(second.pack().columns))):
-        dropped, added = other.find_changes(one)
-        assert one.ids[dropped].tolist() == [3, 4] and other.ids[added].tolist() == [50, 51]
+    packed = (first.pack(), Memory.create(second.pack().columns))
+    for before, after in ((first, second), packed):
+        dropped, added = after.find_changes(before)
+        assert before.ids[dropped].tolist() == [3, 4]
+        assert after.ids[added].tolist() == [50, 51]
     # A row that came back is another row.
     back = second.add(rows([3], numbers=[33]))
     dropped, added = back.find_changes(first)
-    assert first.ids[dropped].tolist() == [3, 4] and back.ids[added].tolist() == [3, 50, 51]
+    assert first.ids[dropped].tolist() == [3, 4]
+    assert back.ids[added].tolist() == [3, 50, 51]
 
 
 def test_copies_units_and_files_are_found_among_live_rows():
@@ -103,15 +119,18 @@ def test_copies_units_and_files_are_found_among_live_rows():
     assert memory.find_copies(np.array([0])).tolist() == [4]
     assert memory.find_units(["u0"]).tolist() == [0, 3, 6, 9]
     assert memory.find_units(["u0", "u1", "nobody"]).tolist() == [0, 1, 3, 4, 6, 7, 9, 10]
-    assert memory.find_files(["8.png"]).tolist() == [] and memory.find_files([]).tolist() == []
+    assert memory.find_files(["8.png"]).tolist() == []
+    assert memory.find_files([]).tolist() == []
 
 
 def test_a_pickle_holds_no_dead_rows_and_no_spare_room():
     memory = Memory.create(rows(range(1000, 1100))).drop(np.array([7]))
     pickled = pickle.dumps(memory)
-    assert b"1008.png" in pickled and b"1007.png" not in pickled
+    assert b"1008.png" in pickled
+    assert b"1007.png" not in pickled
     again = pickle.loads(pickled)
-    assert held(again) == held(memory) and again.next_number == memory.next_number
+    assert live_values(again) == live_values(memory)
+    assert again.next_number == memory.next_number
 
 
 def test_the_bound_of_the_keys_follows_rows_that_are_added():
@@ -121,7 +140,7 @@ def test_the_bound_of_the_keys_follows_rows_that_are_added():
     assert longer.longest_key >= 50 * 3**0.5
 
 
-def test_random_changes_equal_a_memory_that_is_made_anew():
+def test_a_memory_after_random_changes_equals_a_new_one():
     random = np.random.default_rng(0)
     memory = Memory.create(rows(range(50)))
     ids = set(range(50))
@@ -138,14 +157,14 @@ def test_random_changes_equal_a_memory_that_is_made_anew():
             numbers = memory.next_number + np.arange(len(new))
             memory = memory.add(rows(new, numbers=numbers))
             ids |= set(new)
-        assert held(memory) == of(ids)
+        assert live_values(memory) == expected_values(ids)
         numbers = memory.columns.numbers[memory.live_rows]
         assert memory.find_numbers(numbers).tolist() == memory.live_rows.tolist()
     for earlier, expected in snapshots[::20]:
-        assert held(earlier) == of(expected)
+        assert live_values(earlier) == expected_values(expected)
         dropped, added = memory.find_changes(earlier)
-        kept = set(expected) - set(earlier.ids[dropped].tolist())
-        assert kept | set(memory.ids[added].tolist()) == ids
+        remaining = set(expected) - set(earlier.ids[dropped].tolist())
+        assert remaining | set(memory.ids[added].tolist()) == ids
 
 
 def test_threads_that_add_to_one_memory_do_not_disturb_each_other():
@@ -164,4 +183,4 @@ def test_threads_that_add_to_one_memory_do_not_disturb_each_other():
     for thread in threads:
         thread.join()
     for start, memory in results.items():
-        assert held(memory) == of([*range(10), *range(start, start + 50)])
+        assert live_values(memory) == expected_values([*range(10), *range(start, start + 50)])

@@ -1,4 +1,4 @@
-"""A memory in a file: what it holds, what it records, and what it refuses."""
+"""A memory in a file: its rows, its log of deletions, and the files and changes that it refuses."""
 
 import errno
 import json
@@ -21,49 +21,49 @@ from munkey.memory.errors import (
     translate_sqlite_error,
 )
 from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows, parse_classes
-from tests.memory.inputs import add, content, create, raw
+from tests.memory.inputs import add, change_database, content, create, raw
 
 
-@pytest.fixture
-def path(folder):
-    folder.mkdir()
-    return folder / "memory.db"
-
-
-def test_a_memory_holds_what_was_put_into_it(path):
+def test_a_memory_holds_its_rows_and_is_read_back(path):
     ids, keys, tokens = raw(30)
     order = np.argsort(ids)
     with create(path, 30) as file:
         memory = file.snapshot().memory
-        assert np.array_equal(memory.ids, ids[order]) and np.array_equal(memory.keys, keys[order])
+        assert np.array_equal(memory.ids, ids[order])
+        assert np.array_equal(memory.keys, keys[order])
         assert np.array_equal(memory.tokens, tokens[order])
         assert memory.labels.tolist() == order.tolist()
         model = content(file)
     assert not Path(f"{path}-wal").exists() or not Path(f"{path}-wal").stat().st_size
     with MemoryFile.open(path) as file:
-        assert content(file) == model and file.snapshot().state.next_id == ids.max() + 1
+        assert content(file) == model
+        assert file.snapshot().state.next_id == ids.max() + 1
 
 
 def test_a_deletion_is_acknowledged_with_its_links_and_seen_by_all(path):
     ids = raw(30)[0]
     with create(path, 30) as file, MemoryFile.open(path) as other:
-        held = other.snapshot()
+        earlier = other.snapshot()
         first = file.delete(ids[[3, 1]], request="a", block_return=True)
         second = other.delete([ids[7]])
-        assert first.sequences == range(1, 3) and second.sequences == range(3, 4)
-        assert first.after == second.before and file.head == other.head == second.after
+        assert first.sequences == range(1, 3)
+        assert second.sequences == range(3, 4)
+        assert first.after == second.before
+        assert file.head == other.head == second.after
         gone = ids[[1, 3, 7]]
-        for one in (file, other):
-            assert (one.snapshot().memory.find_rows(gone) < 0).all()
-        assert (held.memory.find_rows(gone) >= 0).all()  # a snapshot does not change
+        for memory_file in (file, other):
+            assert (memory_file.snapshot().memory.find_rows(gone) < 0).all()
+        assert (earlier.memory.find_rows(gone) >= 0).all()  # a snapshot does not change
         assert [receipt.request for receipt in file.log()] == ["a", None]
         again = other.delete(ids[[1, 3]], request="a")
-        assert again.repeated and again.sequences == first.sequences
+        assert again.repeated
+        assert again.sequences == first.sequences
         assert file.blocked_count == 2
-        assert file.verify(published=first.before).sound and other.verify(second.after).sound
+        assert file.verify(published=first.before).sound
+        assert other.verify(second.after).sound
 
 
-def test_all_or_none(path):
+def test_a_refused_change_is_made_in_no_part(path):
     ids = raw(10)[0]
     with create(path, 10) as file:
         before = content(file)
@@ -78,7 +78,8 @@ def test_all_or_none(path):
         file.delete(ids[2:3], block_return=True)
         with pytest.raises(ValueError, match="blocked since then"):
             file.add(*(part[2:3] for part in raw(10)))
-        assert set(before) - set(content(file)) == {ids[0], ids[2]} and file.verify().sound
+        assert set(before) - set(content(file)) == {ids[0], ids[2]}
+        assert file.verify().sound
         file.add(*(part[2:3] for part in raw(10)), allow_blocked=True)
         assert file.verify().sound
 
@@ -101,14 +102,17 @@ def test_several_changes_of_one_block_are_made_together_or_not_at_all(path):
 
         with pytest.raises(RuntimeError, match="stop"):
             change_all(fail=True)
-        assert content(file) == before and file.snapshot().position == position
+        assert content(file) == before
+        assert file.snapshot().position == position
         assert not file.log()
         change_all(fail=False)
         with MemoryFile.open(path) as other:
-            assert content(other) == content(file) and len(content(file)) == 8
+            assert content(other) == content(file)
+            assert len(content(file)) == 8
             assert other.snapshot().classes == (("a", None, 3), None)
             assert other.snapshot().classes.add(["b", 3, "b"], "<U").names == ("a", None, 3, "b")
-            assert len(other.log()) == 2 and other.verify().sound
+            assert len(other.log()) == 2
+            assert other.verify().sound
 
 
 def test_a_snapshot_follows_changes_without_reading_all_rows(path):
@@ -120,7 +124,8 @@ def test_a_snapshot_follows_changes_without_reading_all_rows(path):
         file.add(new_ids, *raw(3, 5)[1:])
         file.delete(new_ids[:1])  # added and deleted between two snapshots
         second = other.snapshot().memory
-        assert second._shared is first._shared and content(other) == content(file)
+        assert second._shared is first._shared
+        assert content(other) == content(file)
         file.purge()
         assert other.snapshot().memory is second  # nothing has changed
         file.delete(ids[2:3])
@@ -154,9 +159,11 @@ def test_a_copy_has_the_name_and_the_chain_and_none_of_the_deleted(path):
             file.copy(path.parent / "there" / "copy.db")
         file.delete(ids[5:6])
         with MemoryFile.open(path.parent / "there" / "copy.db") as copy:
-            assert copy.head == receipt.after and len(content(copy)) == 15
+            assert copy.head == receipt.after
+            assert len(content(copy)) == 15
             report = copy.verify(published=file.head)
-            assert "older copy" in str(report) and copy.verify(receipt.after).sound
+            assert "older copy" in str(report)
+            assert copy.verify(receipt.after).sound
     stored = (path.parent / "there" / "copy.db").read_bytes()
     assert not any(int(one).to_bytes(8, "big") in stored for one in ids[:5])
 
@@ -175,13 +182,7 @@ def test_nothing_is_left_of_a_memory_that_could_not_be_created(path):
     assert path.read_text() == "mine"
 
 
-# What is refused
-
-
-def spoil(path: Path, statement: str) -> None:
-    connection = sqlite3.connect(path)
-    connection.executescript(statement)
-    connection.close()
+# Files that are refused
 
 
 @pytest.mark.parametrize(
@@ -191,10 +192,17 @@ def spoil(path: Path, statement: str) -> None:
         "PRAGMA user_version=4",
         "CREATE TRIGGER t AFTER DELETE ON rows BEGIN INSERT INTO rows SELECT * FROM rows; END",
         "CREATE TABLE t (x)",
+        "CREATE VIEW v AS SELECT * FROM rows",
         "DROP TABLE dropped",
+        "DROP TABLE blocked",
+        "ALTER TABLE rows ADD COLUMN x",
         "UPDATE state SET purged = 7",
         "UPDATE state SET purged = 0.5",
         "UPDATE state SET classes = '[[], null]X'",
+        "UPDATE state SET classes = x'00'",
+        "UPDATE state SET key_width = 1 << 40",
+        "UPDATE state SET key_width = 'wide'",
+        "UPDATE state SET row_count = 35",
         "DELETE FROM log WHERE sequence = 2",
         "DELETE FROM deletions",
         "UPDATE state SET store = 'text'",
@@ -209,7 +217,7 @@ def test_a_file_that_was_changed_is_refused(path, statement):
     with create(path, 20) as file:
         file.delete(raw(20)[0][:1])
         file.delete(raw(20)[0][1:2])
-    spoil(path, statement)
+    change_database(path, statement)
     with pytest.raises(UnreadableMemoryError, match=r"Nothing was changed; \w+"):
         MemoryFile.open(path)
 
@@ -222,13 +230,14 @@ def test_a_file_that_was_changed_is_refused(path, statement):
         ("UPDATE vectors SET key = x'00' WHERE number = 9", "another width"),
         ("UPDATE rows SET id = 'x' WHERE number = 9", "invalid literal"),
         ("UPDATE rows SET file = x'ff' WHERE number = 9", "not a text"),
+        ("UPDATE vectors SET token = zeroblob(4) WHERE number = 9", "another width"),
         ("UPDATE rows SET content = x'ff' WHERE number = 9", "another width"),
         ("UPDATE rows SET id = (SELECT id FROM rows WHERE number = 8) WHERE number = 9", "once"),
     ],
 )
 def test_rows_that_cannot_be_read_are_refused(path, statement, named, monkeypatch):
     create(path, 20).close()
-    spoil(path, statement)
+    change_database(path, statement)
     # They are found before a sample of the rows is checked, too.
     monkeypatch.setattr("munkey.memory.memory_file.find_wrong_row", lambda *_: None)
     with MemoryFile.open(path) as file, pytest.raises(UnreadableMemoryError, match=named):
@@ -247,16 +256,17 @@ def test_rows_that_cannot_be_read_are_refused(path, statement, named, monkeypatc
         ("UPDATE vectors SET number = 99 WHERE number = 9", "not matching"),
     ],
 )
-def test_verify_names_what_was_changed(path, statement, named, monkeypatch):
+def test_verify_names_a_changed_row_or_deletion(path, statement, named, monkeypatch):
     with create(path, 20) as file:
         file.delete(raw(20)[0][:1], request="x")
         file.delete(raw(20)[0][1:2])
         assert file.verify().sound
-    spoil(path, statement)
+    change_database(path, statement)
     monkeypatch.setattr("munkey.memory.memory_file.find_wrong_row", lambda *_: None)
     with MemoryFile.open(path) as file:
         report = file.verify()
-        assert not report.sound and named in str(report)
+        assert not report.sound
+        assert named in str(report)
         assert bool(file.find_chain_faults()) == ("changed" in named or "broken" in named)
 
 
@@ -283,7 +293,7 @@ def test_a_log_of_deletions_that_cannot_be_read_is_refused(path, column, value):
     with create(path, 20) as file:
         file.delete(ids[:2], request="x")
         before = content(file)
-    spoil(path, f"UPDATE deletions SET {column} = {value}")
+    change_database(path, f"UPDATE deletions SET {column} = {value}")
     with MemoryFile.open(path) as file:
         for use in (
             file.log,
@@ -296,27 +306,51 @@ def test_a_log_of_deletions_that_cannot_be_read_is_refused(path, column, value):
         assert content(file) == before
 
 
-def test_what_is_not_a_memory_is_refused_and_stays(path, tmp_path):
+@pytest.mark.parametrize(
+    ("content_of_file", "message"),
+    [
+        (b"", "not a memory"),
+        (b"x" * 5000, "damaged"),
+        (b"no database " * 1000, "damaged"),
+        (b"SQLite format 3\0" + bytes(5000), "damaged"),
+    ],
+    ids=["empty", "bytes", "text", "header"],
+)
+def test_a_file_that_is_not_a_memory_is_refused_and_stays(content_of_file, message, path):
+    path.write_bytes(content_of_file)
+    with pytest.raises(UnreadableMemoryError, match=message):
+        MemoryFile.open(path)
+    assert path.read_bytes() == content_of_file
+
+
+def test_the_start_of_a_memory_is_refused_and_stays(path):
     create(path, 5).close()
     whole = path.read_bytes()
-    cut_files = [whole[:size] for size in range(130)]
-    for content_of_file in (*cut_files, b"x" * 5000, b"SQLite format 3\0" + bytes(100)):
-        path.write_bytes(content_of_file)
+    for size in range(130):
+        path.write_bytes(whole[:size])
         with pytest.raises((UnreadableMemoryError, OSError)):
             MemoryFile.open(path)
-        assert path.read_bytes() == content_of_file
-    path.unlink()
+        assert path.read_bytes() == whole[:size]
+
+
+def test_a_missing_memory_is_refused_and_not_created(path):
     with pytest.raises(UnreadableMemoryError, match="not found"):
         MemoryFile.open(path)
     assert not list(path.parent.iterdir())
-    spoil(
-        path, f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=4; CREATE TABLE t (x)"
+
+
+def test_a_memory_of_an_earlier_format_is_refused_with_the_way_out(path):
+    change_database(
+        path,
+        f"PRAGMA application_id={APPLICATION_ID}",
+        "PRAGMA user_version=4",
+        "CREATE TABLE t (x)",
     )
     with pytest.raises(UnreadableMemoryError, match=r"of format 4.*export"):
         MemoryFile.open(path)
 
 
-def test_whether_a_memory_is_in_use_is_not_said_of_what_is_not_one(path):
+def test_a_memory_is_in_use_while_it_is_open_and_another_file_is_refused(path):
     with create(path, 5):
         assert is_in_use(path)
     assert not is_in_use(path)
@@ -347,7 +381,7 @@ def test_links_pipes_and_folders_are_refused_at_once(path, suffix, kind):
         MemoryFile.open(path)
 
 
-def test_bits_that_flip_anywhere_are_refused_or_found_and_never_crash(path):
+def test_flipped_bits_are_refused_or_found_and_never_crash(path):
     with create(path, 400) as file:
         model = content(file)
     undamaged = path.read_bytes()
@@ -388,7 +422,7 @@ def test_the_type_of_classes_is_read_back(names, dtype):
     assert parse_classes(json.dumps(classes)) == classes
 
 
-def test_a_closed_memory_says_so(path):
+def test_a_closed_memory_refuses_to_be_used(path):
     file = create(path, 5)
     file.close()
     file.close()
@@ -401,10 +435,10 @@ def test_a_closed_memory_says_so(path):
 def test_a_file_that_is_replaced_while_it_is_open_is_noticed(path, suffix):
     with create(path, 5) as file:
         file.snapshot()
-        one = Path(f"{path}{suffix}")
-        content_of_file = one.read_bytes()
-        one.unlink()
-        one.write_bytes(content_of_file)
+        replaced = Path(f"{path}{suffix}")
+        content_of_file = replaced.read_bytes()
+        replaced.unlink()
+        replaced.write_bytes(content_of_file)
         assert not file.is_in_place
         for use in (file.snapshot, lambda: file.delete(raw(5)[0][:1])):
             with pytest.raises(OSError, match="was replaced or removed"):
@@ -436,17 +470,22 @@ def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):
                 except OSError:
                     acknowledged = False
             after = content(file)
-            assert after in (before, {i: row for i, row in before.items() if i != gone[0]})
+            without = dict(before)
+            del without[gone[0]]
+            assert after in (before, without)
             assert not acknowledged or after != before
             outcomes.add((acknowledged, after == before))
             with MemoryFile.open(path) as other:
-                assert content(other) == after and other.verify().sound
+                assert content(other) == after
+                assert other.verify().sound
         assert {(False, True), (True, False)} <= outcomes
         with full_disk(40_000), pytest.raises(OSError, match=str(path)):
             file.purge()
-        assert file.is_purge_due and file.verify().sound
+        assert file.is_purge_due
+        assert file.verify().sound
         file.purge()
-        assert not file.is_purge_due and file.verify().sound
+        assert not file.is_purge_due
+        assert file.verify().sound
 
 
 def test_a_new_memory_on_a_full_disk_says_so_and_leaves_no_file(path):
@@ -473,21 +512,26 @@ def test_a_full_disk_is_not_called_damaged(path):
         connection.execute("CREATE TABLE another AS SELECT zeroblob(100000)")
     connection.close()
     error = translate_sqlite_error(path, full.value)
-    assert isinstance(error, OSError) and error.errno == errno.ENOSPC and str(path) in str(error)
+    assert isinstance(error, OSError)
+    assert error.errno == errno.ENOSPC
+    assert str(path) in str(error)
 
 
 def test_a_memory_without_rows_takes_rows_and_loses_them(path):
     ids, keys, tokens = raw(3)
     with MemoryFile.create(path, ids[:0], keys[:0], tokens[:0], next_id=7) as file:
-        assert len(file.snapshot().memory) == 0 and file.snapshot().state.next_id == 7
-        assert not file.delete([]).sequences and not file.log()
+        assert len(file.snapshot().memory) == 0
+        assert file.snapshot().state.next_id == 7
+        assert not file.delete([]).sequences
+        assert not file.log()
         file.delete([], request="nothing")
         assert [receipt.request for receipt in file.log()] == ["nothing"]
         file.add([9, 8, 7], keys, tokens)
         file.delete([7, 8, 9])
         file.purge()
         with MemoryFile.open(path) as other:
-            assert len(other.snapshot().memory) == 0 and other.verify().sound
+            assert len(other.snapshot().memory) == 0
+            assert other.verify().sound
             assert other.snapshot().state.next_id == 10
 
 
@@ -518,7 +562,7 @@ def test_changes_wait_for_the_lock_that_has_the_name(path):
                 other.delete(ids[2:3])
 
 
-def test_a_change_of_another_state_than_the_file_s_is_refused(path, monkeypatch):
+def test_a_change_of_a_stale_snapshot_is_refused(path, monkeypatch):
     ids = raw(30)[0]
     with create(path, 30) as file:
         stale = file.snapshot()

@@ -9,7 +9,7 @@ import pytest
 from munkey.memory import database
 from munkey.memory.chain import compute_log_entry
 from munkey.memory.memory_file import MemoryFile
-from tests.memory.inputs import create, raw
+from tests.memory.inputs import create, open_reader, raw
 
 WIDTH = 300  # of keys: 1,200 bytes, so that pages of the table are split and joined
 TRACE = 12  # bytes at the ends of a value by which it is recognized
@@ -34,12 +34,12 @@ def traces_of(path: Path, ids: list[int]) -> dict[str, list[bytes]]:
     return traces
 
 
-def found(folder: Path, traces: dict[str, list[bytes]]) -> dict[str, int]:
-    """How many of the traces are in any file of the folder."""
-    stored = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
+def count_traces(folder: Path, traces: dict[str, list[bytes]]) -> dict[str, int]:
+    """How many traces of each kind are in any file of the folder."""
+    files = [path.read_bytes() for path in folder.rglob("*") if path.is_file()]
     counts = {}
     for name, values in traces.items():
-        counts[name] = sum(any(value in file for file in stored) for value in values)
+        counts[name] = sum(any(value in file for file in files) for value in values)
     return counts
 
 
@@ -62,7 +62,7 @@ def draw(random: np.random.Generator, count: int) -> dict[str, object]:
 
 
 def use_and_purge(folder: Path, seed: int, rounds: int) -> tuple[int, dict[str, int]]:
-    """Add and delete at random, then purge. Returns the number of deleted rows, and what is left."""
+    """Add and delete at random, then purge. Returns the number of deleted rows, and the traces left."""
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
     path = folder / "memory.db"
@@ -73,61 +73,52 @@ def use_and_purge(folder: Path, seed: int, rounds: int) -> tuple[int, dict[str, 
         for number in range(1, rounds + 1):
             file.add(**draw(random, int(random.integers(1, 60))))
             memory = file.snapshot().memory
-            held = memory.ids[memory.live]
-            gone = random.choice(held, min(len(held) - 1, int(random.integers(1, 60))), False)
+            live_ids = memory.ids[memory.live]
+            most = min(len(live_ids) - 1, int(random.integers(1, 60)))
+            gone = random.choice(live_ids, most, replace=False)
             traces = traces_of(path, gone.tolist())
             if number == 1:  # the search finds what is there
-                assert all(found(folder, traces).values())
+                assert all(count_traces(folder, traces).values())
             for name, values in traces.items():
                 deleted.setdefault(name, []).extend(values)
             file.delete(gone)
             count += len(gone)
         file.purge()
         assert Path(f"{path}-wal").stat().st_size == 0
-        left = found(folder, deleted)
+        remaining = count_traces(folder, deleted)
         assert file.verify().sound
-    assert found(folder, deleted) == left
-    return count, left
+    assert count_traces(folder, deleted) == remaining
+    return count, remaining
 
 
 def test_nothing_is_left_of_deleted_rows_after_a_purge(folder):
-    count, left = use_and_purge(folder, seed=0, rounds=15)
-    assert count > 200 and not any(left.values())
+    count, remaining = use_and_purge(folder, seed=0, rounds=15)
+    assert count > 200
+    assert not any(remaining.values())
 
 
 @pytest.mark.soak
-def test_nothing_is_left_of_many_rows(folder):
+def test_nothing_is_left_of_thousands_of_rows_after_many_purges(folder):
     total = 0
     for seed in range(100, 115):
-        count, left = use_and_purge(folder / str(seed), seed, rounds=40)
+        count, remaining = use_and_purge(folder / str(seed), seed, rounds=40)
         total += count
-        assert not any(left.values()), (seed, left)
+        assert not any(remaining.values()), (seed, remaining)
     print(f"{total} deleted rows, nothing left")
 
 
 @pytest.mark.soak
-def test_the_search_finds_what_is_left_without_vacuum(folder, monkeypatch):
+def test_without_vacuum_the_search_finds_traces(folder, monkeypatch):
     monkeypatch.setattr(database.Database, "vacuum", lambda _: None)
-    left_in_all = 0
+    remaining_in_all = 0
     for seed in range(100, 115):
-        _, left = use_and_purge(folder / str(seed), seed, rounds=40)
-        left_in_all += sum(left.values())
-    print(f"{left_in_all} traces left without VACUUM")
-    assert left_in_all
+        _, remaining = use_and_purge(folder / str(seed), seed, rounds=40)
+        remaining_in_all += sum(remaining.values())
+    print(f"{remaining_in_all} traces left without VACUUM")
+    assert remaining_in_all
 
 
-def test_a_deletion_empties_the_log_and_leaves_only_hashes_of_commitments(folder):
-    folder.mkdir()
-    path = folder / "memory.db"
-    with create(path, 20) as file:
-        ids = raw(20)[0][:3].tolist()
-        entries = [compute_log_entry(one) for one in traces_of_commitments(path, ids)]
-        file.delete(ids)
-        assert Path(f"{path}-wal").stat().st_size == 0
-        assert found(folder, {"log": entries}) == {"log": 3}
-
-
-def traces_of_commitments(path: Path, ids: list[int]) -> list[bytes]:
+def read_commitments(path: Path, ids: list[int]) -> list[bytes]:
     connection = sqlite3.connect(path)
     query = "SELECT commitment FROM rows WHERE id = ?"
     commitments = [connection.execute(query, (row_id,)).fetchone()[0] for row_id in ids]
@@ -135,29 +126,34 @@ def traces_of_commitments(path: Path, ids: list[int]) -> list[bytes]:
     return commitments
 
 
-def test_a_reader_in_the_way_keeps_the_log_and_it_is_emptied_later(folder):
-    folder.mkdir()
-    path = folder / "memory.db"
+def test_a_deletion_empties_the_log_and_leaves_only_hashes_of_commitments(path):
     with create(path, 20) as file:
+        ids = raw(20)[0][:3].tolist()
+        entries = [compute_log_entry(commitment) for commitment in read_commitments(path, ids)]
+        file.delete(ids)
+        assert Path(f"{path}-wal").stat().st_size == 0
+        assert count_traces(path.parent, {"log": entries}) == {"log": 3}
+
+
+def test_a_reader_in_the_way_keeps_the_log_and_it_is_emptied_later(path):
+    with create(path, 20) as file, open_reader(path) as reader:
         ids = raw(20)[0]
-        reader = sqlite3.connect(path, isolation_level=None)
-        reader.execute("BEGIN")
-        reader.execute("SELECT * FROM state").fetchall()
         file.delete(ids[:1])  # acknowledged all the same
-        assert Path(f"{path}-wal").stat().st_size and not file.empty_log()
+        assert Path(f"{path}-wal").stat().st_size
+        assert not file.empty_log()
         with pytest.raises(BlockingIOError, match="purge again"):
             file.purge(wait=0.05)
         assert file.is_purge_due
         reader.execute("COMMIT")
-        assert file.empty_log() and not Path(f"{path}-wal").stat().st_size
+        assert file.empty_log()
+        assert not Path(f"{path}-wal").stat().st_size
         file.purge()
-        assert not file.is_purge_due and file.verify().sound
-        reader.close()
+        assert not file.is_purge_due
+        assert file.verify().sound
 
 
-def test_a_purge_without_space_on_the_disk_changes_nothing(folder, monkeypatch):
-    folder.mkdir()
-    with create(folder / "memory.db", 20) as file:
+def test_a_purge_without_space_on_the_disk_changes_nothing(path, monkeypatch):
+    with create(path, 20) as file:
         file.delete(raw(20)[0][:1])
         monkeypatch.setattr(database.shutil, "disk_usage", lambda _: type("", (), {"free": 10}))
         with pytest.raises(OSError, match="a purge needs"):

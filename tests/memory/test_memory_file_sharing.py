@@ -22,12 +22,6 @@ from tests.conftest import ROOT
 from tests.memory.inputs import content, create, numbers, raw
 
 
-@pytest.fixture
-def path(folder):
-    folder.mkdir()
-    return folder / "memory.db"
-
-
 def delete_each(path: Path, ids: list[int], deleted) -> None:
     """Delete rows one by one, and acknowledge each by counting it."""
     with MemoryFile.open(path) as file:
@@ -57,7 +51,8 @@ def test_no_answer_that_starts_after_an_acknowledgement_has_the_row(path):
             assert len(memory) >= 300 - deleted.value - 1
             looks += 1
         process.join()
-        assert process.exitcode == 0 and len(file.snapshot().memory) == 0
+        assert process.exitcode == 0
+        assert len(file.snapshot().memory) == 0
         assert file.verify().sound
     assert looks > 300
 
@@ -128,11 +123,11 @@ def test_sums_are_exact_while_threads_and_processes_add_delete_and_purge(path):
 
 
 @pytest.mark.soak
-def test_sums_are_exact_for_long(path):
+def test_sums_are_exact_during_ten_thousand_changes(path):
     follow_changes(path, 3400)
 
 
-def test_a_busy_memory_says_so_after_the_time_out_and_nothing_is_changed(path):
+def test_a_busy_memory_is_refused_after_the_timeout_and_not_changed(path):
     with create(path, 5) as file:
         before = content(file)
         with Path(f"{path}-lock").open("w") as lock:  # as another process would
@@ -204,14 +199,15 @@ def test_a_forked_child_cannot_use_the_memory_and_can_open_it_again(path):
                 with pytest.raises(ClosedMemoryError):
                     refused()
             file.close()  # does nothing
-            with MemoryFile.open(path) as own:
-                own.delete(ids[1:2])
-                assert len(content(own)) == 18
+            with MemoryFile.open(path) as reopened:
+                reopened.delete(ids[1:2])
+                assert len(content(reopened)) == 18
 
         assert run_in_child(use) == 0
         assert len(content(file)) == 18
         file.delete(ids[2:3])
-        assert len(content(file)) == 17 and file.verify().sound
+        assert len(content(file)) == 17
+        assert file.verify().sound
 
 
 def test_a_child_that_is_forked_inside_a_change_does_not_commit_it(path):
@@ -228,7 +224,8 @@ def test_a_child_that_is_forked_inside_a_change_does_not_commit_it(path):
         if child == 0:
             os._exit(1)
         assert os.waitpid(child, 0)[1] == 7 << 8
-        assert len(content(file)) == 17 and file.verify().sound
+        assert len(content(file)) == 17
+        assert file.verify().sound
 
 
 def test_the_lock_of_a_parent_ends_with_it_although_a_child_lives(path):
@@ -270,12 +267,12 @@ def test_a_child_answers_without_what_others_delete_after_its_parent_has_closed(
     deleted = os.pipe()
 
     def use() -> None:
-        with MemoryFile.open(path) as own:
-            assert len(content(own)) == 19
+        with MemoryFile.open(path) as reopened:
+            assert len(content(reopened)) == 19
             os.write(opened[1], b"!")
             os.read(deleted[0], 1)
-            assert len(content(own)) == 18
-            own.delete(ids[2:3])
+            assert len(content(reopened)) == 18
+            reopened.delete(ids[2:3])
 
     child = fork(use)
     os.read(opened[0], 1)
@@ -287,10 +284,11 @@ def test_a_child_answers_without_what_others_delete_after_its_parent_has_closed(
     for descriptor in (*opened, *deleted):
         os.close(descriptor)
     with MemoryFile.open(path) as file:
-        assert len(content(file)) == 17 and file.verify().sound
+        assert len(content(file)) == 17
+        assert file.verify().sound
 
 
-def test_a_fork_is_not_noticed_by_its_parent(path):
+def test_a_parent_goes_on_after_a_fork_while_others_change_the_memory(path):
     """Its connections were closed for the fork. Meanwhile, others may remove the log and change rows."""
     ids = raw(20)[0]
     with create(path, 20) as file, MemoryFile.open(path) as other:
@@ -298,11 +296,14 @@ def test_a_fork_is_not_noticed_by_its_parent(path):
         assert run_in_child(lambda: None) == 0
         command = [sys.executable, "-c", DELETE_ONE, str(path), str(ids[0])]
         subprocess.run(command, check=True)  # removes the log, since nobody else has it open
-        assert file.is_in_place and len(content(file)) == len(content(other)) == 19
+        assert file.is_in_place
+        assert len(content(file)) == len(content(other)) == 19
         assert run_in_child(lambda: None) == 0
         other.delete(ids[1:2])  # the first use is a change
         assert run_in_child(lambda: None) == 0
-        assert file.empty_log() and len(content(file)) == 18 and other.verify().sound
+        assert file.empty_log()
+        assert len(content(file)) == 18
+        assert other.verify().sound
         assert run_in_child(lambda: None) == 0
     assert sorted(one.name for one in path.parent.iterdir()) == ["memory.db", "memory.db-lock"]
 
@@ -322,7 +323,7 @@ def test_a_memory_that_is_replaced_after_a_fork_is_noticed(path):
 
 
 def test_another_memory_in_the_same_file_after_a_fork_is_read_anew(path):
-    """A new file may have the number of a removed one, which nobody keeps open during a fork."""
+    """A new file may have the number of a removed one, which is not open during a fork."""
     other = path.with_name("other.db")
     create(other, 20, seed=1).close()
     with create(path, 20) as file:
@@ -343,7 +344,8 @@ def test_a_child_that_is_forked_inside_a_change_cannot_open_the_memory(path):
         with file.change() as change:
             change.delete(np.array([0]))
             assert run_in_child(use) == 0
-        assert len(content(file)) == 19 and file.verify().sound
+        assert len(content(file)) == 19
+        assert file.verify().sound
 
 
 FORKING = """
@@ -371,9 +373,10 @@ print("done")
 """
 
 
-def test_threads_that_fork_at_the_same_time_end(path):
+def test_threads_that_fork_at_the_same_time_do_not_block_each_other(path):
     command = [sys.executable, "-c", FORKING, str(path.parent)]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
     )
-    assert done.stdout == "done\n" and not done.stderr
+    assert done.stdout == "done\n"
+    assert not done.stderr

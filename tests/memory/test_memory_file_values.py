@@ -20,17 +20,11 @@ CONTENTS[[4, 9]] = CONTENTS[1]  # three copies
 CONTENTS[7] = [*CONTENTS[1][:15], 99]  # alike in its first bytes
 
 
-@pytest.fixture
-def path(folder):
-    folder.mkdir()
-    return folder / "memory.db"
-
-
 def packed(number: int) -> bytes:
     return number.to_bytes(8, "little")
 
 
-def test_the_chain_by_hand(path):
+def test_the_head_equals_hashes_computed_by_hand(path):
     with create(path) as file:
         name = file.snapshot().state.store
         memory = file.snapshot().memory
@@ -45,7 +39,8 @@ def test_the_chain_by_hand(path):
     # First and last number, and time; nothing was blocked.
     parts = [packed(1), packed(2), packed(at), hashlib.sha256(b"").digest(), "Nº 7".encode()]
     mark = hashlib.sha256(b"".join(parts)).digest()
-    files, units = files_of(IDS), units_of(IDS)
+    files = files_of(IDS)
+    units = units_of(IDS)
     for sequence, row in enumerate(sorted([3, 5], key=lambda row: IDS[row]), start=1):
         [place] = memory.find_rows(IDS[[row]])
         unit = f'"{units[row]}"' if units[row] else "null"
@@ -75,12 +70,13 @@ def test_a_request_is_carried_out_once_and_recorded_even_without_rows(path):
         file.purge()
         assert other.log() == [first, nothing, second]
         assert nothing.before == nothing.after == first.after == second.before
-        assert len(nothing.sequences) == 0 and second.sequences == range(3, 4)
+        assert len(nothing.sequences) == 0
+        assert second.sequences == range(3, 4)
         assert file.verify(first.after).sound
 
 
 @pytest.mark.parametrize("request_number", ["", 7, "\udcff", b"R"])
-def test_what_is_no_request_number_is_refused_before_anything_is_done(request_number, path):
+def test_an_invalid_request_number_is_refused_and_nothing_is_deleted(request_number, path):
     with create(path) as file:
         with pytest.raises(ValueError, match="a request must be a non-empty string"):
             file.delete(IDS[:1], request=request_number)
@@ -101,7 +97,8 @@ def test_a_blocked_content_does_not_come_back_and_is_not_in_the_file(path):
             file.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]])
         file.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]], allow_blocked=True)
         file.delete([6], block_return=True)  # is blocked already
-        assert file.blocked_count == 2 and file.verify().sound
+        assert file.blocked_count == 2
+        assert file.verify().sound
     assert CONTENTS[1].tobytes() not in path.read_bytes()
 
 
@@ -135,18 +132,19 @@ ROW_FAULTS = (
 )  # fmt: skip
 
 
-def test_input_that_does_not_fit_is_refused_and_nothing_changes(path):
+def test_invalid_ids_and_rows_are_refused_and_nothing_changes(path):
     with create(path) as file:
         before = content(file)
-        for ids, said in ID_FAULTS:
+        for ids, message in ID_FAULTS:
             for use in (file.delete, lambda ids: file.add(ids, KEYS[:1], TOKENS[:1])):
-                with pytest.raises(ValueError, match=said):
+                with pytest.raises(ValueError, match=message):
                     use(ids)
-        for changes, said in ROW_FAULTS:
+        for changes, message in ROW_FAULTS:
             rows = {"ids": [1], "keys": KEYS[:1], "tokens": TOKENS[:1]} | changes
-            with pytest.raises(ValueError, match=said):
+            with pytest.raises(ValueError, match=message):
                 file.add(**rows)
-        assert content(file) == before and file.verify().sound
+        assert content(file) == before
+        assert file.verify().sound
 
 
 def test_sets_and_generators_of_ids_are_accepted(path):
@@ -173,7 +171,7 @@ def test_a_position_changes_with_every_change_of_rows_and_not_with_a_purge(path)
         assert len(set(positions)) == 4
 
 
-def test_what_is_read_cannot_be_written(path):
+def test_the_arrays_of_a_snapshot_are_read_only(path):
     with create(path) as file:
         memory = file.snapshot().memory
         for array in (*memory.columns, memory.live):
@@ -205,18 +203,19 @@ def test_a_commit_waits_for_the_disk(path):
 
 def test_a_new_memory_is_on_the_disk_before_it_gets_its_name(path, monkeypatch):
     steps = []
-    fsync, link = os.fsync, os.link
+    fsync = os.fsync
+    link = os.link
 
-    def fsync_noted(descriptor: int) -> None:
+    def log_fsync(descriptor: int) -> None:
         steps.append(Path(f"/proc/self/fd/{descriptor}").readlink().name.partition(".db")[0])
         fsync(descriptor)
 
-    def link_noted(*names) -> None:
+    def log_link(*names) -> None:
         steps.append("link")
         link(*names)
 
-    monkeypatch.setattr(os, "fsync", fsync_noted)
-    monkeypatch.setattr(os, "link", link_noted)
+    monkeypatch.setattr(os, "fsync", log_fsync)
+    monkeypatch.setattr(os, "link", log_link)
     create(path).close()
     assert steps == [".memory", "link", path.parent.name]
 
@@ -229,10 +228,12 @@ def test_a_memory_that_is_closed_keeps_no_file_open(path):
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
-OF_SOMEBODY_ELSE = """
+DELETE_AS_ANOTHER_USER = """
 import os, sys
 from munkey.memory.memory_file import MemoryFile
-os.setgroups([]), os.setgid(65534), os.setuid(65534)
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
 try:
     MemoryFile.open(sys.argv[1]).delete([1])
 except OSError as error:
@@ -240,17 +241,18 @@ except OSError as error:
 """
 
 
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
-def test_a_memory_of_somebody_else_is_not_called_damaged(path):
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_memory_of_another_user_is_not_called_damaged(path):
     create(path).close()
     for parent in (path.parent, path.parent.parent):
         parent.chmod(0o755)
-    code = [sys.executable, "-c", OF_SOMEBODY_ELSE, str(path)]
-    done = subprocess.run(code, capture_output=True, text=True, check=True)
-    assert str(path) in done.stdout and "damaged" not in done.stdout, done.stdout
+    command = [sys.executable, "-c", DELETE_AS_ANOTHER_USER, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert str(path) in done.stdout
+    assert "damaged" not in done.stdout
 
 
-def test_a_memory_that_the_system_does_not_open_is_not_called_damaged(path):
+def test_a_memory_beyond_the_limit_of_open_files_is_not_called_damaged(path):
     create(path).close()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))

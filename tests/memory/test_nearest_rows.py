@@ -18,12 +18,14 @@ from tests.conftest import unit_rows
 def searched_rows(
     keys: np.ndarray, ids: np.ndarray | None = None, live: np.ndarray | None = None
 ) -> SearchedRows:
-    ids = np.arange(len(keys)) if ids is None else ids
-    live = np.ones(len(keys), dtype=bool) if live is None else live
+    if ids is None:
+        ids = np.arange(len(keys))
+    if live is None:
+        live = np.ones(len(keys), dtype=bool)
     return SearchedRows(keys, ids, live, bound_length(keys))
 
 
-def brute_force(
+def search_by_brute_force(
     queries: np.ndarray, searched: SearchedRows, depth: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Sort all live rows by falling float64 cosine and rising id. Returns rows, and cosines."""
@@ -39,7 +41,7 @@ def brute_force(
 
 
 def check(queries: np.ndarray, searched: SearchedRows, depth: int) -> None:
-    rows, cosines = brute_force(queries, searched, depth)
+    rows, cosines = search_by_brute_force(queries, searched, depth)
     result = find_nearest_rows(queries, searched, depth)
     np.testing.assert_array_equal(result.rows, rows)
     ids = np.append(searched.ids, NO_NEIGHBOR)  # the last one where there is no row
@@ -88,48 +90,42 @@ def _small_blocks() -> Iterator[None]:
     members=st.integers(0, 400), width=st.sampled_from([1, 2, 5, 16, 100]), dead=st.sampled_from([0, 0.1, 0.9, 1]),
     zeroed=st.booleans(), queries=st.integers(0, 40), depth=st.integers(1, 9), seed=st.integers(0, 10**6),
 )  # fmt: skip
-def test_it_equals_a_brute_force(members, width, dead, zeroed, queries, depth, seed):
+def test_the_search_equals_brute_force(members, width, dead, zeroed, queries, depth, seed):
     random = np.random.default_rng(seed)
-    vectors = (
-        close_directions(members + queries, width, seed)
-        if members + queries
-        else np.zeros((0, width), "f4")
-    )
+    vectors = np.zeros((0, width), np.float32)
+    if members + queries:
+        vectors = close_directions(members + queries, width, seed)
     keys = vectors[:members].copy()
+    ids = random.permutation(members * 3)[:members]
     live = random.random(members) >= dead
     if zeroed:
         keys[~live] = 0
-    check(
-        vectors[members:],
-        searched_rows(keys, random.permutation(members * 3)[:members], live),
-        depth,
-    )
+    check(vectors[members:], searched_rows(keys, ids, live), depth)
 
 
-def test_many_queries_whose_neighbors_are_far_apart_need_one_look(looks_at_all):
+def test_queries_whose_neighbors_are_far_apart_need_one_look(looks_at_all):
     check(unit_rows(300, 20, seed=1)[:272], searched_rows(unit_rows(1000, 20)), 3)
     assert not looks_at_all
 
 
-@pytest.mark.parametrize("then", ["", "zeroed"])
-def test_a_few_deleted_rows_do_not_need_a_second_look(then, looks_at_all):
+@pytest.mark.parametrize("zeroed", [False, True])
+def test_a_few_deleted_rows_do_not_need_a_second_look(zeroed, looks_at_all):
     """They take up candidates, of which there are enough to spare."""
-    keys, live = unit_rows(1000, 20), np.ones(1000, dtype=bool)
+    keys = unit_rows(1000, 20)
+    live = np.ones(1000, dtype=bool)
     live[::50] = False
-    if then:
+    if zeroed:
         keys[~live] = 0
     check(unit_rows(16, 20, seed=1), searched_rows(keys, None, live), 3)
     assert not looks_at_all
 
 
-def test_a_deleted_crowd_that_takes_up_all_candidates_hides_nothing(looks_at_all):
+def test_deleted_rows_that_take_up_all_candidates_hide_no_neighbor(looks_at_all):
     crowd = np.repeat(unit_rows(1, 8), 500, axis=0)
     live = np.arange(600) >= 500
-    check(
-        unit_rows(1, 8).repeat(16, axis=0),
-        searched_rows(np.vstack([crowd, unit_rows(100, 8, seed=1)]), None, live),
-        4,
-    )
+    keys = np.vstack([crowd, unit_rows(100, 8, seed=1)])
+    queries = unit_rows(1, 8).repeat(16, axis=0)
+    check(queries, searched_rows(keys, None, live), 4)
     assert sum(looks_at_all) == 16
 
 
@@ -140,14 +136,14 @@ def near_ties() -> tuple[np.ndarray, np.ndarray]:
     return np.tile(np.array([[1, 1, 0]], dtype=np.float32), (16, 1)), keys
 
 
-def test_rows_that_float32_cannot_order_are_looked_at_again(looks_at_all):
+def test_rows_that_float32_cannot_order_need_a_second_look(looks_at_all):
     queries, keys = near_ties()
     assert len(np.unique(keys @ queries[0])) == 1
     check(queries, searched_rows(keys), 4)
     assert sum(looks_at_all) == 16
 
 
-def test_without_the_margin_they_would_be_missed(monkeypatch):
+def test_without_the_margin_near_ties_would_be_missed(monkeypatch):
     monkeypatch.setattr(
         neighbors._Search, "bound_errors", lambda search, places: np.full(len(places), -1.0)
     )
@@ -173,24 +169,25 @@ def test_a_product_is_never_further_off_than_the_margin(width, exponent, seed):
 
 @pytest.mark.parametrize("size", [1e-30, 1e-25, 1e-12, 1e12, 1e25, 1e38])
 @pytest.mark.parametrize("scale", [1, 1e10])
-def test_keys_and_queries_of_any_length_are_put_in_order(size, scale):
-    """Also where float32 products underflow, or overflow to infinity and what is not a number."""
+def test_keys_and_queries_of_any_length_are_sorted_exactly(size, scale):
+    """Also where float32 products underflow, or overflow to infinity and NaN."""
     random = np.random.default_rng(0)
     keys = (size * random.uniform(-1, 1, size=(300, 7))).astype(np.float32)
     check((scale * unit_rows(16, 7)).astype(np.float32), searched_rows(keys), 3)
 
 
 @pytest.mark.parametrize("count", [0, 2])
-def test_a_memory_of_fewer_rows_than_wanted_gives_all_it_has(count):
+def test_a_memory_of_fewer_rows_than_wanted_gives_all_of_them(count):
     live = np.arange(90) < count
-    check(unit_rows(12, 8, seed=1), searched_rows(unit_rows(90, 8), None, live), 5)
-    assert find_nearest_rows(unit_rows(0, 8), searched_rows(unit_rows(90, 8)), 5).rows.shape == (
-        0,
-        5,
-    )
-    assert (
-        find_nearest_rows(unit_rows(12, 8), searched_rows(unit_rows(0, 8)), 5).rows == NO_NEIGHBOR
-    ).all()
+    queries = unit_rows(12, 8, seed=1)
+    check(queries, searched_rows(unit_rows(90, 8), None, live), 5)
+
+
+def test_without_queries_or_rows_no_neighbor_is_found():
+    without_queries = find_nearest_rows(unit_rows(0, 8), searched_rows(unit_rows(90, 8)), 5)
+    assert without_queries.rows.shape == (0, 5)
+    without_rows = find_nearest_rows(unit_rows(12, 8), searched_rows(unit_rows(0, 8)), 5)
+    assert (without_rows.rows == NO_NEIGHBOR).all()
 
 
 def test_a_read_only_map_of_a_file_is_searched_as_it_is(tmp_path: Path):
@@ -200,8 +197,5 @@ def test_a_read_only_map_of_a_file_is_searched_as_it_is(tmp_path: Path):
     mapped = np.memmap(tmp_path / "keys", "<f4", "r", shape=(500, 16))
     mapped_live = np.memmap(tmp_path / "live", bool, "r", shape=(500,))
     for count in (1, 40):
-        check(
-            unit_rows(count, 16, seed=1),
-            searched_rows(mapped, np.arange(500)[::-1], mapped_live),
-            4,
-        )
+        queries = unit_rows(count, 16, seed=1)
+        check(queries, searched_rows(mapped, np.arange(500)[::-1], mapped_live), 4)

@@ -13,7 +13,7 @@ from munkey.memory.neighbors import Neighbors, drop_self, find_nearest
 from tests.conftest import unit_rows
 
 
-def searched_slowly(queries, members, depth):
+def search_slowly(queries, members, depth):
     """The obvious search: sort all rows by (self first, falling cosine, rising id). Returns ids, and cosines."""
     lines = []
     for query_id, query in zip(queries.ids, queries.keys.astype(np.float64), strict=True):
@@ -29,7 +29,7 @@ def searched_slowly(queries, members, depth):
 
 
 def check(queries, members, depth):
-    ids, cosines = searched_slowly(queries, members, depth)
+    ids, cosines = search_slowly(queries, members, depth)
     result = find_nearest(queries, members, depth)
     np.testing.assert_array_equal(result.ids, ids)
     np.testing.assert_allclose(result.cosines, cosines, atol=1e-6)
@@ -66,14 +66,14 @@ def test_a_deeper_search_finds_the_same_first_ones_to_the_bit(depth, more, seed)
     np.testing.assert_array_equal(shallow.cosines, deep.cosines)
 
 
-def test_a_member_finds_itself_first_among_more_equals_than_are_looked_at():
+def test_a_member_finds_itself_first_among_more_equals_than_candidates():
     equals = Keys(np.arange(400), np.repeat(unit_rows(1, 8), 400, axis=0))
     ids, _ = find_nearest(equals, equals, 3)
     assert ids[0].tolist() == [0, 1, 2]
     assert ids[399].tolist() == [399, 0, 1]
 
 
-def test_of_many_tied_neighbors_those_with_the_lowest_ids_are_found():
+def test_tied_neighbors_are_found_by_rising_id():
     one, other = unit_rows(2, 8)
     members = Keys(np.arange(600), np.repeat([one, other], 300, axis=0))
     query = (one + 0.1 * other) / np.linalg.norm(one + 0.1 * other)
@@ -81,8 +81,8 @@ def test_of_many_tied_neighbors_those_with_the_lowest_ids_are_found():
     assert ids[0].tolist() == [0, 1, 2, 3]
 
 
-def test_two_crowds_at_different_distances_are_both_looked_at_in_one_block():
-    """The first query's crowd is nearer than the second one's: its radius would find the second nobody."""
+def test_two_queries_of_one_block_find_crowds_at_different_distances():
+    """The first query's crowd is nearer than the second one's: its radius would find none for the second."""
     members = Keys(np.arange(80), np.repeat(np.eye(2, dtype=np.float32), 40, axis=0))
     queries = Keys(np.array([-5, -4]), np.array([[1, 0], [0.6, 0.8]], dtype=np.float32))
     ids, cosines = find_nearest(queries, members, 4)
@@ -99,7 +99,7 @@ def test_cosines_are_compared_in_float64():
     assert ids.tolist() == [[1, 0]]
 
 
-def test_a_crowd_that_float32_cannot_order_is_looked_at_behind_the_sample_itself():
+def test_rows_that_float32_cannot_order_are_ordered_behind_the_sample_itself():
     """The sample finds itself at cosine 1; the last ten of the crowd at 0.8 are nearest, by less than float32 tells."""
     crowd = np.tile(np.array([0.8, 0, 0.6], dtype=np.float32), (300, 1))
     crowd[290:, 1] = TINY
@@ -110,7 +110,7 @@ def test_a_crowd_that_float32_cannot_order_is_looked_at_behind_the_sample_itself
     assert ids.tolist() == [[300, 290, 291, 292]]
 
 
-def test_neighbors_are_cut_by_query_and_by_number():
+def test_neighbors_are_selected_by_query_and_truncated():
     table = Neighbors(np.arange(6).reshape(3, 2), np.arange(6).reshape(3, 2) / 10)
     assert [part.tolist() for part in table.select(np.array([2, 0]))] == [
         [[4, 5], [0, 1]],
@@ -119,8 +119,8 @@ def test_neighbors_are_cut_by_query_and_by_number():
     assert [part.tolist() for part in table.truncate(1)] == [[[0], [2], [4]], [[0.0], [0.2], [0.4]]]
 
 
-def test_a_sample_is_left_out_wherever_it_stands():
-    """The last one has nobody but itself."""
+def test_a_sample_is_dropped_from_its_neighbors_wherever_it_stands():
+    """The last one has no neighbor but itself."""
     absent = [NO_NEIGHBOR] * 3
     ids = np.array([[1, 7, 8, 9], [2, 1, 7, 9], [7, 8, *absent[:2]], [4, *absent]])
     cosines = np.array(
@@ -133,10 +133,11 @@ def test_a_sample_is_left_out_wherever_it_stands():
     )
     assert others.cosines.dtype == np.float32
     whole = drop_self(Neighbors(ids, cosines), np.array([1, 1, 3, 4]), 4)
-    assert whole.ids[:, -1].tolist() == [*absent, NO_NEIGHBOR] and not whole.cosines[:, -1].any()
+    assert whole.ids[:, -1].tolist() == [*absent, NO_NEIGHBOR]
+    assert not whole.cosines[:, -1].any()
 
 
-def test_the_order_of_the_others_stays_in_long_rows_too():
+def test_dropping_a_sample_keeps_the_order_of_long_rows():
     """Rows longer than those that numpy sorts by insertion, which would keep the order by itself."""
     ids = np.tile(np.arange(100), (100, 1))
     cosines = np.tile(np.linspace(1, 0, 100, dtype=np.float32), (100, 1))
@@ -152,7 +153,7 @@ def test_neighbors_for_training_never_hold_the_sample_itself(tmp_path):
     others = neighbors.read_other_neighbors(tmp_path / "n.npz", samples.ids, 5)
     assert others.ids.shape == others.cosines.shape == (30, 5)
     assert not (others.ids == samples.ids[:, None]).any()
-    np.testing.assert_array_equal(others.ids, searched_slowly(samples, samples, 6)[0][:, 1:])
+    np.testing.assert_array_equal(others.ids, search_slowly(samples, samples, 6)[0][:, 1:])
 
 
 def test_neighbors_are_read_in_the_order_asked_for(tmp_path):

@@ -12,7 +12,7 @@ import yaml
 
 from munkey.experiment.params.studies import load_studies
 from tests.conftest import ROOT
-from tests.integration.conftest import Project, merged
+from tests.integration.conftest import Project, merge
 
 OVERLAY = ROOT / "tests/experiment/plan/everything.yaml"
 # Of the kernel, all but `paper`, to which studies add.
@@ -83,7 +83,7 @@ class Copy(Project):
         (path / "Snakefile").write_text((ROOT / "Snakefile").read_text() + LIST_JOBS)
         (path / "import_all.py").write_text(IMPORT_ALL)
         params = yaml.safe_load((ROOT / "params.yaml").read_text())
-        self.sections = merged(params, yaml.safe_load(OVERLAY.read_text()))
+        self.sections = merge(params, yaml.safe_load(OVERLAY.read_text()))
 
     @cache  # noqa: B019  # the whole is planned for some targets again and again
     def plan(self, *targets: str) -> set[str]:

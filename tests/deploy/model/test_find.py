@@ -30,7 +30,7 @@ def rows_model(request, tmp_path) -> Path:
     return tmp_path / "model"
 
 
-def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_to_be_some(
+def test_the_nearest_rows_have_cosine_class_and_unit_and_copies_are_marked(
     rows_model,
 ):
     keys = normalize_rows(ROWS)
@@ -44,16 +44,14 @@ def test_the_nearest_rows_come_with_cosine_class_and_person_and_copies_are_said_
         expected.cosines[0].tolist(), abs=1e-4
     )
     for sample in samples:
-        assert (sample.label, sample.unit, sample.file) == (
-            CLASSES[sample.id % 3],
-            PEOPLE[sample.id],
-            None,
-        )
+        assert sample.label == CLASSES[sample.id % 3]
+        assert sample.unit == PEOPLE[sample.id]
+        assert sample.file is None
         assert sample.copy == (sample.id in (3, 7))
     assert {sample.unit for sample in samples if sample.copy} == {"person 3"}
 
 
-def test_the_least_cosine_leaves_the_others_out_and_a_forgotten_row_is_not_found(rows_model):
+def test_rows_below_the_least_cosine_and_forgotten_rows_are_not_found(rows_model):
     with Predictor.load(rows_model) as model:
         assert [sample.id for sample in model.find(ROWS[[3]], above=0.9).samples[0]] == [3, 7]
         model.forget([3])
@@ -71,23 +69,24 @@ def test_a_row_that_is_deleted_during_the_search_is_in_no_search_that_begins_lat
     with Predictor.load(rows_model) as model:
         searched = []
 
-        def interrupted(*arguments):
+        def forget_and_find(*arguments):
             if not searched:
                 model.forget([3])
                 model.purge()
             searched.append(arguments)
             return find_nearest(*arguments)
 
-        monkeypatch.setattr(retrieval, "find_nearest", interrupted)
+        monkeypatch.setattr(retrieval, "find_nearest", forget_and_find)
         [before] = model.find(ROWS[[3]], count=2).samples
         [after] = model.find(ROWS[[3]], count=2).samples
     # The search began before the deletion, so it answers from the memory as it was then, whole.
     assert [(sample.id, sample.unit) for sample in before] == [(3, "person 3"), (7, "person 3")]
-    assert after[0].id == 7 and 3 not in [sample.id for sample in after]
+    assert after[0].id == 7
+    assert 3 not in [sample.id for sample in after]
 
 
 @pytest.mark.parametrize("options", [{"count": 0}, {"count": 1001}, {"count": 2.5}, {"above": 1.5}])
-def test_what_cannot_be_meant_is_refused(options, rows_model):
+def test_an_invalid_count_or_cosine_is_refused(options, rows_model):
     with Predictor.load(rows_model) as model, pytest.raises(ValueError, match=next(iter(options))):
         model.find(ROWS[[3]], **options)
 
@@ -98,13 +97,14 @@ def test_rows_of_another_width_are_refused(rows_model):
 
 
 def test_a_munkey_finds_pictures_with_their_files(predictor, images):
-    found = predictor.find(images.images[[1, 2]], count=3)
+    result = predictor.find(images.images[[1, 2]], count=3)
     answer = predictor.predict(images.images[[1, 2]])
-    for query, samples in enumerate(found.samples):
+    for query, samples in enumerate(result.samples):
         assert [sample.id for sample in samples] == answer.neighbors.ids[query, :3].tolist()
         assert [sample.file for sample in samples] == list(answer.neighbors.files[query][:3])
-        own = [sample.id for sample in samples if sample.copy]
-        assert own == [query + 1] and samples[0].cosine == pytest.approx(1, abs=1e-5)
+        copies = [sample.id for sample in samples if sample.copy]
+        assert copies == [query + 1]
+        assert samples[0].cosine == pytest.approx(1, abs=1e-5)
     added = predictor.add(images.images[[3]], ["fish"], units=["Anna"])
     [samples] = predictor.find(images.images[[3]], count=2).samples
     assert (samples[0].id, samples[0].unit, samples[0].copy) == (added.ids[0], "Anna", True)

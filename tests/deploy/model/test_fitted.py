@@ -42,12 +42,13 @@ def run(tmp_path_factory) -> Path:
     """The tiny result with an original of each of these families."""
     root = tmp_path_factory.mktemp("run") / "results" / "tiny"
     original = result_in(root, members=IDS)
-    data, extracted = load(root / "data/toy"), all_keys(root)
+    data = load(root / "data/toy")
+    extracted = all_keys(root)
     for name, letter in LETTERS.items():
-        held = keys.Keys(IDS, extracted.keys[IDS])
-        made = fitted(name, held, data.labels[IDS], len(CLASSES))
+        members = keys.Keys(IDS, extracted.keys[IDS])
+        original_system = fitted(name, members, data.labels[IDS], len(CLASSES))
         folder = original.with_name(f"original-{letter}")
-        system.save(folder / "system.safetensors", made)
+        system.save(folder / "system.safetensors", original_system)
         origin = {"commit": "c0ffee", "device": "a test", "versions": {}}
         write_json(folder / "record.json", {"settings": {name: {}}, "provenance": origin})
     return root
@@ -64,28 +65,32 @@ def pictures(run) -> np.ndarray:
 
 @pytest.fixture
 def model(run, family, tmp_path) -> Path:
-    return export(place(run, family), tmp_path / "model")
+    return export(find_original(run, family), tmp_path / "model")
 
 
-def place(run: Path, family: str) -> Path:
+def find_original(run: Path, family: str) -> Path:
     return run / "models/toy/seed0/full" / f"original-{LETTERS[family]}"
 
 
-def pipeline(run: Path, left: System) -> np.ndarray:
+def pipeline(run: Path, remaining_system: System) -> np.ndarray:
     """The logits of the first 20 samples as the pipeline has them."""
-    asked = keys.Keys(np.arange(20), all_keys(run).keys[:20])
-    near = find_nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 4)
-    return FAMILIES[left.family].predict_logits(
-        left, None, None, "cpu", Retrieval(near, keys=asked.keys)
+    queries = keys.Keys(np.arange(20), all_keys(run).keys[:20])
+    near = find_nearest(
+        queries,
+        keys.Keys(remaining_system.memory.ids.numpy(), remaining_system.memory.keys.numpy()),
+        4,
+    )
+    return FAMILIES[remaining_system.family].predict_logits(
+        remaining_system, None, None, "cpu", Retrieval(near, keys=queries.keys)
     )
 
 
 @every
-def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bit_by_bit(
+def test_its_logits_equal_the_pipelines_and_after_deletions_the_oracles_to_the_bit(
     run, family, model, pictures
 ):
     """Deleted before the first answer and after it, one by one and at once."""
-    original = system.load(place(run, family) / "system.safetensors")
+    original = system.load(find_original(run, family) / "system.safetensors")
     with Predictor.load(model, device="cpu") as used:
         assert used.predict(pictures).logits.tobytes() == pipeline(run, original).tobytes()
     done = 0
@@ -105,21 +110,20 @@ def test_its_logits_are_the_pipelines_and_after_deletions_those_of_the_oracle_bi
 def test_a_sample_is_found_by_its_picture(family, run, model):
     pictures = np.array(load(run / "data/toy").images)
     with Predictor.load(model, device="cpu") as used:
-        for one, [first, second] in zip(
-            IDS, used.find(pictures[IDS], count=2).samples, strict=True
-        ):
-            assert (first.id, first.copy, second.copy) == (one, True, False)
-            assert first.cosine == pytest.approx(1, abs=1e-4) and first.file.endswith(
-                f"pets/{one}.png"
-            )
+        pairs = used.find(pictures[IDS], count=2).samples
+        for sample_id, [first, second] in zip(IDS, pairs, strict=True):
+            assert first.id == sample_id
+            assert first.copy
+            assert not second.copy
+            assert first.cosine == pytest.approx(1, abs=1e-4)
+            assert first.file.endswith(f"pets/{sample_id}.png")
         used.forget(IDS[:1])
-        assert IDS[0] not in [
-            sample.id for sample in used.find(pictures[IDS[:1]], count=100).samples[0]
-        ]
+        [samples] = used.find(pictures[IDS[:1]], count=100).samples
+        assert IDS[0] not in [sample.id for sample in samples]
 
 
 @every
-def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, model, pictures):
+def test_added_samples_change_answers_and_leave_nothing_once_forgotten(family, model, pictures):
     with (
         Predictor.load(model, device="cpu") as used,
         Predictor.load(model, device="cpu") as reader,
@@ -127,24 +131,18 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(family, m
         before = used.predict(pictures).logits.tobytes()
         added = used.add(pictures[:3], [0, 2, 1]).ids
         after = used.predict(pictures).logits.tobytes()
-        assert after != before and reader.predict(pictures).logits.tobytes() == after
+        assert after != before
+        assert reader.predict(pictures).logits.tobytes() == after
         used.forget(added[:1])
         used.purge()
         used.forget(added[1:])
-        assert (
-            used.predict(pictures).logits.tobytes()
-            == reader.predict(pictures).logits.tobytes()
-            == before
-        )
+        assert used.predict(pictures).logits.tobytes() == before
+        assert reader.predict(pictures).logits.tobytes() == before
 
 
 @every
-def test_rows_that_came_after_an_answer_and_left_before_the_next_leave_nothing(
-    family, model, pictures
-):
-    """They are in no sums yet, so nothing may be taken out for them; what was there before leaves
-    as ever.
-    """
+def test_rows_that_came_and_went_between_two_answers_leave_nothing(family, model, pictures):
+    """They are in no sums yet, so nothing may be subtracted for them; earlier rows are subtracted."""
     with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         new_ids = used.add(pictures[:4], [0, 2, 1, 1]).ids
@@ -170,14 +168,6 @@ def test_a_request_that_is_repeated_takes_nothing_out(family, model, pictures):
         assert used.digests() == used.digests(recompute=True)
 
 
-def test_sums_refuse_to_give_what_they_do_not_have():
-    sums = Sums.empty(2, 3, with_outer_products=True)
-    sums.add(np.eye(3, dtype=np.float32), np.array([0, 0, 1]))
-    with pytest.raises(ValueError, match="more rows of a class than were added"):
-        sums.add(np.eye(3, dtype=np.float32)[:2], np.array([1, 1]), sign=-1)
-    assert sums.counts.tolist() == [2, 1] and sums.class_sums[1].any()
-
-
 @every
 def test_a_row_that_was_added_votes_for_its_own_class_whoever_else_is_left(family, model, pictures):
     with Predictor.load(model, device="cpu") as used:
@@ -200,12 +190,12 @@ def test_a_deletion_subtracts_its_rows_and_reads_no_others(family, model, pictur
     sizes = []
     add = Sums.add
 
-    def noted(self, rows, labels, sign=1):
+    def log_and_add(self, rows, labels, sign=1):
         sizes.append(sign * len(labels))
         add(self, rows, labels, sign)
 
     with Predictor.load(model, device="cpu") as used:
-        monkeypatch.setattr(Sums, "add", noted)
+        monkeypatch.setattr(Sums, "add", log_and_add)
         used.forget(ORDER[:1])
         assert sizes == []  # nobody has asked yet
         used.predict(pictures)
@@ -227,7 +217,7 @@ def test_the_answer_after_a_change_reads_only_what_has_changed(
     read = []
     read_rows = memory_file._read_rows
 
-    def noted(connection, state, after=0):
+    def log_and_read(connection, state, after=0):
         room, count = read_rows(connection, state, after)
         read.append(count)
         return room, count
@@ -238,7 +228,7 @@ def test_the_answer_after_a_change_reads_only_what_has_changed(
     ):
         used.predict(pictures)
         other.predict(pictures)
-        monkeypatch.setattr(memory_file, "_read_rows", noted)
+        monkeypatch.setattr(memory_file, "_read_rows", log_and_read)
         used.forget(ORDER[:2])
         other.forget(ORDER[2:3])
         used.predict(pictures)
@@ -251,26 +241,26 @@ def test_the_answer_after_a_change_reads_only_what_has_changed(
 
 
 @summed
-def test_no_more_rows_are_taken_than_can_be_summed(family, model, pictures, monkeypatch):
+def test_more_rows_than_can_be_summed_are_refused(family, model, pictures, monkeypatch):
     monkeypatch.setattr(deployed, "MAX_ROWS", 25)
     with Predictor.load(model, device="cpu") as used:
         used.add(pictures[:1], [0])
-        with pytest.raises(ValueError, match="holds at most 25 samples, so nothing was added"):
+        with pytest.raises(ValueError, match="at most 25 samples, so nothing was added"):
             used.add(pictures[1:2], [0])
         assert len(used.ids) == 25
 
 
 @pytest.mark.parametrize("family", ["krr"])
-def test_no_more_rows_are_taken_than_can_be_solved_for(family, model, pictures, monkeypatch):
+def test_more_rows_than_krr_can_solve_for_are_refused(family, model, pictures, monkeypatch):
     monkeypatch.setattr(type(FAMILIES["krr"]), "max_rows", 25)
     with Predictor.load(model, device="cpu") as used:
         used.add(pictures[:1], [0])
-        with pytest.raises(ValueError, match="KRR holds at most 25 samples, so nothing was added"):
+        with pytest.raises(ValueError, match="KRR holds at most 25 samples"):
             used.add(pictures[1:2], [0])
 
 
 @summed
-def test_a_label_that_is_not_a_class_is_said_to_be_damage(family, model, pictures):
+def test_a_label_that_is_no_class_is_called_damage(family, model, pictures):
     with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
         used._file.add([999], used.keys()[1][:1], [[0.0]], [7])
@@ -284,14 +274,15 @@ def test_a_row_that_is_deleted_while_rows_are_summed_is_in_no_later_answer(
     run, family, model, pictures, monkeypatch
 ):
     """The answer is of the rows before the deletion, all of them; the sums are right in the next one."""
-    add, gone = Sums.add, ORDER[:1]
+    add = Sums.add
+    gone = ORDER[:1]
 
     def meanwhile(sums, *rows):
         monkeypatch.setattr(Sums, "add", add)
         used.forget(gone)
         add(sums, *rows)
 
-    original = system.load(place(run, family) / "system.safetensors")
+    original = system.load(find_original(run, family) / "system.safetensors")
     with Predictor.load(model, device="cpu") as used:
         monkeypatch.setattr(Sums, "add", meanwhile)
         answer = used.predict(pictures).logits
@@ -306,7 +297,7 @@ def test_threads_that_ask_while_rows_come_and_go_get_answers_of_one_moment_each(
     run, family, model, pictures
 ):
     """Each is the answer of a fit to the rows between two changes, to the bit."""
-    original = system.load(place(run, family) / "system.safetensors")
+    original = system.load(find_original(run, family) / "system.safetensors")
     moments = [pipeline(run, forget_samples(original, ORDER[:count])) for count in range(9)]
     with (
         Predictor.load(model, device="cpu") as used,
@@ -320,40 +311,34 @@ def test_threads_that_ask_while_rows_come_and_go_get_answers_of_one_moment_each(
             return [used.predict(pictures).logits.tobytes() for _ in range(12)]
 
         with ThreadPoolExecutor(2) as threads:
-            asked = [threads.submit(ask) for _ in range(2)]
+            answers_of_threads = [threads.submit(ask) for _ in range(2)]
             started.wait()
             for count in range(8):
                 (used, other)[count % 2].forget(ORDER[count : count + 1])
                 assert used.predict(pictures).logits.tobytes() == moments[count + 1].tobytes()
-            given = {answer for answers in asked for answer in answers.result()}
-        assert given <= {moment.tobytes() for moment in moments}
-        assert used.verify().sound and other.verify().sound
+            logits_of_threads = {
+                answer for answers in answers_of_threads for answer in answers.result()
+            }
+        assert logits_of_threads <= {moment.tobytes() for moment in moments}
+        assert used.verify().sound
+        assert other.verify().sound
 
 
 @every
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
-        ({"settings": None}, "its settings do not match its family"),
-        ({"family": "munkey"}, "its settings do not match its family"),
-        (
-            {"encoder": None},
-            "it has no encoder, no picture size, or no inference settings",
-        ),
-        (
-            {"stored": None},
-            "it has no encoder, no picture size, or no inference settings",
-        ),
-        (
-            {"inference": INFERENCE},
-            "it has no encoder, no picture size, or no inference settings",
-        ),
+        ({"settings": None}, "settings do not match"),
+        ({"family": "munkey"}, "settings do not match"),
+        ({"encoder": None}, "no encoder"),
+        ({"stored": None}, "no picture size"),
+        ({"inference": INFERENCE}, "no inference settings"),
     ],
     ids=lambda value: "".join(value) if isinstance(value, dict) else "",
 )
-def test_a_manifest_without_what_its_family_needs_is_refused(change, said, family, model):
+def test_a_manifest_without_what_its_family_needs_is_refused(change, message, family, model):
     read_manifest(model).model_copy(update=change).write(model)
-    with pytest.raises(UnreadableModelError, match=said):
+    with pytest.raises(UnreadableModelError, match=message):
         Predictor.load(model)
 
 

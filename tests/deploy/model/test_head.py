@@ -1,12 +1,10 @@
 """An exported MUNKEY with a head: its answers are the pipeline's, and the head forgets to the bit."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 
 from munkey.data.image_set import image_set
 from munkey.data.prepared import load
@@ -17,33 +15,22 @@ from munkey.encoders import keys
 from munkey.memory.neighbors import find_nearest
 from munkey.models import system
 from munkey.models.family import FAMILIES, read_added_head
-from tests.deploy.inputs import IDS, result_in, sections
+from tests.deploy.inputs import IDS, LDA_HEAD, add_head, result_in, sections
 from tests.models.inputs import DATA
 
 ORDER = np.random.default_rng(2).permutation(IDS)
 COUNT = 20  # pictures that are asked about
-LDA = {"alpha": 0.3, "temperature": 4.0}
-KRR = {
+KRR_HEAD = {
     "family": "krr", "lam": 0.1, "pixels": 0, "sigma": 1.0, "share": 1.0, "temperature": 0.1,
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=[LDA, KRR], ids=["lda", "krr"])
+@pytest.fixture(scope="module", params=[LDA_HEAD, KRR_HEAD], ids=["lda", "krr"])
 def run(request, tmp_path_factory) -> Path:
     """The tiny result, whose MUNKEY has a head."""
     root = tmp_path_factory.mktemp("run") / "results" / "tiny"
-    with_head(result_in(root, members=IDS), request.param)
+    add_head(result_in(root, members=IDS), request.param)
     return root
-
-
-def with_head(result: Path, head: Mapping[str, float | str] = LDA) -> Path:
-    """A result in the folder `result`, its MUNKEY now with a head."""
-    file = result / "system.safetensors"
-    made, data = system.load(file), load(result.parents[4] / "data/toy")
-    memory = replace(made.memory, labels=torch.from_numpy(data.labels[IDS]))
-    headed = replace(made.architecture, head=head)
-    system.save(file, replace(made, architecture=headed, memory=memory))
-    return result
 
 
 @pytest.fixture
@@ -54,21 +41,20 @@ def pictures(run) -> np.ndarray:
 def pipeline(run: Path, gone=()) -> np.ndarray:
     """The logits of the first samples as the pipeline has them, after these were deleted."""
     whole = system.load(run / "models/toy/seed0/full/original-m/system.safetensors")
-    left = replace(whole, memory=whole.memory.forget(np.array(gone, dtype=int)))
-    asked = keys.Keys(
-        np.arange(COUNT), keys.read(next(run.glob("keys/toy/*/keys.npz"))).keys[:COUNT]
-    )
-    near = find_nearest(asked, keys.Keys(left.memory.ids.numpy(), left.memory.keys.numpy()), 33)
-    munkey, chosen = FAMILIES["munkey"], sections()
-    retrieval = munkey.make_retrieval(near, chosen["inference"], asked.keys)
-    data, samples = (
-        type(DATA).model_validate(chosen["data"]),
-        image_set(load(run / "data/toy"), asked.ids),
-    )
-    return munkey.predict_logits(left, samples, data, "cpu", retrieval)
+    remaining_system = replace(whole, memory=whole.memory.forget(np.array(gone, dtype=int)))
+    all_keys = keys.read(next(run.glob("keys/toy/*/keys.npz")))
+    queries = keys.Keys(np.arange(COUNT), all_keys.keys[:COUNT])
+    memory = remaining_system.memory
+    near = find_nearest(queries, keys.Keys(memory.ids.numpy(), memory.keys.numpy()), 33)
+    munkey = FAMILIES["munkey"]
+    config = sections()
+    retrieval = munkey.make_retrieval(near, config["inference"], queries.keys)
+    data = type(DATA).model_validate(config["data"])
+    samples = image_set(load(run / "data/toy"), queries.ids)
+    return munkey.predict_logits(remaining_system, samples, data, "cpu", retrieval)
 
 
-def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictures, tmp_path):
+def test_its_logits_equal_the_pipelines_to_the_bit_also_after_deletions(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     done = 0
     for batches in ([1, 2], [1, 1, 5], [4, 10]):  # in a process each; the last batch leaves none
@@ -80,15 +66,13 @@ def test_its_logits_are_the_pipelines_also_after_deletions_bit_by_bit(run, pictu
                     with pytest.raises(EmptyModelError):
                         used.predict(pictures)
                 elif number:
-                    assert (
-                        used.predict(pictures).logits.tobytes()
-                        == pipeline(run, ORDER[:done]).tobytes()
-                    )
+                    expected = pipeline(run, ORDER[:done])
+                    assert used.predict(pictures).logits.tobytes() == expected.tobytes()
             assert used.verify().sound
     assert done == len(IDS)
 
 
-def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pictures, tmp_path):
+def test_added_samples_change_answers_and_leave_nothing_once_forgotten(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with (
         Predictor.load(model, device="cpu") as used,
@@ -98,20 +82,15 @@ def test_what_was_added_counts_and_leaves_nothing_when_it_is_forgotten(run, pict
         assert before.tobytes() == pipeline(run).tobytes()
         added = used.add(pictures[:2], [1, 2]).ids
         after = used.predict(pictures).logits
-        assert (
-            after.tobytes() != before.tobytes()
-            and reader.predict(pictures).logits.tobytes() == after.tobytes()
-        )
+        assert after.tobytes() != before.tobytes()
+        assert reader.predict(pictures).logits.tobytes() == after.tobytes()
         used.forget(added)
         used.purge()
-        assert (
-            used.predict(pictures).logits.tobytes()
-            == reader.predict(pictures).logits.tobytes()
-            == before.tobytes()
-        )
+        assert used.predict(pictures).logits.tobytes() == before.tobytes()
+        assert reader.predict(pictures).logits.tobytes() == before.tobytes()
 
 
-def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_the_head(
+def test_samples_that_came_and_went_between_two_answers_leave_nothing_in_the_head(
     run, pictures, tmp_path
 ):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
@@ -125,7 +104,7 @@ def test_what_came_after_an_answer_and_left_before_the_next_leaves_nothing_in_th
             assert answer.tobytes() == fresh.predict(pictures).logits.tobytes()
 
 
-def test_a_head_that_is_not_what_its_rows_give_is_found(run, pictures, tmp_path):
+def test_verify_finds_an_altered_head(run, pictures, tmp_path):
     model = export(run / "models/toy/seed0/full/original-m", tmp_path / "model")
     with Predictor.load(model, device="cpu") as used:
         used.predict(pictures)
