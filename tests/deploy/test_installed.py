@@ -25,8 +25,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Its dependencies are links to the packages of this environment.
     """
     folder = tmp_path_factory.mktemp("installed")
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "LICENSE", "CITATION.cff"):
         shutil.copy(ROOT / name, folder)
+    for page in ROOT.glob("*.md"):
+        shutil.copy(page, folder)
+    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("results"))
     shutil.copytree(
         ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
@@ -77,6 +80,16 @@ def test_the_wheel_has_every_file_of_the_package(packages):
         for path in (ROOT / "src" / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 assert (packages / path.relative_to(ROOT / "src")).is_file()
+
+
+def test_the_wheel_has_every_page_that_the_package_names(packages):
+    (pages,) = packages.glob("munkey-*.data/data/share/doc/munkey")
+    named = set()
+    for source in (ROOT / "src").rglob("*.py"):
+        named.update(re.findall(r"docs/[\w/-]+\.md", source.read_text()))
+    assert "docs/methods/newton.md" in named
+    for page in [*named, "docs/nginx.conf", "docs/munkey.service", "SECURITY.md"]:
+        assert (pages / page).read_bytes() == (ROOT / page).read_bytes()
 
 
 def test_the_library_predicts_explains_forgets_and_verifies(packages, tmp_path):

@@ -4,6 +4,7 @@ import sys
 from collections.abc import Callable
 from itertools import groupby
 from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,7 +12,17 @@ import typer.core
 
 from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
 
-HELP = """
+
+
+def find_pages() -> Path:
+    """Return the folder that contains docs/: of an installed wheel, or of a clone."""
+    installed = Path(sys.prefix) / "share/doc/munkey"
+    if installed.is_dir():
+        return installed
+    return Path(__file__).parents[3]
+
+
+HELP = f"""
 Classify pictures with a trained model, and forget samples in milliseconds, with proof. Run the experiments that train
 models, estimate their cost, and look at their results.
 
@@ -33,6 +44,11 @@ EXIT CODES
   4  system error, such as a full disk, a missing permission, or a port in use
   5  a forget request matched no sample and deleted nothing; all other requests were carried out
   130  interrupted with Ctrl-C; samples that were already forgotten stay forgotten
+
+\b
+PAGES
+  docs/serving.md and others that messages name are in
+  {find_pages()}
 """
 USE = "Use a model"
 CHECK = "Check and maintain a model"
