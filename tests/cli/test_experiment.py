@@ -16,7 +16,7 @@ from munkey.data.prepared import prepare
 from munkey.data.source import Source
 from munkey.encoders import keys
 from munkey.experiment.cost import machines
-from munkey.experiment.run.fork_server import SWITCH
+from munkey.experiment.run.fork_server import SERVER_VARIABLE
 from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
 from munkey.studies.paper import preflight
 from munkey.studies.paper import tables as paper
@@ -77,7 +77,7 @@ def test_a_job_is_forced_in_this_terminal_and_debugged_if_requested(munkey, monk
     ((command, environment),) = calls
     assert command[-3:] == ["--force", "--", file]
     assert environment[IN_TERMINAL] == file
-    assert environment[SWITCH] == "0"
+    assert environment[SERVER_VARIABLE] == "0"
     assert (POST_MORTEM in environment) == pdb
 
 

@@ -25,7 +25,7 @@ use rule gpu_job as trace with:
 
 use rule job as chart with:
     input:
-        unpack(lambda w: EXHIBITS.chart_input(w.chart)),
+        unpack(lambda w: EXHIBITS.find_chart_inputs(w.chart)),
     output:
         **picture(fill(LAYOUT.figure, figure="{chart}"), "figure", "Figures"),
     log:

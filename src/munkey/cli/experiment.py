@@ -148,13 +148,13 @@ def job(
     breakpoint() works in the job's function (src/munkey/jobs) and in all code that it calls. Missing inputs of the job
     are created first. A failed job leaves no result files.
     """
-    from munkey.experiment.run.fork_server import SWITCH
+    from munkey.experiment.run.fork_server import SERVER_VARIABLE
     from munkey.experiment.run.job import IN_TERMINAL, POST_MORTEM
 
     if find_spec("snakemake") is None:
         raise ModuleNotFoundError(name="snakemake")  # `main` says what to install
     result = os.path.relpath(file)
-    environment = os.environ | {IN_TERMINAL: result, SWITCH: "0"}
+    environment = os.environ | {IN_TERMINAL: result, SERVER_VARIABLE: "0"}
     if pdb:
         environment[POST_MORTEM] = "1"
     command = [
@@ -246,8 +246,8 @@ def search_summary(
     drop: Annotated[
         float,
         typer.Option(
-            help="Largest acceptable loss of validation accuracy, in percentage points; like"
-            " `search_drop` in params.yaml."
+            help="Largest acceptable loss of validation accuracy, in percentage points. If you"
+            " changed `search_drop` in params.yaml, give its value."
         ),
     ] = 5.0,
     by_audit: Annotated[

@@ -71,8 +71,8 @@ def limit_per_class(source: Source, limits: Mapping[str, int | None]) -> Source:
     samples = pd.DataFrame({"split": source.splits, "label": source.labels})
     number_in_class = samples.groupby(["split", "label"]).cumcount().to_numpy()
     # None, which means no limit, becomes NaN, and NaN infinity.
-    limit = samples["split"].map(limits).astype(float).fillna(np.inf).to_numpy()
-    return _select_samples(source, number_in_class < limit)
+    limit_of_split = samples["split"].map(limits).astype(float).fillna(np.inf).to_numpy()
+    return _select_samples(source, number_in_class < limit_of_split)
 
 
 def draw_val_from_train(source: Source, shares: Sequence[float]) -> Source:

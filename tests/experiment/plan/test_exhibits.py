@@ -48,7 +48,7 @@ def test_ranks_are_shown_where_there_are_seeds_and_methods_enough():
 
 
 def test_the_trace_of_a_chart_is_of_the_first_seed():
-    assert small_exhibits(TWO | {"seeds": [7, 0]}).chart_input("tokens-digits") == {
+    assert small_exhibits(TWO | {"seeds": [7, 0]}).find_chart_inputs("tokens-digits") == {
         "trace": "results/default/trace/digits/seed7.npz",
         "classes": "results/default/data/digits/classes.json",
     }

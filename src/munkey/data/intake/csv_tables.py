@@ -70,7 +70,7 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
     for name, count in name_counts.items():
         if count > 1:
             faults.append(f"line 1: the column {name!r} is repeated")
-    checked_lines: list[tuple[int, tuple[str, ...]]] = []
+    numbered_rows: list[tuple[int, tuple[str, ...]]] = []
     for number, cells in lines[1:]:
         if len(cells) != len(header):
             fault = f"{pluralize(len(cells), 'cell')}, but the header has {len(header)}"
@@ -78,10 +78,10 @@ def parse_table(path: str | Path, text: str, *, strip: bool = True) -> Table:
         kept_cells = cells[first_column:]
         if strip:
             kept_cells = [cell.strip() for cell in kept_cells]
-        checked_lines.append((number, tuple(kept_cells)))
+        numbered_rows.append((number, tuple(kept_cells)))
     if faults:
         raise TableError(path, faults)
-    return Table(tuple(header[first_column:]), tuple(checked_lines))
+    return Table(tuple(header[first_column:]), tuple(numbered_rows))
 
 
 def split_cells(path: str | Path, text: str) -> list[tuple[int, list[str]]]:

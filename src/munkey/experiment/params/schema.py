@@ -121,7 +121,7 @@ class DatasetParams(Section):
                 f"data.image_size = {self.data.image_size} must be a multiple of"
                 f" model.patch_size = {self.model.patch_size}"
             )
-        self._check_limit()
+        self._check_class_limit()
         depth = self.keys.depth
         if self.inference.k > depth:
             raise ValueError(
@@ -140,7 +140,7 @@ class DatasetParams(Section):
                     head.require_fixed_shrinkage(self.get_family_section(head))
         return self
 
-    def _check_limit(self) -> None:
+    def _check_class_limit(self) -> None:
         """Raise ValueError if forgetting could empty a class because of `source.limit_per_class`."""
         limit = get_class_limit(self.source, "train")
         if limit is None:

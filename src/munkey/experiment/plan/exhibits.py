@@ -103,7 +103,7 @@ class Exhibits:
             figures.append("ranks")
         return figures
 
-    def chart_input(self, name: str) -> dict[str, str]:
+    def find_chart_inputs(self, name: str) -> dict[str, str]:
         """Return the files that a chart is drawn from. Traces are those of the first seed."""
         kind, _, dataset = name.partition("-")
         inputs = {}

@@ -36,7 +36,7 @@ LIBRARIES = (
     "pydantic.plugin._loader", "faiss", "pandas", "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
 )  # fmt: skip
 # Environment variables
-SWITCH = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
+SERVER_VARIABLE = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # the folder of a local run, which Snakemake keeps locked; set for its jobs
 FORKED = "MUNKEY_FORKED"  # set in a fork
 KILLED = (
@@ -71,7 +71,7 @@ def open_run() -> None:
         # If Snakemake is killed, the server removes the folder.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[RUN] = str(folder)
-        if sys.platform == "linux" and os.environ.get(SWITCH) != "0":
+        if sys.platform == "linux" and os.environ.get(SERVER_VARIABLE) != "0":
             _launch(get_socket_path(folder))
 
 
@@ -107,7 +107,7 @@ def start() -> None:
         return
     folder = Path(os.environ[RUN])
     _die_with_run(folder)
-    if os.environ.get(SWITCH) == "0":
+    if os.environ.get(SERVER_VARIABLE) == "0":
         return
     try:
         try:
