@@ -40,7 +40,7 @@ def sections(folder: Path | None = None) -> dict[str, dict[str, object]]:
     if folder:
         config["source"] |= {"path": str(folder), "reader": "imagefolder"}
     config["data"] |= {"image_size": 8}
-    config["keys"] |= {"image_size": 32}
+    config["keys"] |= {"encoder": "efficientnet-lite0", "image_size": 32}
     config["model"] |= {"patch_size": 4, "width": 8, "depth": 2, "heads": 2}
     config["munkey"] |= {"token_dim": 5}
     return config
