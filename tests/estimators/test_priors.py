@@ -5,25 +5,24 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.utils.estimator_checks import check_estimator
 
 from munkey import ForgettingLDA, Predictor
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.fitted import list_fixed_constants
 from munkey.deploy.model.manifest import read_manifest
+from tests.estimators.inputs import check_scikit_learn, each_place
 
-# 50, 20 and 10 rows
 IRIS, SPECIES = load_iris(return_X_y=True)
-KEPT = np.r_[0:50, 50:70, 100:110]
-X = IRIS[KEPT]
+SUBSET = np.r_[0:50, 50:70, 100:110]  # 50, 20 and 10 rows of the classes
+X = IRIS[SUBSET]
 NAMES = np.array(["setosa", "versicolor", "virginica"])
-Y = NAMES[SPECIES[KEPT]]
+Y = NAMES[SPECIES[SUBSET]]
 PRIORS = [0.25, 0.25, 0.5]
-each = pytest.mark.parametrize("priors", ["balanced", PRIORS], ids=["balanced", "array"])
+each_prior = pytest.mark.parametrize("priors", ["balanced", PRIORS], ids=["balanced", "array"])
 
 
 def bits(model):
-    """All that a change of the priors would change."""
+    """Everything that depends on the priors."""
     arrays = [
         model.priors_,
         model.coef_,
@@ -34,7 +33,7 @@ def bits(model):
     return [model.alpha_, model.temperature_, *(array.tobytes() for array in arrays)]
 
 
-def test_the_log_of_the_priors_takes_the_place_of_that_of_the_shares():
+def test_the_intercept_takes_the_log_of_the_priors_instead_of_the_shares():
     usual = ForgettingLDA(norm=None, temperature=2.0).fit(X, Y)
     model = ForgettingLDA(norm=None, temperature=2.0, priors=PRIORS).fit(X, Y)
     np.testing.assert_allclose(usual.priors_, [5 / 8, 2 / 8, 1 / 8], rtol=1e-15)
@@ -44,7 +43,7 @@ def test_the_log_of_the_priors_takes_the_place_of_that_of_the_shares():
     )
 
 
-def test_priors_move_answers_as_those_of_scikit_learn():
+def test_priors_move_answers_as_in_scikit_learn():
     ours = ForgettingLDA(norm=None, temperature=1.0)
     theirs = LinearDiscriminantAnalysis()
     moves = []
@@ -57,21 +56,21 @@ def test_priors_move_answers_as_those_of_scikit_learn():
     np.testing.assert_allclose(*moves, atol=1e-4)
 
 
-@each
+@each_prior
 @pytest.mark.parametrize("alpha", [0.2, "auto"])
 def test_any_change_leaves_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_disk(
     priors, alpha, tmp_path
 ):
     """Also where a class goes with its last row, whose prior goes too."""
     model = ForgettingLDA(alpha, norm=None, priors=priors).fit(X[5:], Y[5:], ids=range(5, 80))
-    ForgettingLDA(alpha, norm=None, priors=priors).fit(
-        X[5:][::-1], Y[5:][::-1], ids=range(79, 4, -1)
-    ).save(tmp_path / "model")
+    reversed_rows = ForgettingLDA(alpha, norm=None, priors=priors)
+    reversed_rows.fit(X[5:][::-1], Y[5:][::-1], ids=range(79, 4, -1))
+    reversed_rows.save(tmp_path / "model")
     saved = ForgettingLDA.load(tmp_path / "model")
     assert saved.get_params() == model.get_params()
-    gone = np.random.default_rng(0).permutation(np.arange(5, 70))[:30]
+    first_ids = np.random.default_rng(0).permutation(np.arange(5, 70))[:30]
     steps = [
-        lambda one: one.forget(gone),
+        lambda one: one.forget(first_ids),
         lambda one: one.add(X[:5], Y[:5], ids=range(100, 105)),
         lambda one: one.forget(labels="versicolor"),
         lambda one: one.forget([75]),
@@ -80,10 +79,11 @@ def test_any_change_leaves_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_disk(
         step(model)
         step(saved)
         rows = np.where(model.ids_ < 100, model.ids_, model.ids_ - 100)
-        left = priors
+        remaining_priors = priors
         if priors is PRIORS:
-            left = [PRIORS[index] for index in np.flatnonzero(np.isin(NAMES, Y[rows]))]
-        never = ForgettingLDA(alpha, norm=None, priors=left).fit(X[rows], Y[rows], ids=model.ids_)
+            remaining_priors = np.array(PRIORS)[np.isin(NAMES, Y[rows])].tolist()
+        never = ForgettingLDA(alpha, norm=None, priors=remaining_priors)
+        never.fit(X[rows], Y[rows], ids=model.ids_)
         loaded = ForgettingLDA.load(tmp_path / "model")
         for other in (model, saved, loaded):
             assert bits(other) == bits(never)
@@ -100,7 +100,7 @@ def test_any_change_leaves_the_bytes_of_a_fit_on_the_rest_in_memory_and_on_disk(
     assert bits(ForgettingLDA.load(tmp_path / "again")) == bits(never)
 
 
-def test_the_served_answers_are_those_of_the_priors(tmp_path):
+def test_served_answers_take_the_priors(tmp_path):
     usual = ForgettingLDA(norm=None, temperature=1.0).fit(X, Y)
     usual.save(tmp_path / "usual")
     ForgettingLDA(norm=None, temperature=1.0, priors=PRIORS).fit(X, Y).save(tmp_path / "model")
@@ -114,18 +114,18 @@ def test_the_served_answers_are_those_of_the_priors(tmp_path):
 
 def test_auto_weighs_rows_as_the_priors_do():
     """As if each row were there as often as its class is meant to occur."""
-    rows = np.r_[0:50, 50:70]
-    other = np.r_[np.repeat(np.arange(50), 2), np.repeat(np.arange(50, 70), 5)]
+    rows = np.arange(70)
+    repeated_rows = np.r_[np.repeat(np.arange(50), 2), np.repeat(np.arange(50, 70), 5)]
     weighed = ForgettingLDA(norm=None, priors="balanced").fit(X[rows], Y[rows])
     usual = ForgettingLDA(norm=None).fit(X[rows], Y[rows])
-    repeated = ForgettingLDA(norm=None).fit(X[other], Y[other])
+    repeated = ForgettingLDA(norm=None).fit(X[repeated_rows], Y[repeated_rows])
     np.testing.assert_allclose(weighed.priors_, [0.5, 0.5])
-    assert abs(np.log(weighed.temperature_ / repeated.temperature_)) < abs(
-        np.log(usual.temperature_ / repeated.temperature_)
-    )
+    weighed_difference = abs(np.log(weighed.temperature_ / repeated.temperature_))
+    usual_difference = abs(np.log(usual.temperature_ / repeated.temperature_))
+    assert weighed_difference < usual_difference
 
 
-@pytest.mark.parametrize("place", ["memory", "directory"])
+@each_place
 def test_a_class_without_a_prior_is_refused_and_nothing_changes(place, tmp_path):
     model = ForgettingLDA(norm=None, priors=PRIORS).fit(X, Y)
     if place == "directory":
@@ -135,13 +135,13 @@ def test_a_class_without_a_prior_is_refused_and_nothing_changes(place, tmp_path)
         model.add(X[:2], ["lutea", "setosa"])
     assert bits(model) == before
     model.forget(labels="virginica")
-    # its prior went with its last row
+    # Its prior went with its last row.
     with pytest.raises(ValueError, match=r"given for \['setosa', 'versicolor'\]"):
         model.add(X[-1:], ["virginica"])
     np.testing.assert_allclose(model.priors_, [0.5, 0.5])
 
 
-@pytest.mark.parametrize("place", ["memory", "directory"])
+@each_place
 def test_balanced_priors_take_new_classes_and_those_of_the_next_fit_wait_for_it(place, tmp_path):
     model = ForgettingLDA(norm=None, priors="balanced").fit(X[:70], Y[:70])
     if place == "directory":
@@ -153,7 +153,7 @@ def test_balanced_priors_take_new_classes_and_those_of_the_next_fit_wait_for_it(
 
 
 @pytest.mark.parametrize(
-    ("priors", "said"),
+    ("priors", "reason"),
     [
         ([0.5, 0.5], "priors has 2 numbers for 3 classes"),
         (np.ones(4), "priors has 4 numbers for 3 classes"),
@@ -165,8 +165,8 @@ def test_balanced_priors_take_new_classes_and_those_of_the_next_fit_wait_for_it(
     ],
     ids=str,
 )
-def test_what_are_no_priors_is_refused(priors, said):
-    with pytest.raises(ValueError, match=said):
+def test_faulty_priors_are_refused(priors, reason):
+    with pytest.raises(ValueError, match=reason):
         ForgettingLDA(norm=None, priors=priors).fit(X, Y)
 
 
@@ -192,6 +192,4 @@ def test_a_directory_with_too_few_priors_is_damaged(tmp_path):
 
 @pytest.mark.filterwarnings("ignore")  # of scikit-learn's own data
 def test_scikit_learns_checks_pass():
-    results = check_estimator(ForgettingLDA(priors="balanced"), on_skip=None, on_fail=None)
-    others = {one["check_name"]: one["exception"] for one in results if one["status"] != "passed"}
-    assert set(others) <= {"check_array_api_input"}, others
+    check_scikit_learn(ForgettingLDA(priors="balanced"))

@@ -13,12 +13,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from munkey import ForgettingKNN, ForgettingKRR, ForgettingLDA, ForgettingNCM
-from tests.estimators.inputs import KINDS
+from tests.estimators.inputs import each_kind, each_place
 
 X, Y = load_digits(return_X_y=True)
 X = X[:300]
 Y = Y[:300]
-each = pytest.mark.parametrize("kind", KINDS)
 
 
 def digits_below(classes):
@@ -27,22 +26,23 @@ def digits_below(classes):
     return X[is_below], Y[is_below]
 
 
-@each
-@pytest.mark.parametrize("place", ["memory", "directory"])
+@each_kind
+@each_place
 def test_the_softmax_of_the_logits_is_the_probability(kind, place, tmp_path):
     model = kind().fit(X, Y)
     if place == "directory":
         model.save(tmp_path / "model")
     logits = model.decision_function(X)
-    assert logits.shape == (300, 10) and logits.dtype == np.float64
+    assert logits.shape == (300, 10)
+    assert logits.dtype == np.float64
     probabilities = model.predict_proba(X)
     np.testing.assert_allclose(softmax(logits, axis=1), probabilities, rtol=1e-12)
     np.testing.assert_allclose(np.exp(model.predict_log_proba(X)), probabilities, rtol=1e-12)
     np.testing.assert_array_equal(model.classes_[logits.argmax(axis=1)], model.predict(X))
 
 
-@each
-def test_two_classes_have_the_log_of_the_ratio_and_one_has_a_column(kind):
+@each_kind
+def test_two_classes_have_one_logit_a_row_and_one_class_has_a_column(kind):
     model = kind().fit(X[Y < 3], Y[Y < 3])
     model.forget(labels=0)
     logits = model.decision_function(X)
@@ -76,12 +76,11 @@ def test_a_log_is_finite_where_the_probability_is_rounded_to_zero(model):
         assert log_probabilities.min() < np.log(np.finfo(float).tiny)
 
 
-@each
+@each_kind
 def test_logits_after_a_deletion_are_those_of_a_fit_on_the_rest(kind):
     model = kind().fit(X, Y)
     model.forget(range(0, 300, 3))
-    left = model.ids_
-    never = kind().fit(X[left], Y[left])
+    never = kind().fit(X[model.ids_], Y[model.ids_])
     for method in ("decision_function", "predict_log_proba"):
         assert getattr(model, method)(X).tobytes() == getattr(never, method)(X).tobytes()
 
@@ -91,8 +90,9 @@ def test_a_pipeline_is_cross_validated_by_its_logits(classes):
     rows, labels = digits_below(classes)
     model = make_pipeline(FunctionTransformer(np.sqrt), ForgettingLDA())
     logits = cross_val_predict(model, rows, labels, cv=3, method="decision_function")
-    logs = cross_val_predict(model, rows, labels, cv=3, method="predict_log_proba")
-    assert np.isfinite(logs).all() and logs.shape == (len(rows), classes)
+    log_probabilities = cross_val_predict(model, rows, labels, cv=3, method="predict_log_proba")
+    assert np.isfinite(log_probabilities).all()
+    assert log_probabilities.shape == (len(rows), classes)
     if classes == 2:
         assert logits.shape == (len(rows),)
         assert roc_auc_score(labels, logits) > 0.99
@@ -104,7 +104,7 @@ def test_a_pipeline_is_cross_validated_by_its_logits(classes):
 
 @pytest.mark.parametrize("classes", [2, 5])
 @pytest.mark.parametrize("method", ["auto", "decision_function"])
-def test_a_stack_takes_them(classes, method):
+def test_a_stack_takes_estimators(classes, method):
     rows, labels = digits_below(classes)
     parts = [("lda", ForgettingLDA()), ("krr", ForgettingKRR()), ("knn", ForgettingKNN())]
     final = LogisticRegression(max_iter=1000)
@@ -114,9 +114,9 @@ def test_a_stack_takes_them(classes, method):
     assert stack.score(rows, labels) > 0.95
 
 
-@each
+@each_kind
 @pytest.mark.parametrize("classes", [2, 5])
-def test_a_calibration_takes_their_logits(kind, classes):
+def test_a_calibration_takes_logits(kind, classes):
     rows, labels = digits_below(classes)
     for method in ("sigmoid", "isotonic", "temperature"):
         calibrated = CalibratedClassifierCV(kind(), method=method, cv=3).fit(rows, labels)

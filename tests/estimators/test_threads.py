@@ -9,7 +9,7 @@ import pytest
 
 import munkey
 from munkey import MunkeyClassifier
-from tests.estimators.inputs import KINDS
+from tests.estimators.inputs import each_kind, each_place
 
 SECONDS = 1.5
 N = 120
@@ -41,23 +41,23 @@ def run_beside(change, answer):
         raise errors[0]
 
 
-@pytest.mark.parametrize("place", ["memory", "directory"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_answer_has_the_classes_of_another_moment(kind, place, tmp_path):
+@each_place
+@each_kind
+def test_every_answer_has_the_rows_and_classes_of_one_moment(kind, place, tmp_path):
     model = kind().fit(X, Y)
     if place == "directory":
         model.save(tmp_path / "model")
-    asked = X[Y > 0]
+    queries = X[Y > 0]
     expected = Y[Y > 0]
 
     def change():
-        """Let the first class go and come, which moves the columns of all others."""
+        """Forget the first class and add it again, which moves the columns of all others."""
         model.forget(labels=0)
         model.add(X[Y == 0], Y[Y == 0])
 
     def answer():
-        assert model.predict(asked).tolist() == expected.tolist()
-        assert model.predict_proba(asked[:2]).shape[1] in (5, 6)
+        assert model.predict(queries).tolist() == expected.tolist()
+        assert model.predict_proba(queries[:2]).shape[1] in (5, 6)
 
     run_beside(change, answer)
     assert len(model.ids_) == N
@@ -86,12 +86,21 @@ def test_pictures_are_answered_while_others_go_and_come(family):
 
 def test_two_threads_that_change_rows_lose_nothing():
     model = munkey.ForgettingNCM().fit(X, Y)
-    run_beside(lambda: model.add(X[:3], Y[:3]), lambda: model.forget(model.add(X[:1], Y[:1])))
+
+    def add():
+        model.add(X[:3], Y[:3])
+
+    def add_and_forget():
+        new_ids = model.add(X[:1], Y[:1])
+        model.forget(new_ids)
+
+    run_beside(add, add_and_forget)
     added = len(model.ids_) - N
-    assert added > 0 and added % 3 == 0
+    assert added > 0
+    assert added % 3 == 0
 
 
-def test_what_is_forgotten_while_a_save_goes_on_is_not_back_in_the_directory(tmp_path):
+def test_a_row_that_is_forgotten_during_a_save_is_not_in_the_directory(tmp_path):
     model = munkey.ForgettingNCM().fit(X, Y)
     rows = model._rows
     save = rows.save

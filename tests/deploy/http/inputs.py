@@ -61,7 +61,7 @@ class Running(NamedTuple):
             connection.close()
 
     def begin(self, sent: int | None = None) -> socket.socket:
-        """A prediction whose answer nobody reads. sent: bytes of its picture."""
+        """Begin a prediction, whose answer is not read. sent: how many bytes of its picture are sent."""
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=60)
         head = f"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Type: image/png\r\nContent-Length: {len(self.picture)}"
         head += f"\r\nAuthorization: Bearer {TOKENS['verify']}"

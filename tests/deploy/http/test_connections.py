@@ -1,4 +1,4 @@
-"""Clients that are many, silent, or slow keep nobody else from the service. All on the loopback, and within seconds."""
+"""Many, silent, or slow clients do not keep others from the service. All on the loopback, and within seconds."""
 
 import logging
 import resource
@@ -169,7 +169,7 @@ def test_head_is_answered_wherever_get_is(service):
 
 
 def test_the_log_repeats_a_message_once_a_minute(monkeypatch):
-    """Of errors, the same error."""
+    """Two errors count as one message if their type and text are the same."""
     once_per_minute = OncePerMinute()
 
     def passes(message: str, error: Exception | None = None) -> bool:

@@ -1,4 +1,4 @@
-"""What a client without a token can make the service hold, compute or say; and what each token opens."""
+"""The limits on a client without a token, and the paths that each token opens."""
 
 import base64
 import gc
@@ -33,7 +33,7 @@ JPEG = {"Content-Type": "image/jpeg"}
 
 
 def large_picture() -> bytes:
-    """Of more bytes than uvicorn reads ahead."""
+    """A picture of more bytes than uvicorn reads ahead."""
     file = io.BytesIO()
     Image.fromarray(np.random.default_rng(0).integers(0, 256, (256, 256, 3), dtype=np.uint8)).save(
         file, "PNG"
@@ -238,7 +238,7 @@ def test_a_picture_of_20_000_scans_blocks_no_prediction(service):
 
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
 def test_a_picture_that_is_not_decoded_in_time_blocks_no_prediction(predictor):
-    """Of a format whose work no header tells."""
+    """Its format has no header that tells the work of decoding it."""
     limits = RequestLimits(decoding=0.1)
     with running(predictor, large_picture(), TOKENS, limits) as one:
         one.go.set()

@@ -4,6 +4,8 @@ import asyncio
 import io
 import threading
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -22,7 +24,7 @@ STORED = PictureSize(height=1, width=1)
 
 
 class Slow:
-    """A predictor whose predictions wait until the test lets them go. done: what it did, in order."""
+    """A predictor whose predictions wait until the test lets them go. done: its actions, in order."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -70,6 +72,16 @@ def forget_7(model):
     return model.forget([7])
 
 
+@asynccontextmanager
+async def upkeep(served: RequestQueue) -> AsyncIterator[None]:
+    """Purges run in the background until the end of the block."""
+    stopping = asyncio.Event()
+    task = asyncio.create_task(served.maintain(stopping))
+    yield
+    stopping.set()
+    await task
+
+
 def test_predictions_take_turns_and_no_deletion_waits_for_one():
     async def work() -> None:
         predictions = [
@@ -103,10 +115,13 @@ def test_predictions_continue_during_a_deletion_and_a_purge(
     slow = Slow()
     go = threading.Event()
     slow.go.release()
-    usual = getattr(slow, change)
-    monkeypatch.setattr(
-        slow, change, lambda *arguments: go.wait(60) and usual(*arguments), raising=False
-    )
+    change_rows = getattr(slow, change)
+
+    def wait_and_change(*arguments):
+        go.wait(60)
+        return change_rows(*arguments)
+
+    monkeypatch.setattr(slow, change, wait_and_change)
     served = RequestQueue(slow, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 60))
     assert slow.done == ["predict 0", {"forget": "forget [7]", "purge": "purge"}[change]]
@@ -132,9 +147,12 @@ def test_neither_predictions_nor_deletions_wait_for_a_check():
 def test_a_check_runs_outside_the_event_loop(predictor, monkeypatch: pytest.MonkeyPatch):
     threads = []
     verify = Predictor.verify
-    monkeypatch.setattr(
-        Predictor, "verify", lambda *of: (threads.append(threading.get_ident()), verify(*of))[1]
-    )
+
+    def verify_and_note_thread(*arguments):
+        threads.append(threading.get_ident())
+        return verify(*arguments)
+
+    monkeypatch.setattr(Predictor, "verify", verify_and_note_thread)
     router = make_verify_router(
         RequestQueue(predictor, RequestLimits(predictions=1)), Counter(), RequestLimits()
     )
@@ -145,24 +163,20 @@ def test_a_check_runs_outside_the_event_loop(predictor, monkeypatch: pytest.Monk
     assert threading.get_ident() not in threads
 
 
-@pytest.mark.parametrize(
-    ("idle", "latest"), [(0.1, 60), (60, 0.1)], ids=["nobody asks", "in any case"]
-)
+@pytest.mark.parametrize(("idle", "latest"), [(0.1, 60), (60, 0.1)], ids=["idle", "busy"])
 def test_a_deletion_is_purged_once_when_the_service_is_idle_or_at_the_latest_time(
     idle, latest, monkeypatch: pytest.MonkeyPatch
 ):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
-        await asyncio.sleep(0.05)
-        assert slow.done == []
-        assert served.describe_purge()["purged"]
-        answer = await served.delete(forget_7)
-        assert answer == {"deleted": 1, "purged": False, "purged_at": None}
-        while "purge" not in slow.done:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.05)
-        stopping.set()
-        await maintaining
+        async with upkeep(served):
+            await asyncio.sleep(0.05)
+            assert slow.done == []
+            assert served.describe_purge()["purged"]
+            answer = await served.delete(forget_7)
+            assert answer == {"deleted": 1, "purged": False, "purged_at": None}
+            while "purge" not in slow.done:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.05)
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     monkeypatch.setattr(request_queue, "PURGE_IDLE_S", idle)
@@ -176,13 +190,11 @@ def test_a_deletion_is_purged_once_when_the_service_is_idle_or_at_the_latest_tim
 
 def test_no_purge_starts_soon_after_a_request(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
-        await served.delete(forget_7)
-        while "empty log" not in slow.done:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0.1)
-        stopping.set()
-        await maintaining
+        async with upkeep(served):
+            await served.delete(forget_7)
+            while "empty log" not in slow.done:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.1)
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     slow = Slow()
@@ -194,14 +206,12 @@ def test_no_purge_starts_soon_after_a_request(monkeypatch: pytest.MonkeyPatch):
 
 def test_a_purge_that_another_process_left_is_reported_and_done(monkeypatch: pytest.MonkeyPatch):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
-        await asyncio.sleep(0.05)
-        slow.is_purge_due = True  # as after `munkey forget --no-purge`
-        assert not served.describe_purge()["purged"]
-        while not slow.done:
-            await asyncio.sleep(0.01)
-        stopping.set()
-        await maintaining
+        async with upkeep(served):
+            await asyncio.sleep(0.05)
+            slow.is_purge_due = True  # as after `munkey forget --no-purge`
+            assert not served.describe_purge()["purged"]
+            while not slow.done:
+                await asyncio.sleep(0.01)
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     monkeypatch.setattr(request_queue, "PURGE_IDLE_S", 0.1)
@@ -215,15 +225,13 @@ def test_the_latest_time_counts_from_the_first_deletion_and_foreign_files_are_re
     monkeypatch: pytest.MonkeyPatch,
 ):
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
-        while "purge" not in slow.done:
-            await served.delete(forget_7)
-            await asyncio.sleep(0.02)
-        slow.done.clear()
-        await served.purge()
-        await asyncio.sleep(0.3)
-        stopping.set()
-        await maintaining
+        async with upkeep(served):
+            while "purge" not in slow.done:
+                await served.delete(forget_7)
+                await asyncio.sleep(0.02)
+            slow.done.clear()
+            await served.purge()
+            await asyncio.sleep(0.3)
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     slow = Slow()
@@ -240,11 +248,11 @@ def test_a_purge_that_cannot_be_is_logged_once_and_tried_again(
 ):
     class Damaged(Slow):
         is_damaged = True
-        asked = 0
+        attempts = 0
 
         @property
         def is_purge_due(self):
-            self.asked += 1
+            self.attempts += 1
             if self.is_damaged:
                 raise UnreadableMemoryError(Path("memory.db"), "damaged")
             return True
@@ -254,15 +262,13 @@ def test_a_purge_that_cannot_be_is_logged_once_and_tried_again(
             pass
 
     async def work() -> None:
-        maintaining = asyncio.create_task(served.maintain(stopping := asyncio.Event()))
-        while damaged.asked < 3:
-            await asyncio.sleep(0.01)
-        assert "memory.db: damaged" in served.maintenance_error
-        damaged.is_damaged = False  # an undamaged copy was put there
-        while "purge" not in damaged.done:
-            await asyncio.sleep(0.01)
-        stopping.set()
-        await maintaining
+        async with upkeep(served):
+            while damaged.attempts < 3:
+                await asyncio.sleep(0.01)
+            assert "memory.db: damaged" in served.maintenance_error
+            damaged.is_damaged = False  # an undamaged copy was put there
+            while "purge" not in damaged.done:
+                await asyncio.sleep(0.01)
 
     monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
     monkeypatch.setattr(request_queue, "PURGE_IDLE_S", 0.0)
@@ -270,5 +276,6 @@ def test_a_purge_that_cannot_be_is_logged_once_and_tried_again(
     served = RequestQueue(damaged, RequestLimits(predictions=4))
     asyncio.run(asyncio.wait_for(work(), 60))
     [record] = [one for one in caplog.records if one.name == request_queue.__name__]
-    assert record.levelname == "ERROR" and "memory.db: damaged" in record.getMessage()
+    assert record.levelname == "ERROR"
+    assert "memory.db: damaged" in record.getMessage()
     assert served.maintenance_error is None

@@ -1,4 +1,4 @@
-"""The service, over a real socket: what it answers, what it refuses, who may delete, and what a kill leaves."""
+"""The service over a real socket: its answers and refusals, the tokens, and kills."""
 
 import base64
 import gzip
@@ -265,7 +265,8 @@ def test_a_malformed_request_is_refused_in_a_sentence(
     service, method, path, body, headers, status, sentence
 ):
     refused = service.ask(method, path, body, headers)
-    assert refused.status == status and sentence in refused.json["error"], refused
+    assert refused.status == status, refused
+    assert sentence in refused.json["error"]
     assert len(refused.json["error"]) < 300
     assert service.read("/health").json["samples"] == 24
 
@@ -291,7 +292,7 @@ def test_bytes_that_are_not_http_do_not_stop_the_service(service):
 
 @pytest.mark.ci
 def test_100_requests_at_once_with_deletions_among_them(model, picture):
-    """No answer to a request that was sent after a deletion was acknowledged rests on what was deleted."""
+    """A request that is sent after a deletion was acknowledged gets no deleted neighbor."""
     gone: set[int] = set()
 
     def predict(service: Service) -> int:
