@@ -12,14 +12,17 @@ import yaml
 from tests.integration.conftest import ROOT, Project
 
 DATA = "results/default/data/digits/images.npy"
+# Stand-ins for the cluster's own commands: the first job is killed, others run.
 KUBECTL = """
 import subprocess, sys, yaml
 if sys.argv[1] == "create":
     text = sys.stdin.read()
-    open("job", "w").write(text)
+    with open("jobs", "a") as jobs:
+        jobs.write(text + "---\\n")
     container = yaml.safe_load(text)["spec"]["template"]["spec"]["containers"][0]
-    failed = subprocess.call(container["command"], cwd=container["workingDir"], stdout=sys.stderr)
-    open("condition", "w").write("Failed" if failed else "Complete")
+    killed = open("jobs").read().count("kind: Job") == 1
+    failed = killed or subprocess.call(container["command"], cwd=container["workingDir"], stdout=sys.stderr)
+    open("condition", "w").write("FailureTarget Failed" if failed else "SuccessCriteriaMet Complete")
     print("job.batch/munkey-1")
 else:
     print(open("condition").read())
@@ -27,9 +30,11 @@ else:
 AWS = """
 import subprocess, sys
 if sys.argv[2] == "submit-job":
-    open("job", "w").write(" ".join(sys.argv[1:]))
+    with open("jobs", "a") as jobs:
+        jobs.write(" ".join(sys.argv[1:]) + "\\n")
     command = sys.argv[-1].removeprefix("command=").split(",resourceRequirements")[0].split(",")
-    failed = subprocess.call(command, stdout=sys.stderr)
+    killed = len(open("jobs").readlines()) == 1
+    failed = killed or subprocess.call(command, stdout=sys.stderr)
     open("condition", "w").write("FAILED" if failed else "SUCCEEDED")
     print("1234")
 else:
@@ -79,42 +84,68 @@ def test_slurm_gets_ten_times_fewer_submissions_than_jobs(
         assert f"into about {round(len(groups), -1)} SLURM jobs" in page
 
 
-def run_with(project: Project, profile: str, name: str, command: str) -> str:
-    """Make one file through a profile whose cluster is this command, and return the job that the command received."""
+def put_in_place(project: Project, name: str, command: str) -> str:
+    """Let this command stand in for the cluster's, and return the PATH that finds it."""
     stand_in = project.path / "bin" / name
     stand_in.parent.mkdir()
     stand_in.write_text(f"#!{sys.executable}\n{command}")
     stand_in.chmod(0o755)
-    path = f"{stand_in.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return f"{stand_in.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+
+def run_with(project: Project, profile: str, name: str, command: str) -> str:
+    """Make one file through a profile whose cluster is this command, and return the jobs that the command received."""
+    path = put_in_place(project, name, command)
     waits = ("--latency-wait", "5", "--seconds-between-status-checks", "1")
     project.run("snakemake", "--profile", f"profiles/{profile}", *waits, "--", DATA, PATH=path)
     assert (project.path / DATA).exists()
-    return (project.path / "job").read_text()
+    return (project.path / "jobs").read_text()
 
 
 @pytest.mark.ci
-def test_kubernetes_gets_a_job_with_the_resources_of_its_rule(
+def test_kubernetes_gets_a_killed_job_again_with_twice_the_time_and_memory(
     fresh: Project, tmp_path: Path
 ) -> None:
     project = fresh.copy(tmp_path / "project")
-    spec = yaml.safe_load(run_with(project, "kubernetes", "kubectl", KUBECTL))["spec"]
-    container = spec["template"]["spec"]["containers"][0]
-    assert spec["activeDeadlineSeconds"] == 3600
-    assert container["workingDir"] == str(project.path)
-    assert container["resources"] == {
-        "requests": {"cpu": "1", "memory": "8000M"},
-        "limits": {"memory": "8000M", "nvidia.com/gpu": "0"},
-    }
+    *jobs, _ = yaml.safe_load_all(run_with(project, "kubernetes", "kubectl", KUBECTL))
+    assert [job["spec"]["backoffLimit"] for job in jobs] == [0, 0]  # the retry is Snakemake's
+    for attempt, job in enumerate(jobs, start=1):
+        pod = job["spec"]["template"]["spec"]
+        assert pod["activeDeadlineSeconds"] == 3600 * attempt
+        assert pod["containers"][0]["workingDir"] == str(project.path)
+        memory = f"{8000 * attempt}M"
+        assert pod["containers"][0]["resources"] == {
+            "requests": {"cpu": "1", "memory": memory},
+            "limits": {"memory": memory, "nvidia.com/gpu": "0"},
+        }
 
 
 @pytest.mark.ci
-def test_aws_batch_gets_a_job_with_the_resources_of_its_rule(
+def test_aws_batch_gets_a_killed_job_again_with_twice_the_time_and_memory(
     fresh: Project, tmp_path: Path
 ) -> None:
-    submission = run_with(fresh.copy(tmp_path / "project"), "aws-batch", "aws", AWS)
-    assert "attemptDurationSeconds=3600" in submission
-    resources = "resourceRequirements=[{type=VCPU,value=1},{type=MEMORY,value=8000}]"
-    assert resources in shlex.split(submission)[-1]
+    jobs = run_with(fresh.copy(tmp_path / "project"), "aws-batch", "aws", AWS).splitlines()
+    assert len(jobs) == 2
+    for attempt, job in enumerate(jobs, start=1):
+        assert f"attemptDurationSeconds={3600 * attempt}" in job
+        needs = f"[{{type=VCPU,value=1}},{{type=MEMORY,value={8000 * attempt}}}]"
+        assert f"resourceRequirements={needs}" in shlex.split(job)[-1]
+
+
+@pytest.mark.parametrize(
+    ("profile", "name", "command", "gpu"),
+    [
+        ("kubernetes", "kubectl", KUBECTL, 'nvidia.com/gpu: "1"'),
+        ("aws-batch", "aws", AWS, "{type=GPU,value=1}"),
+    ],
+)
+def test_a_cluster_gets_a_request_for_a_gpu(
+    profile: str, name: str, command: str, gpu: str, fresh: Project, tmp_path: Path
+) -> None:
+    project = fresh.copy(tmp_path / "project")
+    path = put_in_place(project, name, command)
+    project.run(f"profiles/{profile}/submit", "2", "16000", "1", "240", "job.sh", PATH=path)
+    assert gpu in (project.path / "jobs").read_text()
 
 
 @pytest.mark.parametrize("profile", ["kubernetes", "aws-batch"])

@@ -13,7 +13,6 @@ import typer.core
 from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
 
 
-
 def find_pages() -> Path:
     """Return the folder that contains docs/: of an installed wheel, or of a clone."""
     installed = Path(sys.prefix) / "share/doc/munkey"

@@ -46,19 +46,18 @@ class SpmFamily(ViTFamily[SpmSettings]):
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory
-        from munkey.models.forward import iterate_blocks, predict_blocks
+        from munkey.models.forward import iterate_blocks
 
         result = super().train(training)
         samples = training.samples
         model = cast("Spm", result.system.model)
         blocks = iterate_blocks(samples, training.recipe.data, training.device)
-        embeddings = torch.from_numpy(
-            predict_blocks(blocks, lambda block: model.embed(block.images))
-        )
+        with torch.no_grad():
+            embeddings = torch.cat([model.embed(block.images).float() for block in blocks])
         labels = torch.from_numpy(samples.labels).float()[:, None]
         memory = ExemplarMemory(
             torch.from_numpy(samples.ids),
-            keys=to_device(embeddings, training.device),
+            keys=embeddings,
             tokens=to_device(labels, training.device),
         )
         return result._replace(system=self.replace_memory(result.system, memory))
