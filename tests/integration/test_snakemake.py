@@ -201,9 +201,8 @@ def test_a_deeper_search_retrains_only_what_reads_more_neighbors(project: Projec
 
 
 def test_a_dry_run_names_the_parameters_and_code_that_changed(project: Project) -> None:
-    project.params(
-        {"unlearn": {"cf": {"lr_factor": 0.3}}, "keys": {"depth": 34}, "lda": {"alpha": 0.3}}
-    )
+    changes = {"unlearn": {"cf": {"lr_factor": 0.3}}, "lda": {"alpha": 0.3}}
+    project.params(changes | {"keys": {"depth": 32}, "knn": {"k": 16}})
     predict = project.path / "src/munkey/evaluation/predict.py"
     before = predict.read_text()
     after = before.replace('"ids": queries.ids,', '"ids": 1 * queries.ids,')
@@ -211,7 +210,7 @@ def test_a_dry_run_names_the_parameters_and_code_that_changed(project: Project) 
     predict.write_text(after)
     why = project.snakemake("-n").stdout.partition("\nWhy:\n")[2].splitlines()
     assert "  unlearn with cf: digits, seed 0, rate 0.1: unlearn.cf.lr_factor 0.1 → 0.3" in why
-    assert "  find nearest neighbors in the memory of digits (full): keys.depth 33 → 34" in why
+    assert "  find nearest neighbors in the memory of digits (full): keys.depth 33 → 32" in why
     assert "  train lda, original: digits, seed 0, full: lda.alpha auto → 0.3" in why
     code = "the code of evaluate.evaluate: evaluation/predict.py"
     assert f"  evaluate original-t: digits, seed 0, full: {code}" in why
