@@ -240,3 +240,12 @@ def test_the_table_shows_the_largest_rate_with_the_front_in_bold():
 )
 def test_the_storage_of_a_method_follows_from_its_family_and_needs(method, storage):
     assert METHODS[method].storage == storage
+
+
+def test_what_is_left_is_the_share_of_the_contrast_before_and_0_for_an_exact_design_without_audit():
+    points = collect_points(summary(), audit_table(**AUDIT), DESIGNS).set_index("name")
+    assert points["before"]["cf"] == 0.5
+    assert points["left"]["cf"] == pytest.approx(0.135)
+    unaudited = collect_points(summary(), None, DESIGNS).set_index("name")
+    assert unaudited["left"]["lda"] == 0
+    assert math.isnan(unaudited["left"]["cf"])

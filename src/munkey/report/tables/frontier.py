@@ -163,8 +163,10 @@ def _find_what_is_left(share: Mapping[str, Any], before: float) -> dict[str, flo
     """Return the contrast after deletion, with the interval of the share times that before."""
     left = {}
     for name in SHARES:
-        # Where nothing is left, this holds whatever the contrast was.
-        left[name.replace("share", "left")] = share[name] and share[name] / 100 * before
+        remaining = 0.0  # also if the contrast before is unknown
+        if share[name] != 0:
+            remaining = share[name] / 100 * before
+        left[name.replace("share", "left")] = remaining
     return left
 
 
