@@ -10,7 +10,7 @@ from typing import Any
 import typer
 import typer.core
 
-from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
+from munkey.cli import check, experiment, explore, find, forget, mlflow, output, publish, use
 
 
 def find_pages() -> Path:
@@ -100,6 +100,9 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         experiment.search_summary,
         experiment.search_neighbors,
         experiment.save_backbone,
+        publish.publish,
+        publish.check_run,
+        publish.rerun,
     ),
 }
 for heading, commands in COMMANDS.items():
