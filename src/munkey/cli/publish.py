@@ -112,7 +112,7 @@ def rerun(
     if seed is None:
         seeds = reruns.draw_seeds(run, draw)
         how = "drawn with the operating system's random numbers"
-    elif seed in run.facts["seeds"]:
+    elif seed in run.facts.seeds:
         seeds = [seed]
         how = "as asked for"
     else:
@@ -126,7 +126,7 @@ def rerun(
         outcomes = reruns.train_again(run, seeds, workspace, cores)
         other_code = find_other_code(run, workspace)
     _print_outcomes(outcomes)
-    published = run.facts["machine"]
+    published = run.facts.machine
     differences = list_differences(published, describe_machine(int(published["threads per job"])))
     if other_code:
         differences.append(f"code of the rules {', '.join(other_code)}")

@@ -11,13 +11,18 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
+import yaml
+
+from munkey.core.files import require_empty_folder, write_text
+from munkey.experiment.params.load import read_file
 from munkey.experiment.publish.contents import is_result, list_kinds
-from munkey.experiment.publish.crate import PARAMS
-from munkey.experiment.publish.published_run import PublishedRun
+from munkey.experiment.publish.crate import FACTS, PARAMS
+from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
 from munkey.experiment.publish.workflow import SNAKEFILE, Job, read_jobs, run_snakemake
 
 CODE = ("src", "workflow")  # folders of this checkout in which rules have inputs
 PUBLISHED_TIME = 946684800  # 2000-01-01: what has it afterwards was not computed again
+EVALUATED = "__use_yte__"  # with this key, Snakemake would run Python code in the parameters
 SHOWN = 100  # characters of a line that differs
 
 
@@ -45,10 +50,14 @@ class CheckResult:
 
 def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
     """Compute results again in an empty folder, and compare them with the published ones."""
+    require_empty_folder(folder)
     make_workspace(run, folder, CODE)
-    for source, kind in run.facts["sources"].items():
+    run.unpack(run.facts.lists, folder)
+    for source, kind in run.facts.sources.items():
         # Parameters that name missing files are refused. No job opens these.
         path = folder / source
+        if source.split("/")[0] in CODE:  # a link into this checkout
+            continue
         path.parent.mkdir(parents=True, exist_ok=True)
         if kind == "folder":
             path.mkdir(exist_ok=True)
@@ -82,12 +91,16 @@ def make_workspace(run: PublishedRun, folder: Path, links: Sequence[str]) -> Non
             f"there is no {SNAKEFILE} in {Path.cwd()}: run this command in the project's folder"
         )
     folder.mkdir(parents=True, exist_ok=True)
+    if (folder / PARAMS).exists() and (folder / FACTS).read_bytes() != run.read(FACTS):
+        raise FileExistsError(f"{folder}: has another run; choose an empty folder")
     for link in links:
         if not (folder / link).is_symlink():
             (folder / link).symlink_to(Path(link).absolute())
-    others = [name for name in run.files if not is_result(name) and not (folder / name).exists()]
-    run.unpack([name for name in others if name != SNAKEFILE.name], folder)
-    assert (folder / PARAMS).exists()
+    run.unpack([PARAMS, FACTS], folder)
+    config = read_file(folder / PARAMS)
+    if EVALUATED in config:
+        raise NotAPublishedRunError(f"{run.path}: refused, since its {PARAMS} contains {EVALUATED}")
+    write_text(folder / PARAMS, yaml.safe_dump(config, sort_keys=False))
 
 
 def unpack_results(run: PublishedRun, folder: Path) -> None:

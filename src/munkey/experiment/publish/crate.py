@@ -9,17 +9,18 @@ import json
 import mimetypes
 import shutil
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, Literal
 
 import yaml
+from pydantic import BaseModel
 
 from munkey.core.files import atomic, hash_file
 from munkey.data.forget_draws import get_list_file, get_list_path
-from munkey.experiment.params.load import Params
+from munkey.experiment.params.schema import DatasetParams, Params
 from munkey.experiment.publish.contents import find_kind
 from munkey.experiment.publish.machine import LOCK, describe_machine
 from munkey.experiment.publish.workflow import SNAKEFILE, Job
@@ -49,6 +50,26 @@ class FileFacts:
     withheld: str = ""
 
 
+class RunFacts(BaseModel):
+    """What the workflow needs to know of a published run, apart from its parameters.
+
+    Attributes
+    ----------
+    sources
+        The paths of the user's own data, and what is there.
+    lists
+        The paths of the user's own lists of samples to forget, which are in the file.
+    machine
+        The machine that wrote the file: `describe_machine`.
+    """
+
+    name: str
+    seeds: list[int]
+    sources: dict[str, Literal["folder", "file"]]
+    lists: list[str]
+    machine: dict[str, str]
+
+
 def write_crate(
     folder: Path,
     config: Mapping[str, Any],
@@ -74,35 +95,40 @@ def write_crate(
     ValueError
         If the parameters name files outside the project's folder.
     """
-    sources, lists = _find_own_files(params)
-    machine = describe_machine(params.threads)
-    facts = {
-        "name": params.name,
-        "seeds": list(params.seeds),
-        "sources": sources,
-        "machine": machine,
-    }
+    facts = RunFacts(
+        name=params.name,
+        seeds=list(params.seeds),
+        sources=_find_sources(params),
+        lists=_find_lists(params),
+        machine=describe_machine(params.threads),
+    )
+    for path in (*facts.sources, *facts.lists):
+        if not is_inside(path):
+            raise ValueError(
+                f"{path} is outside the project's folder, where others do not have it: make a link"
+                f" to it, such as data/{Path(path).name}, and name the link in the parameters"
+            )
     public_config = {**config, "tracking": OWN_STORE}
-    texts = {
-        PARAMS: yaml.safe_dump(public_config, sort_keys=False, allow_unicode=True),
-        FACTS: json.dumps(facts, indent=2) + "\n",
+    contents = {
+        PARAMS: yaml.safe_dump(public_config, sort_keys=False, allow_unicode=True).encode(),
+        FACTS: f"{facts.model_dump_json(indent=1)}\n".encode(),
     }
-    for path in (LOCK, SNAKEFILE, *lists):
-        texts[str(path)] = path.read_text(encoding="utf-8")
+    for path in (str(LOCK), str(SNAKEFILE), *facts.lists):
+        contents[path] = Path(path).read_bytes()
     files = {}
-    for name, text in texts.items():
-        content = text.encode()
+    for name, content in contents.items():
         files[name] = FileFacts(len(content), hashlib.sha256(content).hexdigest())
     for path in sorted(path for job in jobs for path in job.outputs):
         kind = find_kind(path)
         withheld = "" if kind in added else kind
         files[path] = FileFacts(Path(path).stat().st_size, hash_file(path), withheld)
-    description = _describe(params.name, files, jobs, machine)
-    texts = {DESCRIPTION: json.dumps(description, indent=1, ensure_ascii=False) + "\n", **texts}
-    results = [path for path, facts in files.items() if path not in texts and not facts.withheld]
+    description = _describe(params.name, files, jobs, facts.machine)
+    contents[DESCRIPTION] = f"{json.dumps(description, indent=1)}\n".encode()
+    published = [path for path, file_facts in files.items() if not file_facts.withheld]
+    results = [path for path in published if path not in contents]
     target = folder / f".{params.name}.zip"
     with atomic(target) as temporary:
-        _write_zip(temporary, texts, results)
+        _write_zip(temporary, contents, results)
         with temporary.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
     named = folder / f"{params.name}-{digest[:CHECKSUM_DIGITS]}.zip"
@@ -110,31 +136,32 @@ def write_crate(
     return named, digest
 
 
-def _find_own_files(params: Params) -> tuple[dict[str, str], list[Path]]:
-    """Find the user's own files that the parameters name: sources of data, and lists of samples.
+def _find_sources(params: Params) -> dict[str, Literal["folder", "file"]]:
+    """Return the paths of the user's own data, and what is there."""
+    sources: dict[str, Literal["folder", "file"]] = {}
+    for case in _list_cases(params):
+        path = case.source.path
+        if path is not None:
+            sources[path] = "folder" if Path(path).is_dir() else "file"
+    return sources
 
-    Returns "folder" or "file" for each source, and the files of the lists.
 
-    Raises ValueError for a path outside the project's folder: it does not exist elsewhere, and
-    would tell readers how the user's folders are named.
-    """
-    sources: dict[str, str] = {}
-    lists: list[Path] = []
+def _find_lists(params: Params) -> list[str]:
+    """Return the paths of the user's own lists of samples to forget."""
+    lists: set[str] = set()
+    for case in _list_cases(params):
+        file = get_list_file(case.forget)
+        if file is not None:
+            lists.update(str(get_list_path(file, seed)) for seed in params.seeds)
+    return sorted(lists)
+
+
+def _list_cases(params: Params) -> Iterator[DatasetParams]:
+    """Yield the parameters of each data set, and of each case that studies add to it."""
     for dataset in params.datasets:
-        for name in ["", *params.list_cases(dataset)]:
-            case = params.for_case(f"{dataset}/{name}" if name else dataset)
-            if case.source.path is not None:
-                sources[case.source.path] = "folder" if Path(case.source.path).is_dir() else "file"
-            list_file = get_list_file(case.forget)
-            if list_file is not None:
-                lists += [get_list_path(list_file, seed) for seed in params.seeds]
-    for path in [*sources, *map(str, lists)]:
-        if not is_inside(path):
-            raise ValueError(
-                f"{path} is outside the project's folder, where others do not have it: make a link"
-                f" to it, such as data/{Path(path).name}, and name the link in the parameters"
-            )
-    return sources, sorted(set(lists))
+        yield params.for_case(dataset)
+        for name in params.list_cases(dataset):
+            yield params.for_case(f"{dataset}/{name}")
 
 
 def is_inside(path: str) -> bool:
@@ -228,16 +255,16 @@ def _format_time(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
 
 
-def _write_zip(target: Path, texts: Mapping[str, str], results: Sequence[str]) -> None:
-    """Write texts and results into a zip file without times and owners."""
+def _write_zip(target: Path, contents: Mapping[str, bytes], results: Sequence[str]) -> None:
+    """Write contents and results into a zip file, without times and owners."""
     with zipfile.ZipFile(target, "w") as archive:
-        for name in [*texts, *results]:
+        for name in [*contents, *results]:
             entry = zipfile.ZipInfo(name, ZIP_TIME)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o100644 << 16  # a plain file that its owner may change
             with archive.open(entry, "w", force_zip64=True) as stream:
-                if name in texts:
-                    stream.write(texts[name].encode())
+                if name in contents:
+                    stream.write(contents[name])
                 else:
                     with Path(name).open("rb") as file:
                         shutil.copyfileobj(file, stream)

@@ -32,13 +32,18 @@ def describe_machine(threads: int) -> dict[str, str]:
 
 def _list_versions() -> Iterator[tuple[str, str]]:
     """Yield the installed version of each package in the lock file."""
+    installed = {}
+    for distribution in importlib.metadata.distributions():
+        installed[_normalize(distribution.name)] = distribution.version
     for line in LOCK.read_text(encoding="utf-8").splitlines():
         match = re.match(r"([\w.-]+)==", line)
         if match:
-            try:
-                yield match[1], importlib.metadata.version(match[1])
-            except importlib.metadata.PackageNotFoundError:
-                yield match[1], "not installed"
+            yield match[1], installed.get(_normalize(match[1]), "not installed")
+
+
+def _normalize(package: str) -> str:
+    """Return the name of a package with its case and separators normalized."""
+    return re.sub(r"[-_.]+", "-", package).lower()
 
 
 def list_differences(published: Mapping[str, str], here: Mapping[str, str]) -> list[str]:

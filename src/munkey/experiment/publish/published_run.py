@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-from munkey.core.console import escape_to_one_line
 from munkey.core.files import atomic_with_checksum
+from munkey.experiment.publish.contents import is_result
 from munkey.experiment.publish.crate import (
     CHECKSUM_DIGITS,
     DESCRIPTION,
@@ -26,6 +26,7 @@ from munkey.experiment.publish.crate import (
     PARAMS,
     WITHHELD,
     FileFacts,
+    RunFacts,
     is_inside,
 )
 from munkey.experiment.publish.machine import LOCK
@@ -33,10 +34,19 @@ from munkey.experiment.publish.workflow import SNAKEFILE, Job
 
 MAX_DESCRIPTION = 500 * 2**20  # bytes; about 100,000 jobs
 BLOCK = 2**20  # bytes
+FIXED = (PARAMS, FACTS, str(LOCK), str(SNAKEFILE))  # files of each run
+LISTS = (".csv", ".txt", ".npy")  # how lists of samples end
 
 
 class NotAPublishedRunError(ValueError):
     """A file is not a published run, or is unsafe to unpack."""
+
+
+class AlteredRunError(Exception):
+    """A published run is not as it was written. The message lists what was altered."""
+
+    def __init__(self, path: Path, faults: list[str]) -> None:
+        super().__init__("\n  ".join([f"{path}: is not as it was written:", *faults]))
 
 
 @dataclass(frozen=True)
@@ -45,21 +55,15 @@ class PublishedRun:
 
     Attributes
     ----------
-    faults
-        What does not match: the checksum in the file's name, and files that were altered. Empty if
-        the file is whole.
     files
         All files of the run, also those that were left out, by their paths.
-    facts
-        The name, the seeds, the machine, and the sources of the data.
     """
 
     path: Path
     sha256: str
-    faults: list[str]
     files: Mapping[str, FileFacts]
     jobs: list[Job]
-    facts: Mapping[str, Any]
+    facts: RunFacts
 
     def read(self, name: str) -> bytes:
         """Return the content of a file of the run."""
@@ -81,7 +85,12 @@ class PublishedRun:
 def open_run(path: Path) -> PublishedRun:
     """Read a published run, and check names, sizes and checksums of all files.
 
-    Raises NotAPublishedRunError if it is not one, or has paths or sizes that are unsafe to unpack.
+    Raises
+    ------
+    AlteredRunError
+        If the file, or a file in it, does not match its checksum.
+    NotAPublishedRunError
+        If it is not a published run, or has paths or sizes that are unsafe to unpack.
     """
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -95,18 +104,24 @@ def open_run(path: Path) -> PublishedRun:
             description = _read_entry(archive, entries, DESCRIPTION, path)
             files, jobs = _read_description(json.loads(description))
             faults += _find_damage(archive, entries, files)
-            if not faults:
-                facts = json.loads(archive.read(FACTS))
-                _check_facts(facts)
-            else:
-                facts = {}
-    except (zipfile.BadZipFile, zlib.error, UnicodeDecodeError, KeyError, TypeError) as error:
+            if faults:
+                raise AlteredRunError(path, faults)
+            facts = RunFacts.model_validate_json(archive.read(FACTS))
+    except (AlteredRunError, NotAPublishedRunError):
+        raise
+    except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError) as error:
+        if faults:  # the name's checksum already shows that the file was altered
+            raise AlteredRunError(path, [*faults, str(error)]) from None
         message = f"{path}: is not a published run, or is damaged ({error})"
         raise NotAPublishedRunError(message) from None
-    except json.JSONDecodeError as error:
-        message = f"{path}: {DESCRIPTION} is not JSON ({error})"
-        raise NotAPublishedRunError(message) from None
-    return PublishedRun(path, digest, faults, files, jobs, facts)
+    for name in files:
+        is_list = name in facts.lists and name.endswith(LISTS)
+        if not (is_result(name) or name in FIXED or is_list):
+            raise NotAPublishedRunError(f"{path}: refused, since no run has the file {name}")
+    for name in (*files, *facts.sources):
+        if not is_inside(name):
+            raise NotAPublishedRunError(f"{path}: refused, since {name} leads out of the folder")
+    return PublishedRun(path, digest, files, jobs, facts)
 
 
 def _check_entries(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
@@ -117,18 +132,19 @@ def _check_entries(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.Zi
     """
     entries: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():
-        name = escape_to_one_line(entry.filename)
         mode = entry.external_attr >> 16
         if not is_inside(entry.filename) or entry.filename in entries:
             reason = "which leads out of the folder, or is there twice"
-        elif mode and not stat.S_ISREG(mode):
+        elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             reason = "which is a link or a folder"
         elif entry.flag_bits & 1:
             reason = "which is encrypted"
         else:
             entries[entry.filename] = entry
             continue
-        raise NotAPublishedRunError(f"{path}: refused, since it contains {name}, {reason}")
+        raise NotAPublishedRunError(
+            f"{path}: refused, since it contains {entry.filename}, {reason}"
+        )
     size = sum(entry.file_size for entry in entries.values())
     if size > shutil.disk_usage(path.parent).free:
         raise NotAPublishedRunError(
@@ -164,6 +180,8 @@ def _read_description(description: Mapping[str, Any]) -> tuple[dict[str, FileFac
         if entity["@type"] != "CreateAction" or identifier == "#run":
             continue
         application = entities[entity["instrument"]["@id"]]
+        if not application["name"].isidentifier():  # it becomes an argument of Snakemake
+            raise ValueError(f"{application['name']} is not the name of a rule")
         jobs.append(
             Job(
                 application["name"],
@@ -198,14 +216,13 @@ def _find_damage(
     """List the files that are missing, not described, or do not match their size and checksum."""
     published = {name for name, facts in files.items() if not facts.withheld}
     faults = []
-    for name in sorted({PARAMS, FACTS, LOCK.name, SNAKEFILE.name} - published):
+    undescribed = {*FIXED, *entries} - published - {DESCRIPTION}
+    for name in sorted(undescribed):
         faults.append(f"{name}: is not described")
-    for name in sorted(entries.keys() - published - {DESCRIPTION}):
-        faults.append(f"{escape_to_one_line(name)}: is not described")
     for name in sorted(published):
         fault = _find_fault(archive, entries.get(name), files[name])
         if fault:
-            faults.append(f"{escape_to_one_line(name)}: {fault}")
+            faults.append(f"{name}: {fault}")
     return faults
 
 
@@ -227,11 +244,3 @@ def _find_fault(
     if digest.hexdigest() != facts.sha256:
         return f"was altered: its SHA-256 is {digest.hexdigest()} instead of {facts.sha256}"
     return None
-
-
-def _check_facts(facts: Mapping[str, Any]) -> None:
-    """Raise NotAPublishedRunError if a source of data leads out of the folder."""
-    for source in facts["sources"]:
-        if not is_inside(source):
-            message = f"{FACTS}: the source {escape_to_one_line(source)} leads out of the folder"
-            raise NotAPublishedRunError(message)

@@ -4,19 +4,23 @@ import csv
 import io
 import re
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from munkey.core.files import hash_file, read_csv, read_npz
+from munkey.core.files import checksum_path, hash_file, read_csv, read_npz
 from munkey.experiment.publish.check import (
+    CODE,
     find_repeatable,
     make_workspace,
     repeat,
     unpack_results,
 )
+from munkey.experiment.publish.contents import is_result
 from munkey.experiment.publish.published_run import PublishedRun
 from munkey.experiment.publish.workflow import run_snakemake
 
@@ -61,7 +65,7 @@ class Outcome:
 
 def draw_seeds(run: PublishedRun, count: int) -> list[int]:
     """Draw seeds of a run with the operating system's random numbers."""
-    seeds = list(run.facts["seeds"])
+    seeds = list(run.facts.seeds)
     if count > len(seeds):
         raise ValueError(f"--draw {count}: the run has only the seeds {seeds}")
     return sorted(secrets.SystemRandom().sample(seeds, count))
@@ -72,7 +76,7 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
 
     Raises OtherDataError if they differ from the published ones.
     """
-    links = [entry.name for entry in Path().iterdir() if not entry.name.startswith(OWN)]
+    links = [entry.name for entry in Path().iterdir() if entry.name not in OWN]
     make_workspace(run, folder, links)
     pattern = re.compile(r"results/[^/]+/data/[^/]+/(images\.npy|samples\.csv|classes\.json)")
     prepared = [path for path in run.files if pattern.fullmatch(path)]
@@ -154,14 +158,24 @@ def _compare_metrics(
     run: PublishedRun, seeds: Sequence[int], folder: Path, cores: int
 ) -> Iterator[Outcome]:
     """Compute the metrics of the main run from the new logits, and compare those of the seeds."""
-    unpack_results(run, folder)
     pattern = re.compile(r"results/[^/]+/metrics/[^/]+\.csv")
     jobs = [job for job in find_repeatable(run) if any(map(pattern.fullmatch, job.outputs))]
     targets = [path for job in jobs for path in job.outputs if pattern.fullmatch(path)]
-    repeat(jobs, targets, folder, cores)
-    for path in targets:
+    with tempfile.TemporaryDirectory(prefix="munkey-") as name:
+        # What was made here, and for all other seeds, what was published.
+        mixed = Path(name)
+        make_workspace(run, mixed, CODE)
+        made = [path for path in run.files if is_result(path) and (folder / path).exists()]
+        for path in made:
+            (mixed / path).parent.mkdir(parents=True, exist_ok=True)
+            for file in (Path(path), checksum_path(path)):
+                shutil.copy(folder / file, mixed / file)
+        unpack_results(run, mixed)
+        repeat(jobs, targets, mixed, cores)
+        tables = {path: read_csv(mixed / path) for path in targets}
+    for path, rows in tables.items():
         published = _read_values(csv.DictReader(io.StringIO(run.read(path).decode())))
-        computed = _read_values(read_csv(folder / path))
+        computed = _read_values(rows)
         for row in published.keys() | computed.keys():
             if int(row[2]) in seeds and not MEASURED.fullmatch(row[-1]):
                 yield _compare_values(row, published.get(row, ""), computed.get(row, ""))
