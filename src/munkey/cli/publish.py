@@ -126,11 +126,12 @@ def rerun(
         outcomes = reruns.train_again(run, seeds, workspace, cores)
         other_code = find_other_code(run, workspace)
     _print_outcomes(outcomes)
-    published = run.facts.machine
-    differences = list_differences(published, describe_machine(int(published["threads per job"])))
+    differences = list_differences(run.facts.machine, describe_machine())
     if other_code:
         differences.append(f"code of the rules {', '.join(other_code)}")
-    print("", "What differs from the publisher's machine:", *(differences or ["nothing"]), sep="\n")
+    print("\nWhat differs from the publisher's machine:")
+    for difference in differences or ["nothing"]:
+        print(escape_to_one_line(difference))
     count = sum(outcome.result == reruns.DIFFERENT for outcome in outcomes)
     if count:
         raise output.NotVerifiedError(f"{count} of {len(outcomes)} differ by more than rounding")
@@ -165,7 +166,8 @@ def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
     print(f"{len(result.equal)} of {total} computed results are equal, byte by byte")
     for reason, counts in result.not_repeated.items():
         listed = ", ".join(f"{folder}: {count}" for folder, count in sorted(counts.items()))
-        print(f"not computed again, because their jobs read or write {reason}: {listed}")
+        line = f"not computed again, because their jobs read or write {reason}: {listed}"
+        print(escape_to_one_line(line))
     if result.other_code:
         print(f"other code than the published one: {', '.join(result.other_code)}")
         print(f"the run is of commit {run.facts['machine']['commit']}")

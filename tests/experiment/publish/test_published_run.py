@@ -13,7 +13,12 @@ import pytest
 
 from munkey.core.files import DamagedFileError, write_npz, write_text
 from munkey.experiment.publish import crate
-from munkey.experiment.publish.check import make_workspace
+from munkey.experiment.publish.check import (
+    _count_others,
+    find_repeatable,
+    make_workspace,
+    make_workspace_without_data,
+)
 from munkey.experiment.publish.contents import KEYS, KINDS, MODELS, PICTURES, find_kind, list_kinds
 from munkey.experiment.publish.published_run import (
     AlteredRunError,
@@ -39,7 +44,7 @@ SECRETS = {
 def results(tmp_path, monkeypatch):
     """A folder with results, whose withheld ones have a content of their own."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(crate, "describe_machine", lambda _: {"commit": "abc"})
+    monkeypatch.setattr(crate, "describe_machine", lambda: {"commit": "abc"})
     for name in ("requirements.lock", "Snakefile"):
         shutil.copy(ROOT / name, name)
     write_npz(LOGITS, {"logits": np.arange(12.0).reshape(4, 3)})
@@ -245,3 +250,22 @@ def test_data_outside_the_project_are_not_published(write, params, tmp_path):
     params._resolved.clear()
     with pytest.raises(ValueError, match=r"make a link .* such as data/my pictures"):
         write()
+
+
+def test_a_check_needs_no_data(write, tmp_path, monkeypatch):
+    """The parameters name folders and files of the publisher, which are not there."""
+    Path("data/mine").mkdir(parents=True)
+    monkeypatch.setattr(crate, "_find_sources", lambda _: {"data/mine": "folder"})
+    run = open_run(write())
+    make_workspace_without_data(run, tmp_path / "workspace")
+    assert (tmp_path / "workspace/data/mine").is_dir()
+
+
+def test_what_is_not_computed_again_is_counted_with_the_reason(write):
+    run = open_run(write())
+    repeated = find_repeatable(run)
+    assert [job.rule for job in repeated] == ["evaluate", "tables"]
+    assert _count_others(run, repeated) == {}
+    assert _count_others(run, []) == {"": {"logits": 1, "tables": 1}}
+    run.jobs.clear()
+    assert _count_others(run, [])["files that no job made"] == {"logits": 1, "tables": 1}

@@ -51,18 +51,7 @@ class CheckResult:
 def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
     """Compute results again in an empty folder, and compare them with the published ones."""
     require_empty_folder(folder)
-    make_workspace(run, folder, CODE)
-    run.unpack(run.facts.lists, folder)
-    for source, kind in run.facts.sources.items():
-        # Parameters that name missing files are refused. No job opens these.
-        path = folder / source
-        if source.split("/")[0] in CODE:  # a link into this checkout
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "folder":
-            path.mkdir(exist_ok=True)
-        else:
-            path.touch()
+    make_workspace_without_data(run, folder)
     jobs = find_repeatable(run)
     unpack_results(run, folder)
     targets = sorted(path for job in jobs for path in job.outputs)
@@ -101,6 +90,22 @@ def make_workspace(run: PublishedRun, folder: Path, links: Sequence[str]) -> Non
     if EVALUATED in config:
         raise NotAPublishedRunError(f"{run.path}: refused, since its {PARAMS} contains {EVALUATED}")
     write_text(folder / PARAMS, yaml.safe_dump(config, sort_keys=False))
+
+
+def make_workspace_without_data(run: PublishedRun, folder: Path) -> None:
+    """Make a folder in which jobs run that read no data."""
+    make_workspace(run, folder, CODE)
+    run.unpack(run.facts.lists, folder)
+    for source, kind in run.facts.sources.items():
+        # Parameters that name missing files are refused. No job opens these.
+        path = folder / source
+        if source.split("/")[0] in CODE:  # a link into this checkout
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "folder":
+            path.mkdir(exist_ok=True)
+        else:
+            path.touch()
 
 
 def unpack_results(run: PublishedRun, folder: Path) -> None:
@@ -151,14 +156,17 @@ def _find_difference(published: bytes, path: Path) -> str:
 
 def _count_others(run: PublishedRun, repeated: Sequence[Job]) -> dict[str, Counter[str]]:
     """Count the published results of other jobs, by folder, for each reason."""
-    counts: dict[str, Counter[str]] = {}
+    reasons = dict.fromkeys(filter(is_result, run.files), "files that no job made")
     for job in run.jobs:
-        if job in repeated:
-            continue
-        reason = ", ".join(list_kinds([*job.inputs, *job.outputs]))
+        kinds = ", ".join(list_kinds([*job.inputs, *job.outputs]))
+        reasons |= dict.fromkeys(job.outputs, kinds)
+    for job in repeated:
         for path in job.outputs:
-            if not run.files[path].withheld:
-                counts.setdefault(reason, Counter())[path.split("/")[2]] += 1
+            del reasons[path]
+    counts: dict[str, Counter[str]] = {}
+    for path, reason in reasons.items():
+        if path in run.files and not run.files[path].withheld:
+            counts.setdefault(reason, Counter())[path.split("/")[2]] += 1
     return counts
 
 

@@ -100,7 +100,7 @@ def write_crate(
         seeds=list(params.seeds),
         sources=_find_sources(params),
         lists=_find_lists(params),
-        machine=describe_machine(params.threads),
+        machine=describe_machine(),
     )
     for path in (*facts.sources, *facts.lists):
         if not is_inside(path):

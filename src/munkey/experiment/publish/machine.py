@@ -13,7 +13,7 @@ from munkey.experiment.run.provenance import provenance
 LOCK = Path("requirements.lock")
 
 
-def describe_machine(threads: int) -> dict[str, str]:
+def describe_machine() -> dict[str, str]:
     """Describe this machine, its versions of the libraries, and the commit of the code."""
     import torch
 
@@ -22,7 +22,6 @@ def describe_machine(threads: int) -> dict[str, str]:
         "device": origin["device"],
         "processor instructions": torch.backends.cpu.get_cpu_capability(),
         "processor cores": str(os.cpu_count()),
-        "threads per job": str(threads),
         "system": f"{platform.system()} {platform.machine()}, {' '.join(platform.libc_ver())}",
         "commit": origin["commit"],
         "python": platform.python_version(),

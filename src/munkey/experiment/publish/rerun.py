@@ -14,9 +14,9 @@ import numpy as np
 
 from munkey.core.files import checksum_path, hash_file, read_csv, read_npz
 from munkey.experiment.publish.check import (
-    CODE,
     find_repeatable,
     make_workspace,
+    make_workspace_without_data,
     repeat,
     unpack_results,
 )
@@ -164,7 +164,7 @@ def _compare_metrics(
     with tempfile.TemporaryDirectory(prefix="munkey-") as name:
         # What was made here, and for all other seeds, what was published.
         mixed = Path(name)
-        make_workspace(run, mixed, CODE)
+        make_workspace_without_data(run, mixed)
         made = [path for path in run.files if is_result(path) and (folder / path).exists()]
         for path in made:
             (mixed / path).parent.mkdir(parents=True, exist_ok=True)
