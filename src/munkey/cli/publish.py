@@ -166,8 +166,7 @@ def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
     print(f"{len(result.equal)} of {total} computed results are equal, byte by byte")
     for reason, counts in result.not_repeated.items():
         listed = ", ".join(f"{folder}: {count}" for folder, count in sorted(counts.items()))
-        line = f"not computed again, because their jobs read or write {reason}: {listed}"
-        print(escape_to_one_line(line))
+        print(escape_to_one_line(f"not computed again, because {reason}: {listed}"))
     if result.other_code:
         print(f"other code than the published one: {', '.join(result.other_code)}")
         print(f"the run is of commit {run.facts['machine']['commit']}")

@@ -156,10 +156,10 @@ def _find_difference(published: bytes, path: Path) -> str:
 
 def _count_others(run: PublishedRun, repeated: Sequence[Job]) -> dict[str, Counter[str]]:
     """Count the published results of other jobs, by folder, for each reason."""
-    reasons = dict.fromkeys(filter(is_result, run.files), "files that no job made")
+    reasons = dict.fromkeys(filter(is_result, run.files), "no job made them")
     for job in run.jobs:
         kinds = ", ".join(list_kinds([*job.inputs, *job.outputs]))
-        reasons |= dict.fromkeys(job.outputs, kinds)
+        reasons |= dict.fromkeys(job.outputs, f"their jobs read or write {kinds}")
     for job in repeated:
         for path in job.outputs:
             del reasons[path]
