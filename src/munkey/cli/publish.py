@@ -139,13 +139,12 @@ def rerun(
 
 def _open(file: Path) -> "PublishedRun":
     """Read a published run. Raises NotVerifiedError with all files that were altered."""
-    from munkey.experiment.publish.published_run import open_run
+    from munkey.experiment.publish.published_run import AlteredRunError, open_run
 
-    run = open_run(file)
-    if run.faults:
-        raise output.NotVerifiedError(
-            "\n  ".join([f"{file}: is not as it was written", *run.faults])
-        )
+    try:
+        run = open_run(file)
+    except AlteredRunError as error:
+        raise output.NotVerifiedError(str(error)) from error
     print(f"{file}: SHA-256 {run.sha256}; {len(run.files)} checksums agree", flush=True)
     return run
 
