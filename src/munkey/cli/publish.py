@@ -116,8 +116,8 @@ def rerun(
         seeds = [seed]
         how = "as asked for"
     else:
-        raise ValueError(f"--seed {seed}: the run has the seeds {run.facts['seeds']}")
-    print(f"seeds {seeds} of {run.facts['seeds']}, {how}", flush=True)
+        raise ValueError(f"--seed {seed}: the run has the seeds {run.facts.seeds}")
+    print(f"seeds {seeds} of {run.facts.seeds}, {how}", flush=True)
     with _workspace(folder) as workspace:
         try:
             reruns.prepare_data(run, workspace, cores)
@@ -168,7 +168,7 @@ def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
         print(escape_to_one_line(f"not computed again, because {reason}: {listed}"))
     if result.other_code:
         print(f"other code than the published one: {', '.join(result.other_code)}")
-        print(f"the run is of commit {run.facts['machine']['commit']}")
+        print(f"the run is of commit {run.facts.machine.get('commit')}")
     for path, difference in result.different.items():
         print(escape_to_one_line(f"DIFFERENT {path}: {difference}"))
 
