@@ -168,7 +168,7 @@ def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
         print(escape_to_one_line(f"not computed again, because {reason}: {listed}"))
     if result.other_code:
         print(f"other code than the published one: {', '.join(result.other_code)}")
-        print(f"the run is of commit {run.facts.machine.get('commit')}")
+        print(escape_to_one_line(f"commit of the run: {run.facts.machine.get('commit')}"))
     for path, difference in result.different.items():
         print(escape_to_one_line(f"DIFFERENT {path}: {difference}"))
 
