@@ -19,7 +19,7 @@ RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores $(CORES)
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
-.PHONY: help run plan audits scenarios figures exports explore paper reproduce unlock repro ui report test soak lint format docs site bench lock
+.PHONY: help run plan audits scenarios figures exports explore paper reproduce unlock repro publish ui report test soak lint format docs site bench lock
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +54,10 @@ repro: .venv/ready  ## the same run through DVC
 	$(if $(CONFIG),$(error `dvc repro` runs params.yaml alone: write there what $(CONFIG) changes))dvc repro
 
 ##@ Results
+publish: .venv/ready  ## one file of the run that others can check; TARGET="all audits": with the audits
+	$(RUN) -- $(or $(TARGET),all)
+	munkey publish $(CONFIG) $(addprefix --target ,$(TARGET)) $(addprefix --with ,$(WITH))
+
 ui: .venv/ready  ## start MLflow; the addresses that it prints first compare the methods; PORT=5001: there
 	munkey mlflow ui $(CONFIG) $(if $(PORT),--port $(PORT))
 

@@ -9,7 +9,13 @@ CONTENTS = {  # of a page: headings, with the pages below each, named from its f
         "Start": ["docs/tutorial", "docs/method", "docs/by-design", "docs/glossary", "docs/faq"],
         "Results": ["docs/results", "docs/explore", "docs/audits", "docs/scenarios", "docs/claims"],
         "Use a model": ["docs/serving", "docs/memory", "docs/forgetting-everywhere"],
-        "Run the experiment": ["docs/running", "docs/performance", "docs/cluster", "docs/tracking"],
+        "Run the experiment": [
+            "docs/running",
+            "docs/performance",
+            "docs/cluster",
+            "docs/tracking",
+            "docs/publishing",
+        ],
         "Build on it": [
             "docs/data",
             "Files of published data <data/README>",

@@ -10,7 +10,7 @@ from typing import Any
 import typer
 import typer.core
 
-from munkey.cli import check, experiment, explore, find, forget, mlflow, output, use
+from munkey.cli import check, experiment, explore, find, forget, mlflow, output, publish, use
 
 
 def find_pages() -> Path:
@@ -32,12 +32,13 @@ models, estimate their cost, and look at their results.
   munkey forget model --ids 17,42               forget samples; the deletion is on disk when the command returns
   munkey verify model --published HEAD          check the model; detect a restored backup
   munkey plan                                   estimate the cost of an experiment before it starts
+  munkey check-run FILE                         compute the tables of a published run again, and compare
 
 \b
 EXIT CODES
   0  done
-  1  a check failed (of a model, certificate, purge, plan, or this machine), or samples were
-     forgotten, but bytes of them may be left in the directory
+  1  a check failed (of a model, certificate, purge, plan, published run, or this machine), or
+     samples were forgotten, but bytes of them may be left in the directory
   2  bad input, such as unknown ids or a damaged file; nothing was changed
   3  the model is locked because another process is changing it, or reads it during a purge; try again
   4  system error, such as a full disk, a missing permission, or a port in use
@@ -100,6 +101,9 @@ COMMANDS: dict[str, tuple[Callable[..., None], ...]] = {
         experiment.search_summary,
         experiment.search_neighbors,
         experiment.save_backbone,
+        publish.publish,
+        publish.check_run,
+        publish.rerun,
     ),
 }
 for heading, commands in COMMANDS.items():

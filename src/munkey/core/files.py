@@ -209,6 +209,14 @@ def read_bytes(path: str | Path) -> bytes:
     return content
 
 
+def hash_file(path: str | Path) -> str:
+    """Return a file's SHA-256. Raises DamagedFileError as `read_bytes` does."""
+    with Path(path).open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    _require_checksum(path, digest)
+    return digest
+
+
 def write_text(path: str | Path, text: str) -> None:
     with atomic_with_checksum(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

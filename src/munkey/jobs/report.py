@@ -8,7 +8,6 @@ from typing import Any
 import yaml
 
 from munkey.core.files import read_json, read_table, write_text
-from munkey.experiment.run.record import now
 from munkey.report.figures import theme
 from munkey.report.figures.charts import CHARTS, ChartSource
 from munkey.report.figures.frontier import frontier_plot
@@ -130,6 +129,7 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     for folder in audits:
         frontier_figures.append(pages.make_frontier_figure(folder, points[folder.name]))
     tracked_runs = read_json(files.tracking)["runs"]
+    settings = {name: value for name, value in shown.config.items() if name != "tracking"}
     text = pages.render_page(
         template,
         name=shown.name,
@@ -144,8 +144,8 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         figures=[
             pages.make_figure(path, shown.captions[path.stem], main) for path in files.figures
         ],
-        origin=pages.describe_origin(list(map(read_json, files.records)), now()),
+        origin=pages.describe_origin(list(map(read_json, files.records))),
         runs=[run for run in tracked_runs if run["page"]],  # empty if tracking failed
-        params=yaml.safe_dump(dict(shown.config), sort_keys=False),
+        params=yaml.safe_dump(settings, sort_keys=False),
     )
     write_text(page, text)

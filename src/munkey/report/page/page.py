@@ -160,16 +160,8 @@ def make_frontier_figure(folder: Path, points: pd.DataFrame) -> Figure:
     )
 
 
-def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str, str]:
-    """Return the distinct commits, versions and machines of the jobs, and when they ran, as text.
-
-    Parameters
-    ----------
-    records
-        The job records.
-    date
-        When the page is generated.
-    """
+def describe_origin(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the distinct commits, versions and machines of jobs, and when they ran, as text."""
     machines = set()
     commits = set()
     versions = set()
@@ -182,7 +174,6 @@ def describe_origin(records: Sequence[Mapping[str, Any]], date: str) -> dict[str
     started = min(record["started"] for record in records)
     ended = max(record["ended"] for record in records)
     return {
-        "Report created": date,
         "Jobs ran": f"{started} to {ended} (UTC)",
         "Machine": ", ".join(sorted(machines)),
         "Commit": ", ".join(sorted(commits)),

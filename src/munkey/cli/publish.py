@@ -1,0 +1,191 @@
+"""The commands `munkey publish`, `munkey check-run` and `munkey rerun`."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from munkey.cli import output
+from munkey.cli.experiment import OVERLAYS, load_plan
+from munkey.core.console import escape_to_one_line
+
+if TYPE_CHECKING:
+    from munkey.experiment.publish.check import CheckResult
+    from munkey.experiment.publish.published_run import PublishedRun
+    from munkey.experiment.publish.rerun import Outcome
+
+SHOWN = 10  # differences
+File = Annotated[Path, typer.Argument(metavar="FILE", help="A published run.", show_default=False)]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="An empty folder for what is computed, which stays. Default: a temporary one.",
+    ),
+]
+Cores = Annotated[int, typer.Option(min=1, help="How many CPU cores to use.")]
+
+
+def publish(
+    overlays: Annotated[list[Path] | None, OVERLAYS] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(help="A target whose results are published, e.g. audits. [default: all]"),
+    ] = None,
+    with_: Annotated[
+        list[str] | None,
+        typer.Option("--with", help="Also publish these: pictures, keys, models."),
+    ] = None,
+    folder: Annotated[Path, typer.Option(help="The folder to write to.")] = Path("results"),
+) -> None:
+    """Write a run to one file that others can check: FOLDER/NAME-CHECKSUM.zip.
+
+    \b
+    munkey publish
+    munkey publish workflow/presets/ten-seeds.yaml --target all --target audits
+
+    `make publish` first makes what is missing. The file contains parameters, versions, forget sets, logits, metrics,
+    tables, figures, and the origin of each. It contains no pictures, keys or models unless --with asks for them.
+    See docs/publishing.md.
+    """
+    from munkey.experiment.params.load import read_params
+    from munkey.experiment.publish.contents import KINDS
+    from munkey.experiment.publish.crate import write_crate
+    from munkey.experiment.publish.workflow import list_jobs
+
+    added = with_ or []
+    unknown = sorted(set(added) - set(KINDS))
+    if unknown:
+        raise ValueError(f"--with {unknown[0]}: choose from {', '.join(KINDS)}")
+    paths = overlays or []
+    plan = load_plan(paths)
+    with output.show_spinner("reading results"):
+        jobs = list_jobs(target or ["all"], paths)
+        path, digest = write_crate(folder, read_params(paths), plan.params, jobs, added)
+    print(f"{path} ({path.stat().st_size / 1e6:.1f} MB, {len(jobs)} jobs)")
+    print(f"SHA-256 {digest}")
+
+
+def check_run(file: File, folder: Folder = None, cores: Cores = 2) -> None:
+    """Compute the metrics, tables and figures of a published run again, and compare them byte by byte.
+
+    \b
+    munkey check-run default-1f2e3d4c5b6a7988.zip
+
+    Nothing is trained, and no code of the file is run. Run this command in the project folder. It exits with 1 if the
+    file was altered, or if a result differs.
+    """
+    from munkey.experiment.publish.check import check_run as check
+
+    run = _open(file)
+    with _workspace(folder) as workspace, output.show_spinner("computing results"):
+        result = check(run, workspace, cores)
+    _print_check(run, result)
+    if result.different:
+        raise output.NotVerifiedError(f"{file}: {len(result.different)} results differ")
+
+
+def rerun(
+    file: File,
+    draw: Annotated[int, typer.Option(min=1, help="How many seeds to draw.")] = 1,
+    seed: Annotated[int | None, typer.Option(help="Train this seed instead.")] = None,
+    folder: Folder = None,
+    cores: Cores = 2,
+) -> None:
+    """Train a drawn seed of a published run again, and compare forget sets, logits and metrics.
+
+    \b
+    munkey rerun default-1f2e3d4c5b6a7988.zip --draw 1
+
+    It needs the data, and stops before it trains if the data here is not the published data. Run this command in the
+    project folder, for a long run with --folder: after an interruption, it continues there. It exits with 1 if a
+    number differs by more than rounding.
+    """
+    from munkey.experiment.publish import rerun as reruns
+    from munkey.experiment.publish.check import find_other_code
+    from munkey.experiment.publish.machine import describe_machine, list_differences
+
+    run = _open(file)
+    if seed is None:
+        seeds = reruns.draw_seeds(run, draw)
+        how = "drawn with the operating system's random numbers"
+    elif seed in run.facts.seeds:
+        seeds = [seed]
+        how = "as asked for"
+    else:
+        raise ValueError(f"--seed {seed}: the run has the seeds {run.facts.seeds}")
+    print(f"seeds {seeds} of {run.facts.seeds}, {how}", flush=True)
+    with _workspace(folder) as workspace:
+        try:
+            reruns.prepare_data(run, workspace, cores)
+        except reruns.OtherDataError as error:
+            raise output.NotVerifiedError(str(error)) from error
+        outcomes = reruns.train_again(run, seeds, workspace, cores)
+        other_code = find_other_code(run, workspace)
+    _print_outcomes(outcomes)
+    differences = list_differences(run.facts.machine, describe_machine())
+    if other_code:
+        differences.append(f"code of the rules {', '.join(other_code)}")
+    print("\nWhat differs from the publisher's machine:")
+    for difference in differences or ["nothing"]:
+        print(escape_to_one_line(difference))
+    count = sum(outcome.result == reruns.DIFFERENT for outcome in outcomes)
+    if count:
+        raise output.NotVerifiedError(f"{count} of {len(outcomes)} differ by more than rounding")
+
+
+def _open(file: Path) -> "PublishedRun":
+    """Read a published run. Raises NotVerifiedError with all files that were altered."""
+    from munkey.experiment.publish.published_run import AlteredRunError, open_run
+
+    try:
+        run = open_run(file)
+    except AlteredRunError as error:
+        raise output.NotVerifiedError(str(error)) from error
+    print(f"{file}: SHA-256 {run.sha256}; {len(run.files)} checksums agree", flush=True)
+    return run
+
+
+@contextmanager
+def _workspace(folder: Path | None) -> Iterator[Path]:
+    """Yield the folder to compute in."""
+    if folder is not None:
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="munkey-") as name:
+        yield Path(name)
+
+
+def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
+    """Print which results are equal, which differ, and which were not computed again."""
+    total = len(result.equal) + len(result.different)
+    print(f"{len(result.equal)} of {total} computed results are equal, byte by byte")
+    for reason, counts in result.not_repeated.items():
+        listed = ", ".join(f"{folder}: {count}" for folder, count in sorted(counts.items()))
+        print(escape_to_one_line(f"not computed again, because {reason}: {listed}"))
+    if result.other_code:
+        print(f"other code than the published one: {', '.join(result.other_code)}")
+        print(escape_to_one_line(f"commit of the run: {run.facts.machine.get('commit')}"))
+    for path, difference in result.different.items():
+        print(escape_to_one_line(f"DIFFERENT {path}: {difference}"))
+
+
+def _print_outcomes(outcomes: "list[Outcome]") -> None:
+    """Print how many numbers are equal, within rounding, or different, and the largest differences."""
+    from munkey.experiment.publish.rerun import DIFFERENT, EQUAL, ROUNDING, TOLERANCE
+
+    rows: list[list[object]] = [["", EQUAL, ROUNDING, DIFFERENT]]
+    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
+        results = [outcome.result for outcome in outcomes if outcome.kind == kind]
+        rows.append([kind, *(results.count(result) for result in (EQUAL, ROUNDING, DIFFERENT))])
+    print("", output.format_table(rows), sep="\n")
+    print(f"within rounding: at most {TOLERANCE:g} of the largest value; times are not compared")
+    unequal = [outcome for outcome in outcomes if outcome.result != EQUAL]
+    unequal.sort(key=lambda outcome: -outcome.size)
+    for outcome in unequal[:SHOWN]:
+        print(escape_to_one_line(f"{outcome.result} {outcome.name}: {outcome.detail}"))
+    if len(unequal) > SHOWN:
+        print(f"and {len(unequal) - SHOWN} smaller differences")

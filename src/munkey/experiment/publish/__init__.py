@@ -1,0 +1,1 @@
+"""A run as one file that others can check: write it, compute its tables again, train a seed again."""

@@ -1,0 +1,186 @@
+"""Computing the metrics, tables and figures of a published run again, from its logits.
+
+The rules of this checkout do it, in a folder that has the published files. Only jobs run that
+neither read nor write pictures, keys or models, so nothing is trained.
+"""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+
+import yaml
+
+from munkey.core.files import require_empty_folder, write_text
+from munkey.experiment.params.load import read_file
+from munkey.experiment.publish.contents import is_result, list_kinds
+from munkey.experiment.publish.crate import FACTS, PARAMS
+from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
+from munkey.experiment.publish.workflow import SNAKEFILE, Job, read_jobs, run_snakemake
+
+CODE = ("src", "workflow")  # folders of this checkout in which rules have inputs
+PUBLISHED_TIME = 946684800  # 2000-01-01: what has it afterwards was not computed again
+EVALUATED = "__use_yte__"  # with this key, Snakemake would run Python code in the parameters
+SHOWN = 100  # characters of a line that differs
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """The result of a check.
+
+    Attributes
+    ----------
+    equal
+        The results that have the published bytes.
+    different
+        Where each of the others differs.
+    not_repeated
+        How many results were not computed again, by the kinds that their jobs read or write.
+    other_code
+        The rules whose code is not the published one.
+    """
+
+    equal: list[str]
+    different: dict[str, str]
+    not_repeated: dict[str, Counter[str]]
+    other_code: list[str]
+
+
+def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
+    """Compute results again in an empty folder, and compare them with the published ones."""
+    require_empty_folder(folder)
+    make_workspace_without_data(run, folder)
+    jobs = find_repeatable(run)
+    unpack_results(run, folder)
+    targets = sorted(path for job in jobs for path in job.outputs)
+    repeat(jobs, targets, folder, cores)
+    equal = []
+    different = {}
+    for path in targets:
+        difference = _find_difference(run.read(path), folder / path)
+        if difference:
+            different[path] = difference
+        else:
+            equal.append(path)
+    return CheckResult(equal, different, _count_others(run, jobs), find_other_code(run, folder))
+
+
+def make_workspace(run: PublishedRun, folder: Path, links: Sequence[str]) -> None:
+    """Make a folder in which the workflow runs with the published parameters.
+
+    Parameters
+    ----------
+    links
+        The entries of this project's folder that it has, too.
+    """
+    if not SNAKEFILE.exists():
+        raise FileNotFoundError(
+            f"there is no {SNAKEFILE} in {Path.cwd()}: run this command in the project's folder"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / PARAMS).exists() and (folder / FACTS).read_bytes() != run.read(FACTS):
+        raise FileExistsError(f"{folder}: has another run; choose an empty folder")
+    for link in links:
+        if not (folder / link).is_symlink():
+            (folder / link).symlink_to(Path(link).absolute())
+    run.unpack([PARAMS, FACTS], folder)
+    config = read_file(folder / PARAMS)
+    if EVALUATED in config:
+        raise NotAPublishedRunError(f"{run.path}: refused, since its {PARAMS} contains {EVALUATED}")
+    write_text(folder / PARAMS, yaml.safe_dump(config, sort_keys=False))
+
+
+def make_workspace_without_data(run: PublishedRun, folder: Path) -> None:
+    """Make a folder in which jobs run that read no data."""
+    make_workspace(run, folder, CODE)
+    run.unpack(run.facts.lists, folder)
+    for source, kind in run.facts.sources.items():
+        # Parameters that name missing files are refused. No job opens these.
+        path = folder / source
+        if source.split("/")[0] in CODE:  # a link into this checkout
+            continue
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if kind == "folder":
+            path.mkdir(exist_ok=True)
+        else:
+            path.touch()
+
+
+def unpack_results(run: PublishedRun, folder: Path) -> None:
+    """Unpack all results that are not in a folder yet, with an old time."""
+    names = []
+    for name, facts in run.files.items():
+        if is_result(name) and not facts.withheld and not (folder / name).exists():
+            names.append(name)
+    run.unpack(names, folder)
+    for name in names:
+        os.utime(folder / name, (PUBLISHED_TIME, PUBLISHED_TIME))
+
+
+def find_repeatable(run: PublishedRun) -> list[Job]:
+    """Return the jobs that need no pictures, keys or models."""
+    return [job for job in run.jobs if not list_kinds([*job.inputs, *job.outputs])]
+
+
+def repeat(jobs: Sequence[Job], targets: Sequence[str], folder: Path, cores: int) -> None:
+    """Run jobs again in a folder that has what they read."""
+    rules = sorted({job.rule for job in jobs})
+    arguments = ["--cores", str(cores), "--forceall", "--allowed-rules", *rules]
+    run_snakemake([*arguments, "--", *targets], folder)
+
+
+def _find_difference(published: bytes, path: Path) -> str:
+    """Describe where a file differs from the published one; "" if it does not."""
+    if not is_computed(path):
+        return "was not computed again"
+    computed = path.read_bytes()
+    if computed == published:
+        return ""
+    try:
+        old_lines = published.decode().splitlines()
+        new_lines = computed.decode().splitlines()
+    except UnicodeDecodeError:
+        return f"differs ({len(published):,} bytes published, {len(computed):,} computed)"
+    for number, (old, new) in enumerate(zip_longest(old_lines, new_lines, fillvalue=""), 1):
+        if old != new:
+            pairs = enumerate(zip_longest(old, new))
+            first = next(index for index, (before, after) in pairs if before != after)
+            start = max(0, first - SHOWN // 2)
+            old_part = old[start : start + SHOWN]
+            new_part = new[start : start + SHOWN]
+            return f"line {number}: published {old_part!r}, computed {new_part!r}"
+    return "differs in line ends"
+
+
+def _count_others(run: PublishedRun, repeated: Sequence[Job]) -> dict[str, Counter[str]]:
+    """Count the published results of other jobs, by folder, for each reason."""
+    reasons = dict.fromkeys(filter(is_result, run.files), "no job made them")
+    for job in run.jobs:
+        kinds = ", ".join(list_kinds([*job.inputs, *job.outputs]))
+        reasons |= dict.fromkeys(job.outputs, f"their jobs read or write {kinds}")
+    for job in repeated:
+        for path in job.outputs:
+            del reasons[path]
+    counts: dict[str, Counter[str]] = {}
+    for path, reason in reasons.items():
+        if path in run.files and not run.files[path].withheld:
+            counts.setdefault(reason, Counter())[path.split("/")[2]] += 1
+    return counts
+
+
+def find_other_code(run: PublishedRun, folder: Path) -> list[str]:
+    """Return the rules that ran in a folder with other code than the published code."""
+    published = {path: job.code for job in run.jobs for path in job.outputs}
+    others = set()
+    computed = [path for path in published if is_computed(folder / path)]
+    for job in read_jobs(folder, computed):
+        if any(published[path] != job.code for path in job.outputs):
+            others.add(job.rule)
+    return sorted(others)
+
+
+def is_computed(path: Path) -> bool:
+    """Return whether a file was computed, rather than unpacked."""
+    return path.exists() and path.stat().st_mtime != PUBLISHED_TIME

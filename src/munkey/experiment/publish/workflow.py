@@ -1,0 +1,148 @@
+"""The workflow as the commands of this package use it: its jobs, and runs of it in a folder.
+
+Snakemake runs as a command. What it knows of a job that ran is in `.snakemake/metadata`, a JSON file
+for each result.
+"""
+
+import base64
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+SNAKEFILE = Path("Snakefile")
+METADATA = Path(".snakemake/metadata")
+MAX_NAME = 255  # Snakemake splits longer names of its records into folders that start with @
+CODE = re.compile(r"'([\w.]+) ([0-9a-f]{16})'")  # the param that names a job's function
+HEADER = "output_file\t"  # how Snakemake's summary starts
+
+
+class WorkflowFailedError(ValueError):
+    """Snakemake failed. The message has the end of what it printed."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that ran.
+
+    Attributes
+    ----------
+    function, code
+        The function that it called, and the digest of the code that this function imports.
+    inputs, outputs
+        Paths from the project's folder.
+    started, ended
+        Seconds since 1970.
+    """
+
+    rule: str
+    function: str
+    code: str
+    log: str
+    started: float
+    ended: float
+    inputs: tuple[str, ...]
+    outputs: list[str] = field(default_factory=list)
+
+
+def run_snakemake(arguments: Sequence[str], folder: Path, show: bool = False) -> str:
+    """Run the workflow of this project's folder in another folder, and return the standard output.
+
+    Parameters
+    ----------
+    show
+        Whether to show what Snakemake prints as it runs.
+
+    Raises
+    ------
+    WorkflowFailedError
+        If Snakemake fails.
+    """
+    if not SNAKEFILE.exists():
+        raise FileNotFoundError(
+            f"there is no {SNAKEFILE} in {Path.cwd()}: run this command in the project's folder"
+        )
+    command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE.absolute())]
+    command += ["--directory", str(folder), *arguments]
+    # A profile of the user may send jobs to other machines, which do not see the folder.
+    environment = {**os.environ}
+    environment.pop("SNAKEMAKE_PROFILE", None)
+    output = None if show else subprocess.PIPE
+    completed = subprocess.run(
+        command, env=environment, stdout=output, stderr=output, text=True, check=False
+    )
+    if completed.returncode:
+        printed = f"{completed.stdout or ''}\n{completed.stderr or ''}".strip()
+        last_lines = "\n".join(printed.splitlines()[-30:])
+        raise WorkflowFailedError(f"the workflow failed in {folder}\n{last_lines}")
+    return completed.stdout or ""
+
+
+def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Job]:
+    """List the jobs that made the targets, in the order of their first results.
+
+    Raises ValueError if a result is missing or out of date, or if it is not known how it was made.
+    """
+    arguments = ["--detailed-summary"]
+    if overlays:
+        arguments += ["--configfile", *map(str, overlays)]
+    printed = run_snakemake([*arguments, "--", *targets], Path.cwd())
+    table = printed[printed.index(HEADER) :].splitlines()
+    paths = []
+    stale = []
+    for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
+        if row["plan"] is None:  # what is printed after the table
+            continue
+        paths.append(row["output_file"])
+        if row["status"] != "ok" or row["plan"] != "no update":
+            stale.append(row["output_file"])
+    if stale:
+        raise ValueError(
+            f"{len(stale)} results are missing or out of date, such as {sorted(stale)[0]}:"
+            " publish with `make publish`, which first makes them"
+        )
+    return read_jobs(Path(), paths)
+
+
+def read_jobs(folder: Path, paths: Iterable[str]) -> list[Job]:
+    """Read what Snakemake recorded of the jobs that made files, in a folder where it ran."""
+    jobs: dict[tuple[str, str], Job] = {}
+    for path in sorted(paths):
+        record_file = folder / METADATA / _name_record(path)
+        try:
+            record = json.loads(record_file.read_text())
+            function, code = _find_code(record["params"])
+        except (FileNotFoundError, ValueError, KeyError):
+            raise ValueError(
+                f"{path}: Snakemake has no record of how it was made here; run the experiment in"
+                " this folder first"
+            ) from None
+        log = record["log"][0]
+        times = (record["starttime"], record["endtime"])
+        job = Job(record["rule"], function, code, log, *times, tuple(record["input"]))
+        jobs.setdefault((job.rule, log), job).outputs.append(path)
+    return list(jobs.values())
+
+
+def _name_record(path: str) -> Path:
+    """Return the path of Snakemake's record of a result, below METADATA."""
+    name = base64.urlsafe_b64encode(path.encode()).decode()
+    parts = []
+    while len(name) > MAX_NAME - 1:
+        parts.append(f"@{name[: MAX_NAME - 1]}")
+        name = name[MAX_NAME - 1 :]
+    return Path(*parts, name)
+
+
+def _find_code(params: Sequence[str]) -> tuple[str, str]:
+    """Return the function and the digest of its code in a job's recorded params."""
+    for param in params:
+        match = CODE.fullmatch(param)
+        if match:
+            return match[1], match[2]
+    raise ValueError("no param with the digest of the code")

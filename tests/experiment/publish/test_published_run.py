@@ -1,0 +1,270 @@
+"""A file that a stranger sends is checked before it is used."""
+
+import hashlib
+import json
+import shutil
+import stat
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from munkey.core.files import DamagedFileError, write_npz, write_text
+from munkey.experiment.publish import crate
+from munkey.experiment.publish.check import (
+    _count_others,
+    find_repeatable,
+    make_workspace,
+    make_workspace_without_data,
+)
+from munkey.experiment.publish.contents import KEYS, KINDS, MODELS, PICTURES, find_kind, list_kinds
+from munkey.experiment.publish.published_run import (
+    AlteredRunError,
+    NotAPublishedRunError,
+    open_run,
+)
+from munkey.experiment.publish.workflow import Job
+from tests.conftest import ROOT
+
+LOGITS = "results/default/logits/digits/seed0/full/original-l.npz"
+TABLE = "results/default/tables/main.md"
+SECRETS = {
+    "results/default/data/digits/images.npy": PICTURES,
+    "results/default/data/digits/samples.csv": PICTURES,
+    "results/default/explore/digits.html": PICTURES,
+    "results/default/keys/digits/pixels_8px/keys.npz": KEYS,
+    "results/default/models/digits/seed0/full/original-m/system.safetensors": MODELS,
+    "results/default/trace/digits/seed0.npz": MODELS,
+}
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder with results, whose withheld ones have a content of their own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(crate, "describe_machine", lambda: {"commit": "abc"})
+    for name in ("requirements.lock", "Snakefile"):
+        shutil.copy(ROOT / name, name)
+    write_npz(LOGITS, {"logits": np.arange(12.0).reshape(4, 3)})
+    write_text(TABLE, "| a table |\n")
+    for path, kind in SECRETS.items():
+        write_text(path, f"secret {kind} " * 9)
+    return tmp_path
+
+
+@pytest.fixture
+def write(results, config, params) -> Callable[..., Path]:
+    jobs = [
+        Job("evaluate", "evaluate.evaluate", "0" * 16, "logs/a.log", 1e9, 1e9 + 2, (), [LOGITS]),
+        Job(
+            "tables", "tables.tables", "1" * 16, "logs/b.log", 1e9 + 3, 1e9 + 4, (LOGITS,), [TABLE]
+        ),
+        Job("data", "data.data", "2" * 16, "logs/c.log", 1e9, 1e9 + 1, (), [*SECRETS]),
+    ]
+
+    def write_run(added=()) -> Path:
+        path, _ = crate.write_crate(results, config, params, jobs, added)
+        return path
+
+    return write_run
+
+
+def rewrite(path: Path, changes: dict[str, bytes]) -> Path:
+    """The same file with other contents, under a name that states no checksum."""
+    changed = path.with_name("changed.zip")
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in dict.fromkeys([*old.namelist(), *changes]):
+            new.writestr(name, changes[name] if name in changes else old.read(name))
+    return changed
+
+
+def test_a_run_is_read_as_it_was_written(write):
+    path = write()
+    run = open_run(path)
+    assert path.name == f"default-{run.sha256[:16]}.zip"
+    assert [(job.rule, job.function, job.code) for job in run.jobs] == [
+        ("evaluate", "evaluate.evaluate", "0" * 16),
+        ("tables", "tables.tables", "1" * 16),
+        ("data", "data.data", "2" * 16),
+    ]
+    assert (run.jobs[1].inputs, run.jobs[1].outputs) == ((LOGITS,), [TABLE])
+    assert (run.jobs[1].started, run.jobs[1].ended) == (1e9 + 3, 1e9 + 4)
+    assert run.facts.seeds == [0, 1, 2]
+    assert run.read(TABLE) == b"| a table |\n"
+
+
+def test_the_same_run_gives_the_same_bytes(write):
+    before = write()
+    assert write() == before
+
+
+@pytest.mark.parametrize("added", [(), (KEYS,), KINDS])
+def test_pictures_keys_and_models_are_in_the_file_only_if_asked_for(write, added):
+    path = write(added)
+    with zipfile.ZipFile(path) as archive:
+        content = b"".join(archive.read(name) for name in archive.namelist())
+    for kind in KINDS:
+        assert (f"secret {kind} ".encode() in content) == (kind in added)
+    withheld = {name for name, facts in open_run(path).files.items() if facts.withheld}
+    assert withheld == {name for name, kind in SECRETS.items() if kind not in added}
+
+
+@pytest.mark.parametrize(("path", "kind"), [*SECRETS.items(), (LOGITS, ""), (TABLE, "")])
+def test_each_result_has_a_kind(path, kind):
+    assert find_kind(path) == kind
+    assert list_kinds([path, "src/munkey/report/page/glossary.csv"]) == [kind] * bool(kind)
+
+
+def test_an_unknown_array_is_left_out():
+    assert find_kind("results/default/new-study/digits.npz") == MODELS
+
+
+def test_the_address_and_password_of_mlflow_are_not_in_the_file(write, config):
+    config["tracking"]["uri"] = "postgresql://me:secret-word@store.example.org/mlflow"
+    params = open_run(write()).read("params.yaml")
+    assert b"secret-word" not in params
+    assert b"example.org" not in params
+
+
+def test_a_damaged_result_is_not_published(write):
+    Path(TABLE).write_text("| altered |\n")
+    with pytest.raises(DamagedFileError, match=r"tables/main\.md"):
+        write()
+
+
+@pytest.mark.parametrize("name", [LOGITS, TABLE, "params.yaml", "run.json"])
+def test_one_altered_byte_is_named_with_its_file(write, name):
+    path = write()
+    with zipfile.ZipFile(path) as archive:
+        entry = archive.getinfo(name)
+    content = bytearray(path.read_bytes())
+    start = content.index(name.encode()) + len(name) + 20  # of the compressed content
+    content[start + entry.compress_size // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(AlteredRunError) as caught:
+        open_run(path)
+    assert name in str(caught.value)
+    assert "the name states the SHA-256" in str(caught.value)
+
+
+def test_an_altered_file_is_named_even_if_the_zip_file_is_whole(write):
+    with pytest.raises(AlteredRunError, match=rf"{TABLE}: was altered: its SHA-256 is"):
+        open_run(rewrite(write(), {TABLE: b"| a tabla |\n"}))
+    with pytest.raises(AlteredRunError, match=rf"{TABLE}: has 5 bytes instead of 12"):
+        open_run(rewrite(write(), {TABLE: b"short"}))
+    with pytest.raises(AlteredRunError, match=r"more\.md: is not described"):
+        open_run(rewrite(write(), {"results/default/more.md": b""}))
+
+
+def describe(path: Path, change: Callable[[dict], None]) -> dict[str, bytes]:
+    """A description with changes to its entities."""
+    with zipfile.ZipFile(path) as archive:
+        description = json.loads(archive.read(crate.DESCRIPTION))
+    change({entity["@id"]: entity for entity in description["@graph"]})
+    return {crate.DESCRIPTION: json.dumps(description).encode()}
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside.md", "/etc/outside.md", "a/../../b.md", "a\\..\\b.md"]
+)
+def test_a_path_out_of_the_folder_is_refused(write, name):
+    with pytest.raises(NotAPublishedRunError, match="leads out of the folder"):
+        open_run(rewrite(write(), {name: b""}))
+
+
+def test_a_described_path_out_of_the_folder_is_refused(write):
+    path = write()
+    withheld = f"{crate.WITHHELD}results/default/data/digits/images.npy"
+
+    def lead_out(entities):
+        entities[withheld]["@id"] = f"{crate.WITHHELD}results/../../images.npy"
+
+    with pytest.raises(NotAPublishedRunError, match="leads out of the folder"):
+        open_run(rewrite(path, describe(path, lead_out)))
+
+
+def test_a_link_is_refused(write):
+    path = write()
+    with zipfile.ZipFile(path, "a") as archive:
+        link = zipfile.ZipInfo("results/default/link.md")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+    with pytest.raises(NotAPublishedRunError, match="is a link"):
+        open_run(path)
+
+
+def test_a_size_beyond_the_disk_is_refused(write, monkeypatch):
+    path = write()
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
+    with pytest.raises(NotAPublishedRunError, match="more than this disk has free"):
+        open_run(path)
+
+
+@pytest.mark.parametrize(
+    "name", ["sitecustomize.py", "src/munkey/core/ids.py", ".snakemake/x.json"]
+)
+def test_code_in_the_file_is_refused(write, name):
+    path = write()
+
+    def add(entities):
+        entities[f"{crate.WITHHELD}results/default/trace/digits/seed0.npz"] |= {
+            "@id": name,
+            "contentSize": "4",
+            "sha256": hashlib.sha256(b"code").hexdigest(),
+        }
+
+    with pytest.raises(NotAPublishedRunError, match="no run has the file"):
+        open_run(rewrite(path, describe(path, add) | {name: b"code"}))
+
+
+def test_the_name_of_a_rule_cannot_be_an_option_of_snakemake(write):
+    path = write()
+
+    def rename(entities):
+        entities[f"#tables-{'1' * 16}"]["name"] = "--snakefile=results/default/evil.md"
+
+    with pytest.raises(NotAPublishedRunError, match="is not the name of a rule"):
+        open_run(rewrite(path, describe(path, rename)))
+
+
+def test_parameters_that_snakemake_would_run_as_code_are_refused(write, config, tmp_path):
+    config["__use_yte__"] = True
+    run = open_run(write())
+    with pytest.raises(NotAPublishedRunError, match="__use_yte__"):
+        make_workspace(run, tmp_path / "workspace", [])
+
+
+@pytest.mark.parametrize("content", [b"", b"no zip file", b"PK\x03\x04"])
+def test_another_file_is_not_a_published_run(tmp_path, content):
+    path = tmp_path / "run.zip"
+    path.write_bytes(content)
+    with pytest.raises(NotAPublishedRunError, match="is not a published run"):
+        open_run(path)
+
+
+def test_data_outside_the_project_are_not_published(write, params, tmp_path):
+    outside = params.source.model_copy(update={"path": str(tmp_path / "my pictures")})
+    params.__dict__["source"] = outside
+    params._resolved.clear()
+    with pytest.raises(ValueError, match=r"make a link .* such as data/my pictures"):
+        write()
+
+
+def test_a_check_needs_no_data(write, tmp_path, monkeypatch):
+    """The parameters name folders and files of the publisher, which are not there."""
+    Path("data/mine").mkdir(parents=True)
+    monkeypatch.setattr(crate, "_find_sources", lambda _: {"data/mine": "folder"})
+    run = open_run(write())
+    make_workspace_without_data(run, tmp_path / "workspace")
+    assert (tmp_path / "workspace/data/mine").is_dir()
+
+
+def test_what_is_not_computed_again_is_counted_with_the_reason(write):
+    run = open_run(write())
+    repeated = find_repeatable(run)
+    assert [job.rule for job in repeated] == ["evaluate", "tables"]
+    assert _count_others(run, repeated) == {}
+    run.jobs.clear()
+    assert _count_others(run, []) == {"no job made them": {"logits": 1, "tables": 1}}
