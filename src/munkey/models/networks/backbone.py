@@ -73,6 +73,8 @@ class Backbone(nn.Module):
             for name in parameter_names:
                 body.get_parameter(name).requires_grad_(False)
         self.body = body
+        convolutions = [module for module in body.modules() if isinstance(module, nn.Conv2d)]
+        self.is_depthwise = any(module.groups > 1 for module in convolutions)
         features = getattr(body, "head_hidden_size", body.num_features)
         self.head = nn.Linear(features, architecture.classes)
         scale = torch.tensor(architecture.scale).view(3, 1, 1)
@@ -92,8 +94,11 @@ class Backbone(nn.Module):
         if images.shape[-1] != self.image_size:
             size = (self.image_size, self.image_size)
             images = F.interpolate(images, size=size, mode="bilinear", antialias=True)
-        features = self.body(images * self.scale + self.shift)
-        return self.head(features)
+        inputs = images * self.scale + self.shift
+        if self.is_depthwise and inputs.device.type == "cpu":
+            # A quarter faster: EfficientNet-Lite0 at 96 px, training, one core.
+            inputs = inputs.contiguous(memory_format=torch.channels_last)
+        return self.head(self.body(inputs))
 
 
 def create_backbone(
