@@ -257,6 +257,16 @@ class AuditInference(Section):
     fusion: Fusion
 
 
+# Paths on which audits query systems beside the deployed one (docs/audits.md).
+FurtherPath = Literal["perturbed", "probe"]
+
+
+class FurtherPaths(Section):
+    """The paths, beside those of its family, on which an audit queries a system."""
+
+    names: list[FurtherPath]
+
+
 class NetworkName(Section):
     """The family that post-hoc methods start from."""
 

@@ -4,11 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
+from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
+from munkey.data.image_set import NOISE, perturb
 from munkey.data.image_set import image_set as of_dataset
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
-from munkey.evaluation.predict import Queries, predict_samples
+from munkey.evaluation.predict import Queries, fit_probe, predict_samples
 from munkey.models.family import FAMILIES, System
 from tests.conftest import VIT, generator, image_set, lively
 from tests.models.inputs import DATA, QUERIES, fitted, retrieval
@@ -94,3 +99,67 @@ def test_a_system_whose_neighbors_were_deleted_gives_no_predictions(
     rest = replace(munkey_system, memory=munkey_system.memory.forget(np.array([14])))
     with pytest.raises(KeyError, match="14"):
         predict_samples(rest, dataset, Queries(dataset.ids, stale), DATA, "cpu")
+
+
+FURTHER = ("perturbed", "probe")
+
+
+def test_further_paths_answer_noisy_pictures_and_by_a_probe_of_other_training_samples(dataset):
+    system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+    ids = dataset.ids[[1, 5, 6]]
+    arrays = predict_samples(system, dataset, Queries(ids, paths=FURTHER), DATA, "cpu")
+    samples = of_dataset(dataset, ids)
+    family = FAMILIES["vit"]
+    np.testing.assert_array_equal(
+        arrays["path_perturbed"],
+        family.predict_logits(system, perturb(samples), DATA, "cpu", None),
+    )
+    assert not np.array_equal(arrays["path_perturbed"], arrays["logits"])
+    others = of_dataset(dataset, dataset.ids[[0, 2, 3, 4]])  # the training samples that are left
+    features = family.extract_image_features(system, others, DATA, "cpu")
+    scaler = StandardScaler().fit(features)
+    probe = LogisticRegression(max_iter=1000).fit(scaler.transform(features), others.labels)
+    queried = scaler.transform(family.extract_image_features(system, samples, DATA, "cpu"))
+    probabilities = softmax(arrays["path_probe"][:, probe.classes_], axis=1)
+    np.testing.assert_allclose(probabilities, probe.predict_proba(queried), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["vit", "munkey"])
+def test_the_features_are_what_the_head_reads_of_images_alone(
+    name, dataset, munkey_system, inference
+):
+    samples = of_dataset(dataset, dataset.ids)
+    if name == "vit":
+        system = System("vit", VIT, lively(FAMILIES["vit"].build(VIT, generator())))
+        expected = FAMILIES["vit"].predict_logits(system, samples, DATA, "cpu", None)
+    else:
+        system = munkey_system
+        queries = retrieval(system.memory, inference())
+        expected = FAMILIES["munkey"].predict_path_logits(system, samples, DATA, "cpu", queries)[
+            "image"
+        ]
+    features = FAMILIES[name].extract_image_features(system, samples, DATA, "cpu")
+    with torch.no_grad():
+        logits = system.model.head(torch.from_numpy(features)).numpy()
+    np.testing.assert_allclose(logits, expected, atol=1e-5)
+
+
+def test_the_same_samples_always_get_the_same_noise_of_about_eight_pixel_values():
+    samples = image_set(40, side=10)
+    gray = replace(samples, images=np.full_like(samples.images, 128))
+    noise = perturb(gray).images.astype(int) - 128
+    assert noise.std() == pytest.approx(NOISE, rel=0.03)
+    assert abs(noise.mean()) < 0.3
+    assert not np.array_equal(noise[0], noise[1])
+    np.testing.assert_array_equal(perturb(samples).images, perturb(samples).images)
+    white = replace(samples, images=np.full_like(samples.images, 255))
+    assert perturb(white).images.min() > 200  # no overflow
+
+
+def test_a_probe_knows_two_classes_missing_ones_and_features_that_are_not_finite():
+    features = np.array([[-1.0, 0], [-2, 1], [1, 0], [2, 1]])
+    logits = fit_probe(features, np.array([0, 0, 2, 2]), features, 3)
+    assert logits.argmax(axis=1).tolist() == [0, 0, 2, 2]
+    np.testing.assert_array_equal(logits[:, 1], logits[:, [0, 2]].min(axis=1))
+    features[0, 0] = np.nan
+    assert np.isnan(fit_probe(features, np.array([0, 0, 2, 2]), features, 3)).all()

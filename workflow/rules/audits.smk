@@ -95,6 +95,22 @@ use rule job as mislabel with:
         "give the audit's pool wrong labels: {wildcards.dataset}"
 
 
+use rule gpu_job as perturbed_keys with:
+    input:
+        unpack(lambda w: PLAN.prepared(w.dataset)),
+        pool=lambda w: AUDITS.list_halves(w.dataset)[:2],
+    output:
+        perturbed_keys=LAYOUT.perturbed_keys,
+    log:
+        LAYOUT.log("audit/{dataset}/perturbed/{encoder}"),
+    params:
+        settings=lambda w: dump_settings(PLAN.encoder_settings(w.dataset, w.encoder)),
+        weights=lambda w: PLAN.encoder_weights(w.dataset, w.encoder),
+        code=code("studies.audits.jobs.perturbed_keys", lambda w: PLAN.encoder_builders(w.dataset, w.encoder)),
+    message:
+        "extract the keys of the audit's perturbed pictures of {wildcards.dataset} with {wildcards.encoder}"
+
+
 use rule job as audit with:
     input:
         halves=lambda w: AUDITS.list_halves(w.dataset),

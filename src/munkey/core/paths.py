@@ -22,6 +22,7 @@ class Layout:
         self.samples = result_path("data/{dataset}/samples.csv")
         self.classes = result_path("data/{dataset}/classes.json")
         self.keys = result_path("keys/{dataset}/{encoder}/keys.npz")
+        self.perturbed_keys = result_path("keys/{dataset}/{encoder}/perturbed.npz")
         self.neighbors = result_path("neighbors/{dataset}/{encoder}/{scope}.npz")
         self.forget = result_path("forget/{case}/seed{seed}/rate{rate}.csv")
         self.system = result_path("models/{case}/seed{seed}/{subset}/{system}/system.safetensors")

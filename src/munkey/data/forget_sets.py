@@ -1,6 +1,6 @@
 """Forget set files (sec. 4), which all methods and oracles share. `forget_draws` draws them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,3 +64,12 @@ def split(
     forget_ids = read(path)
     excluded_ids = np.union1d(forget_ids, read(absent))
     return ForgetSplit(np.setdiff1d(dataset.get_ids("train"), excluded_ids), forget_ids)
+
+
+def select_evaluated_ids(dataset: Dataset, pool: Sequence[str | Path]) -> np.ndarray:
+    """Return the sorted ids of all samples, or, with an audit's pool, of val, test and the pool."""
+    if not pool:
+        return dataset.ids
+    held_out_ids = dataset.ids[dataset.splits != "train"]
+    pool_ids = map(read, pool)
+    return np.sort(np.concatenate([held_out_ids, *pool_ids]))

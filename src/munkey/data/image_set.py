@@ -9,7 +9,10 @@ from torch import Tensor
 
 from munkey.core import gpu
 from munkey.core.device import to_device
+from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
+
+NOISE = 8  # of 255: the size of the perturbation of pictures in audits
 
 
 class LabeledImages(NamedTuple):
@@ -180,6 +183,20 @@ def image_set(dataset: Dataset, ids: np.ndarray) -> ImageSet:
     """
     rows = dataset.rows(ids)
     return ImageSet(dataset.images, rows, ids, dataset.labels[rows])
+
+
+def perturb(samples: ImageSet) -> ImageSet:
+    """Return the samples with Gaussian noise (standard deviation: NOISE) on each color of each pixel.
+
+    The same samples always get the same noise.
+    """
+    generator = Stage("perturbed pictures").numpy_generator()
+    images = np.empty((len(samples), *samples.images.shape[1:]), dtype=np.uint8)
+    for position, row in enumerate(samples.rows):
+        noise = NOISE * generator.standard_normal(images.shape[1:], dtype=np.float32)
+        noisy = np.rint(np.asarray(samples.images[row]) + noise)
+        images[position] = np.clip(noisy, 0, 255)
+    return replace(samples, images=images, rows=np.arange(len(samples)))
 
 
 def move_to_gpu_if_it_fits(samples: ImageSet, device: str, share: float) -> ImageSet:

@@ -5,19 +5,22 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.console import warn
+from munkey.core.device import to_host
 from munkey.core.diverged import DIVERGED, DivergedError, make_nan_logits
 from munkey.core.files import read_json, write_npz
+from munkey.core.ids import NO_NEIGHBOR
 from munkey.data import forget_sets, prepared
-from munkey.data.prepared import Dataset
 from munkey.encoders import keys
+from munkey.encoders.keys import Keys
 from munkey.evaluation.predict import Queries, predict_samples
 from munkey.experiment.run.job import Surroundings
 from munkey.jobs.unlearn import unlearn
 from munkey.memory import neighbors as neighbor_files
+from munkey.memory.neighbors import find_nearest
 from munkey.models import system as systems
 from munkey.models.family import FAMILIES, Retrieval, System
 from munkey.models.training_inputs import SampleFiles
-from munkey.settings import DataSettings, InferenceSettings, Sections
+from munkey.settings import DataSettings, FurtherPaths, InferenceSettings, Section, Sections
 
 
 def evaluate(
@@ -36,7 +39,7 @@ def evaluate(
     ----------
     settings
         The sections `data` and `inference`. In an audit of a system with pathways, `audit` contains
-        the inference settings for a second set of logits.
+        the inference settings for a second set of logits, and `paths` names further paths.
     pool
         The two halves of an audit's pool. If given, other training samples are not evaluated.
     """
@@ -85,7 +88,7 @@ def _write_logits(
 ) -> None:
     """Write the logits of a system."""
     dataset = prepared.load(files.images.parent)
-    ids = _select_ids(dataset, pool)
+    ids = forget_sets.select_evaluated_ids(dataset, pool)
     query_keys = None
     retrieval = None
     audit_retrieval = None
@@ -101,7 +104,14 @@ def _write_logits(
             inference = InferenceSettings.model_validate(knobs)
             audit_retrieval = family.make_retrieval(near, inference, query_keys)
     data_settings = DataSettings.parse(settings["data"])
-    queries = Queries(ids, retrieval, audit_retrieval)
+    paths = []
+    perturbed_retrieval = None
+    if "paths" in settings:
+        paths = FurtherPaths.parse(settings["paths"]).names
+    if files.perturbed_keys:
+        perturbed_keys = keys.read(files.perturbed_keys, ids).keys
+        perturbed_retrieval = _retrieve(system, perturbed_keys, settings["inference"])
+    queries = Queries(ids, retrieval, audit_retrieval, paths, perturbed_retrieval)
     arrays = predict_samples(system, dataset, queries, data_settings, around.device)
     if not np.isfinite(arrays["logits"]).all():
         why = DivergedError("logits are not finite, but the weights are").reason(around.log)
@@ -110,19 +120,23 @@ def _write_logits(
     write_npz(logits, arrays)
 
 
-def _select_ids(dataset: Dataset, pool: list[Path]) -> np.ndarray:
-    """Return the sorted ids of all samples, or, if there is a pool, of val, test and the pool."""
-    if not pool:
-        return dataset.ids
-    held_out_ids = dataset.ids[dataset.splits != "train"]
-    pool_ids = map(forget_sets.read, pool)
-    return np.sort(np.concatenate([held_out_ids, *pool_ids]))
+def _retrieve(system: System, query_keys: np.ndarray, inference: Section) -> Retrieval:
+    """Return the inputs of a prediction for new pictures with these keys (S, d)."""
+    family = FAMILIES[system.family]
+    if family.asks_keys:
+        return Retrieval(None, keys=query_keys)
+    memory = system.require_memory()
+    members = Keys(to_host(memory.ids).numpy(), to_host(memory.keys).numpy())
+    # Without an id, a picture is not recognized as a row of the memory.
+    new_pictures = Keys(np.full(len(query_keys), NO_NEIGHBOR), query_keys)
+    near = find_nearest(new_pictures, members, InferenceSettings.parse(inference).k)
+    return family.make_retrieval(near, inference, query_keys)
 
 
 def _write_nan_logits(images: Path, logits: Path, pool: list[Path], why: str) -> None:
     """Write NaN for all logits of a system that diverged, and the reason."""
     dataset = prepared.load(images.parent)
-    ids = _select_ids(dataset, pool)
+    ids = forget_sets.select_evaluated_ids(dataset, pool)
     rows = dataset.rows(ids)
     arrays = {"ids": ids, "labels": dataset.labels[rows], "splits": dataset.splits[rows]}
     if dataset.units:

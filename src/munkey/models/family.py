@@ -253,6 +253,8 @@ class Family(ABC, Generic[Settings]):
     has_pathways : bool, default False
         Whether the image and the token can each be dropped. Ablations and the selection of
         p_image and p_token apply only to such families.
+    has_features : bool, default False
+        Whether it has ``extract_image_features``, to which audits fit a linear probe.
     in_every_run : bool, default False
         Whether every run trains it, even if no method starts from it.
     is_network : bool, default False
@@ -340,6 +342,7 @@ class Family(ABC, Generic[Settings]):
     has_memory = False
     asks_keys = False
     has_pathways = False
+    has_features = False
     in_every_run = False
     is_network = False
     place = 9
@@ -558,6 +561,15 @@ class Family(ABC, Generic[Settings]):
     ) -> dict[str, np.ndarray]:
         """Return logits (S, C) for each inference path but the deployed one, if any."""
         return {}
+
+    def extract_image_features(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> np.ndarray:
+        """Return the features (S, width) that the head reads of images alone.
+
+        Raises TypeError for a family without ``has_features``.
+        """
+        raise TypeError(f"the family {self.name} has no network with a head, so it has no features")
 
     def extract_features(
         self, system: System, samples: ImageSet, data: DataSettings, device: str

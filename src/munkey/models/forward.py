@@ -117,6 +117,26 @@ def predict_blocks(
         return to_host(torch.cat(predictions)).numpy()
 
 
+def read_head_inputs(
+    model: nn.Module, blocks: Iterator[ImageBlock], predict: Callable[[ImageBlock], Tensor]
+) -> np.ndarray:
+    """Return the inputs (S, width) of a model's head while `predict` classifies all blocks."""
+    head_inputs: list[Tensor] = []
+
+    def store_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
+        head_inputs.append(inputs[0])
+
+    def read_block(block: ImageBlock) -> Tensor:
+        predict(block)
+        return head_inputs.pop()
+
+    hook = model.get_submodule("head").register_forward_pre_hook(store_input)
+    try:
+        return predict_blocks(blocks, read_block)
+    finally:
+        hook.remove()
+
+
 def predict_from_images(
     system: System, samples: ImageSet, data: DataSettings, device: str
 ) -> np.ndarray:

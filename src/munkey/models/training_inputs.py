@@ -23,6 +23,8 @@ class SampleFiles:
         The ids of the forget set, and of samples that an audit's models never see.
     keyfile, neighbors
         The keys and neighbors of all samples, for a family with a memory.
+    perturbed_keys
+        The keys of the perturbed images that an audit evaluates.
     selected
         The values of p_image and p_token that the selection chose.
     """
@@ -32,6 +34,7 @@ class SampleFiles:
     absent: Path | None = None
     keyfile: Path | None = None
     neighbors: Path | None = None
+    perturbed_keys: Path | None = None
     selected: Path | None = None
 
     def list_files(self) -> list[Path]:

@@ -310,3 +310,32 @@ def test_methods_that_forget_only_whole_classes_are_refused_for_a_pool_of_sample
     of_classes = AuditPlan(small_plan(AUDIT | WHOLE_CLASSES | {"audit.pool_of": "class"}))
     assert of_classes.in_paper == ["digits"]
     assert "unsir" in {system["name"] for system in of_classes.list_systems("digits")}
+
+
+def test_further_paths_are_queried_of_the_families_that_have_them_and_in_the_audit_alone():
+    plan = small_plan(AUDIT | {"audit.paths": ["perturbed", "probe"]})
+    systems = AuditPlan(plan).list_systems("digits")
+    assert {system["family"]: tuple(system["paths"]) for system in systems} == {
+        "knn": ("deployed",),  # exact, so that no query tells it from its oracle
+        "vit": ("deployed", "perturbed", "probe"),
+        "munkey": ("deployed", "softmax", "image", "token", "perturbed", "probe"),
+    }
+    keys = "perturbed_keys"
+    for case, name, has_paths, has_keys in (
+        (POOL, "munkey", True, True),
+        (CONTROL, "munkey", True, True),
+        (POOL, "cf", True, False),
+        (POOL, "knn", False, False),
+        ("digits", "munkey", False, False),
+    ):
+        assert ("paths" in plan.evaluate_settings(case, name)) == has_paths
+        assert (keys in plan.retrieval_files(case, "0", "rate0.1", name)) == has_keys
+    assert plan.retrieval_files(POOL, "0", "full", "munkey")[keys].endswith("/perturbed.npz")
+    # By default, nothing changes.
+    for name in ("munkey", "cf"):
+        assert "paths" not in small_plan(AUDIT).evaluate_settings(POOL, name)
+
+
+def test_a_pool_of_classes_leaves_a_probe_no_samples_of_them():
+    with pytest.raises(ParamsError, match="probe"):
+        small_plan(AUDIT | {"audit.paths": ["probe"], "audit.pool_of": "class"})

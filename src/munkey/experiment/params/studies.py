@@ -6,14 +6,14 @@ study's tables.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
 
-from munkey.settings import Section
+from munkey.settings import FurtherPath, Section
 
 if TYPE_CHECKING:
     from munkey.evaluation.records import Evaluation
@@ -43,6 +43,8 @@ class Case:
         The folder of its own copy of the data set within the results; may be empty.
     queries
         Further sections on how a family with pathways is queried.
+    paths
+        Further paths on which all families that have them are queried.
     """
 
     changes: Mapping[str, object] = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Case:
     in_pairs: bool = False
     prepared: str = ""
     queries: Mapping[str, Section] = field(default_factory=dict)
+    paths: Sequence[FurtherPath] = ()
 
 
 def _list_no_cases(params: "Params", dataset: str) -> Mapping[str, Case]:

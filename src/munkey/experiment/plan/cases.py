@@ -19,6 +19,8 @@ from munkey.models.family import FAMILIES, Family
 from munkey.settings import (
     EncoderSettings,
     ForgetSettings,
+    FurtherPath,
+    FurtherPaths,
     NetworkName,
     Section,
     Sections,
@@ -204,7 +206,18 @@ class Cases:
             sections["inference"] = params.inference
         if family.has_pathways:
             sections |= self.params.find_case(case).queries
+        paths = self.list_further_paths(case, family)
+        if paths:
+            sections["paths"] = FurtherPaths(names=paths)
         return sections
+
+    def list_further_paths(self, case: str, family: Family) -> list[FurtherPath]:
+        """List the paths of a case, beside those of the family, on which the family is queried."""
+        is_useful: dict[FurtherPath, bool] = {
+            "perturbed": not family.exact,  # an exact deletion gives the oracle, whatever the query
+            "probe": family.has_features,
+        }
+        return [path for path in self.params.find_case(case).paths if is_useful[path]]
 
     def export_settings(self, case: str) -> Sections:
         """Return the sections that the training and the queries of an exported model depend on."""

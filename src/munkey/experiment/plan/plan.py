@@ -230,6 +230,12 @@ class Plan(Cases):
         family = self.find_family(system)
         section = self.params.for_case(case).get_family_section(family)
         files = {}
+        if family.has_memory and "perturbed" in self.list_further_paths(case, family):
+            files["perturbed_keys"] = fill(
+                self.layout.perturbed_keys,
+                dataset=get_dataset(case),
+                encoder=self.get_encoder_name(case),
+            )
         if family.asks_keys or family.list_borrowed_sections(section):
             files["keyfile"] = self.keys(case)
         if not family.has_memory or family.asks_keys:

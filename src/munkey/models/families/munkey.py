@@ -353,25 +353,33 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
 
         Raises KeyError if a sample is not in the memory.
         """
-        from munkey.models.forward import iterate_blocks, predict_blocks
+        from munkey.models.forward import iterate_blocks, read_head_inputs
 
         tokens = system.require_memory().find_tokens(samples.ids)
-        model = cast("Munkey", system.require_model())
-        # The model returns logits, so a hook stores the input of its head.
-        head_inputs: list[Tensor] = []
+        model = system.require_model()
+        blocks = iterate_blocks(samples, data, device)
+        return read_head_inputs(
+            model, blocks, lambda block: model(block.images, tokens[block.positions])
+        )
 
-        def store_input(_: nn.Module, inputs: tuple[Tensor]) -> None:
-            head_inputs.append(inputs[0])
+    def extract_image_features(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> np.ndarray:
+        """Return the features (S, width) that the head reads of images and the null token."""
+        import torch
 
-        def read_features(block: ImageBlock) -> Tensor:
-            model(block.images, tokens[block.positions])
-            return head_inputs.pop()
+        from munkey.models.forward import iterate_blocks, read_head_inputs
 
-        hook = model.head.register_forward_pre_hook(store_input)
-        try:
-            return predict_blocks(iterate_blocks(samples, data, device), read_features)
-        finally:
-            hook.remove()
+        model = system.require_model()
+        token_dim = system.require_memory().tokens.shape[1]
+
+        def predict_block(block: ImageBlock) -> Tensor:
+            count = len(block.images)
+            no_tokens = torch.zeros(count, token_dim, device=device)
+            token_dropped = torch.ones(count, dtype=torch.bool, device=device)
+            return model(block.images, no_tokens, token_dropped=token_dropped)
+
+        return read_head_inputs(model, iterate_blocks(samples, data, device), predict_block)
 
 
 def _make_learner(

@@ -47,6 +47,7 @@ class SisaFamily(ViTFamily[SisaSettings]):
     letter = "s"
     settings = SisaSettings
     is_network = False
+    has_features = False
     place = 2
     holds = "weights after each slice"
 

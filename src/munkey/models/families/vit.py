@@ -34,6 +34,7 @@ class ViTFamily(Family[Settings]):
     title = "ViT"
     letter = "t"
     is_network = True
+    has_features = True
     place = 0
 
     def get_network(self) -> tuple[type[ViTArchitecture], Callable[..., nn.Module]]:
@@ -106,3 +107,12 @@ class ViTFamily(Family[Settings]):
         from munkey.models.forward import predict_from_images
 
         return predict_from_images(system, samples, data, device)
+
+    def extract_image_features(
+        self, system: System, samples: ImageSet, data: DataSettings, device: str
+    ) -> np.ndarray:
+        from munkey.models.forward import iterate_blocks, read_head_inputs
+
+        model = system.require_model()
+        blocks = iterate_blocks(samples, data, device)
+        return read_head_inputs(model, blocks, lambda block: model(block.images))

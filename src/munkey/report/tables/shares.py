@@ -11,16 +11,20 @@ from munkey.evaluation.records import DEPLOYED
 from munkey.report.tables.markup import ABSENT
 from munkey.report.tables.summary import ATTACK_ONLY, Residue
 
-PATHS = {  # how a memory is queried; the first path is the deployed one
+MEMORY_PATHS = {  # how a memory is queried; the first path is the deployed one
     "deployed": "",
     "softmax": "neighbors averaged",
     "image": "image alone",
     "token": "neighbors' tokens alone",
 }
+PATHS = MEMORY_PATHS | {  # how a system is queried
+    "perturbed": "perturbed pictures",
+    "probe": "linear probe on features",
+}
 
 
 def name_audited_system(row: pd.Series) -> str:
-    """Return the name of an audit's row: the method or control, and how its memory was queried."""
+    """Return the name of an audit's row: the method or control, and how it was queried."""
     role = str(row["role"])
     path = PATHS[str(row["path"])]
     name = str(row["title"])

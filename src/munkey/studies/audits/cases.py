@@ -45,6 +45,7 @@ def list_cases(params: Params, dataset: str) -> Mapping[str, Case]:
             in_pairs=True,
             prepared=prepared,
             queries={"audit": AuditInference(k=k, fusion="softmax")},
+            paths=settings.paths if name in (POOL, CONTROL) else (),
         )
     return cases
 

@@ -1,17 +1,22 @@
 """The pools of audits (docs/audits.md): their halves, and wrong labels for their samples."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from munkey.audits import pools
+from munkey.core.console import progress
 from munkey.core.files import read_csv, write_csv, write_json, write_npy
 from munkey.core.ids import find_rows
 from munkey.core.randomness import Stage
 from munkey.data import forget_draws, forget_sets
+from munkey.data.image_set import image_set, perturb
 from munkey.data.prepared import load
 from munkey.encoders import keys
+from munkey.encoders.parts import build
 from munkey.memory.neighbors import read_other_neighbors
+from munkey.settings import EncoderSettings
 
 
 def half(
@@ -121,3 +126,27 @@ def mislabel(
         mislabeled_samples.append(sample | {"label": label})
     write_csv(samples, mislabeled_samples)
     write_json(classes, prepared.classes)
+
+
+def perturbed_keys(
+    images: Path,
+    pool: list[Path],
+    perturbed_keys: Path,
+    settings: EncoderSettings,
+    device: str,
+) -> None:
+    """Extract the keys of the perturbed pictures that an audit evaluates.
+
+    Parameters
+    ----------
+    pool
+        The two halves of the pool.
+    """
+    prepared = load(images.parent)
+    ids = forget_sets.select_evaluated_ids(prepared, pool)
+    perturbed = perturb(image_set(prepared, ids))
+    assert isinstance(perturbed.images, np.ndarray)
+    size = settings.batch_size
+    show_progress = partial(progress, what="batch", unit="images", units_per_item=size)
+    vectors = keys.extract(build(settings, device), perturbed.images, size, device, show_progress)
+    keys.write(perturbed_keys, ids, vectors)

@@ -196,6 +196,7 @@ class AuditPlan:
     def _make_system(self, dataset: str, role: Role, family: Family, name: str) -> PlannedSystem:
         """Describe a system of an audit: its name, title, role, family, paths and logits files."""
         title = get_title(family, name)
+        case = f"{dataset}/{_get_case(role)}"
         if role.startswith("control"):
             pairs = self.settings.control_pairs
             title = family.title
@@ -210,13 +211,14 @@ class AuditPlan:
             paths = list(PATHS)
         else:
             paths = [DEPLOYED]
+        paths += self.plan.list_further_paths(case, family)
         return {
             "name": name,
             "title": title,
             "role": role,
             "family": family.name,
             "paths": paths,
-            "logits": self._list_logits(f"{dataset}/{_get_case(role)}", name, pairs),
+            "logits": self._list_logits(case, name, pairs),
         }
 
     def list_memories(self, dataset: str) -> list[MemoryFiles]:

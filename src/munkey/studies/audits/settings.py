@@ -4,7 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from munkey.settings import Count, Section
+from munkey.settings import Count, FurtherPath, Section
 
 # A second pool must not overlap the first, and both together must leave some training samples.
 MAX_REDRAWN_POOL = 0.4
@@ -20,6 +20,7 @@ class AuditSettings(Section):
     control_pairs: Annotated[int, Field(ge=0, le=64)]
     control: dict[str, object]
     k: Count
+    paths: list[FurtherPath]
     grid_pairs: Annotated[int, Field(ge=2, le=64)]
     grid: Annotated[
         list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)
@@ -33,6 +34,15 @@ class AuditSettings(Section):
             raise ValueError(
                 f"draw = {self.draw} must be 0, except for random pools of at most"
                 f" {MAX_REDRAWN_POOL}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_paths(self) -> Self:
+        if "probe" in self.paths and self.pool_of == "class":
+            raise ValueError(
+                "paths: probe needs training samples of all classes outside the pool, but pool_of is"
+                " class"
             )
         return self
 

@@ -106,7 +106,7 @@ def audit_grid(
     Parameters
     ----------
     paths
-        The ways to query a memory (`munkey.report.tables.shares.PATHS`).
+        The ways to query a memory (`munkey.report.tables.shares.MEMORY_PATHS`).
     """
     units = forget_sets.read_units(halves[:2])
     forgotten = [forget_sets.read(half) for half in halves]

@@ -19,7 +19,7 @@ from munkey.report.tables.markup import (
     percent,
 )
 from munkey.report.tables.shares import (
-    PATHS,
+    MEMORY_PATHS,
     format_decimal,
     format_estimate,
     format_share,
@@ -311,7 +311,7 @@ def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
             continue
         shares = grid[grid["setting"] == row["setting"]].set_index("path")["share"]
         cells[RESIDUE] = format_estimate(row, "share")
-        for path, description in PATHS.items():
+        for path, description in MEMORY_PATHS.items():
             if path == DEPLOYED:
                 continue
             column = f"{RESIDUE}, {description}"
