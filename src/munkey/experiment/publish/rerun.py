@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from munkey.core.files import checksum_path, hash_file, read_csv, read_npz
+from munkey.core.paths import Layout
 from munkey.experiment.publish.check import (
     find_repeatable,
     make_workspace,
@@ -78,8 +79,10 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
     """
     links = [entry.name for entry in Path().iterdir() if entry.name not in OWN]
     make_workspace(run, folder, links)
-    pattern = re.compile(r"results/[^/]+/data/[^/]+/(images\.npy|samples\.csv|classes\.json)")
-    prepared = [path for path in run.files if pattern.fullmatch(path)]
+    layout = Layout(run.facts.name)
+    prepared = []
+    for pattern in (layout.images, layout.samples, layout.classes):
+        prepared += _find_files(run, pattern)
     _make(prepared, folder, cores)
     for path in prepared:
         digest = hash_file(folder / path)
@@ -88,6 +91,15 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
                 "the data here is not the published data, so nothing was trained:"
                 f" {path} has the SHA-256 {digest}, published {run.files[path].sha256}"
             )
+
+
+def _find_files(run: PublishedRun, pattern: str, **expressions: str) -> list[str]:
+    """Return the files of a pattern of the layout, whose other wildcards match one part of a path."""
+    expression = ""
+    for position, part in enumerate(re.split(r"\{(\w+)\}", pattern)):
+        is_wildcard = position % 2 == 1
+        expression += expressions.get(part, "[^/]+") if is_wildcard else re.escape(part)
+    return [path for path in run.files if re.fullmatch(expression, path)]
 
 
 def _make(targets: Sequence[str], folder: Path, cores: int) -> None:
@@ -99,8 +111,10 @@ def _make(targets: Sequence[str], folder: Path, cores: int) -> None:
 def train_again(run: PublishedRun, seeds: Sequence[int], folder: Path, cores: int) -> list[Outcome]:
     """Train seeds of the main run again in a folder with prepared data, and compare them."""
     numbers = "|".join(map(str, seeds))
-    pattern = re.compile(rf"results/[^/]+/(forget|logits)/[^/]+/seed({numbers})/.*")
-    targets = [path for path in run.files if pattern.fullmatch(path)]
+    layout = Layout(run.facts.name)
+    targets = []
+    for pattern in (layout.forget, layout.logits):
+        targets += _find_files(run, pattern, seed=f"({numbers})")
     if not targets:
         raise ValueError(f"{run.path}: has no logits of the main run for the seeds {seeds}")
     _make(targets, folder, cores)
@@ -158,9 +172,9 @@ def _compare_metrics(
     run: PublishedRun, seeds: Sequence[int], folder: Path, cores: int
 ) -> Iterator[Outcome]:
     """Compute the metrics of the main run from the new logits, and compare those of the seeds."""
-    pattern = re.compile(r"results/[^/]+/metrics/[^/]+\.csv")
-    jobs = [job for job in find_repeatable(run) if any(map(pattern.fullmatch, job.outputs))]
-    targets = [path for job in jobs for path in job.outputs if pattern.fullmatch(path)]
+    metrics = set(_find_files(run, Layout(run.facts.name).metrics))
+    jobs = [job for job in find_repeatable(run) if metrics & set(job.outputs)]
+    targets = sorted(path for job in jobs for path in job.outputs if path in metrics)
     with tempfile.TemporaryDirectory(prefix="munkey-") as name:
         # What was made here, and for all other seeds, what was published.
         mixed = Path(name)
