@@ -15,7 +15,7 @@ from munkey.core.console import escape_to_one_line
 if TYPE_CHECKING:
     from munkey.experiment.publish.check import CheckResult
     from munkey.experiment.publish.published_run import PublishedRun
-    from munkey.experiment.publish.rerun import Outcome
+    from munkey.experiment.publish.rerun import Comparison
 
 SHOWN = 10  # differences
 File = Annotated[Path, typer.Argument(metavar="FILE", help="A published run.", show_default=False)]
@@ -123,18 +123,18 @@ def rerun(
             reruns.prepare_data(run, workspace, cores)
         except reruns.OtherDataError as error:
             raise output.NotVerifiedError(str(error)) from error
-        outcomes = reruns.train_again(run, seeds, workspace, cores)
+        comparisons = reruns.train_again(run, seeds, workspace, cores)
         other_code = find_other_code(run, workspace)
-    _print_outcomes(outcomes)
+    _print_comparisons(comparisons)
     differences = list_differences(run.facts.machine, describe_machine())
     if other_code:
         differences.append(f"code of the rules {', '.join(other_code)}")
     print("\nWhat differs from the publisher's machine:")
     for difference in differences or ["nothing"]:
         print(escape_to_one_line(difference))
-    count = sum(outcome.result == reruns.DIFFERENT for outcome in outcomes)
+    count = sum(comparison.result == reruns.DIFFERENT for comparison in comparisons)
     if count:
-        raise output.NotVerifiedError(f"{count} of {len(outcomes)} differ by more than rounding")
+        raise output.NotVerifiedError(f"{count} of {len(comparisons)} differ by more than rounding")
 
 
 def _open(file: Path) -> "PublishedRun":
@@ -173,19 +173,19 @@ def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
         print(escape_to_one_line(f"DIFFERENT {path}: {difference}"))
 
 
-def _print_outcomes(outcomes: "list[Outcome]") -> None:
+def _print_comparisons(comparisons: "list[Comparison]") -> None:
     """Print how many numbers are equal, within rounding, or different, and the largest differences."""
     from munkey.experiment.publish.rerun import DIFFERENT, EQUAL, ROUNDING, TOLERANCE
 
     rows: list[list[object]] = [["", EQUAL, ROUNDING, DIFFERENT]]
-    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
-        results = [outcome.result for outcome in outcomes if outcome.kind == kind]
+    for kind in dict.fromkeys(comparison.kind for comparison in comparisons):
+        results = [comparison.result for comparison in comparisons if comparison.kind == kind]
         rows.append([kind, *(results.count(result) for result in (EQUAL, ROUNDING, DIFFERENT))])
     print("", output.format_table(rows), sep="\n")
     print(f"within rounding: at most {TOLERANCE:g} of the largest value; times are not compared")
-    unequal = [outcome for outcome in outcomes if outcome.result != EQUAL]
-    unequal.sort(key=lambda outcome: -outcome.size)
-    for outcome in unequal[:SHOWN]:
-        print(escape_to_one_line(f"{outcome.result} {outcome.name}: {outcome.detail}"))
+    unequal = [comparison for comparison in comparisons if comparison.result != EQUAL]
+    unequal.sort(key=lambda comparison: -comparison.size)
+    for comparison in unequal[:SHOWN]:
+        print(escape_to_one_line(f"{comparison.result} {comparison.name}: {comparison.detail}"))
     if len(unequal) > SHOWN:
         print(f"and {len(unequal) - SHOWN} smaller differences")

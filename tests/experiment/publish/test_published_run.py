@@ -25,7 +25,7 @@ from munkey.experiment.publish.published_run import (
     NotAPublishedRunError,
     open_run,
 )
-from munkey.experiment.publish.workflow import Job
+from munkey.experiment.publish.workflow import RecordedJob
 from tests.conftest import ROOT
 
 LOGITS = "results/default/logits/digits/seed0/full/original-l.npz"
@@ -57,11 +57,13 @@ def results(tmp_path, monkeypatch):
 @pytest.fixture
 def write(results, config, params) -> Callable[..., Path]:
     jobs = [
-        Job("evaluate", "evaluate.evaluate", "0" * 16, "logs/a.log", 1e9, 1e9 + 2, (), [LOGITS]),
-        Job(
+        RecordedJob(
+            "evaluate", "evaluate.evaluate", "0" * 16, "logs/a.log", 1e9, 1e9 + 2, (), [LOGITS]
+        ),
+        RecordedJob(
             "tables", "tables.tables", "1" * 16, "logs/b.log", 1e9 + 3, 1e9 + 4, (LOGITS,), [TABLE]
         ),
-        Job("data", "data.data", "2" * 16, "logs/c.log", 1e9, 1e9 + 1, (), [*SECRETS]),
+        RecordedJob("data", "data.data", "2" * 16, "logs/c.log", 1e9, 1e9 + 1, (), [*SECRETS]),
     ]
 
     def write_run(added=()) -> Path:

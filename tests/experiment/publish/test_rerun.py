@@ -54,10 +54,10 @@ def test_metrics_may_be_missing():
     assert _compare_values(row, "", "").result == EQUAL
     assert _compare_values(row, "97.5", "").result == DIFFERENT
     assert _compare_values(row, "97.5", "97.50001").result == ROUNDING
-    outcome = _compare_values(row, "97.5", "97.7")
-    assert outcome.result == DIFFERENT
-    assert outcome.name == "TA of cf, digits, rate 0.1, seed 0"
-    assert outcome.detail == "published 97.5, here 97.7"
+    comparison = _compare_values(row, "97.5", "97.7")
+    assert comparison.result == DIFFERENT
+    assert comparison.name == "TA of cf, digits, rate 0.1, seed 0"
+    assert comparison.detail == "published 97.5, here 97.7"
 
 
 def test_only_what_differs_between_machines_is_listed():

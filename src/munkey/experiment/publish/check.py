@@ -18,7 +18,7 @@ from munkey.experiment.params.load import read_file
 from munkey.experiment.publish.contents import is_result, list_kinds
 from munkey.experiment.publish.crate import FACTS, PARAMS
 from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
-from munkey.experiment.publish.workflow import SNAKEFILE, Job, read_jobs, run_snakemake
+from munkey.experiment.publish.workflow import SNAKEFILE, RecordedJob, read_jobs, run_snakemake
 
 CODE = ("src", "workflow")  # folders of this checkout in which rules have inputs
 PUBLISHED_TIME = 946684800  # 2000-01-01: what has it afterwards was not computed again
@@ -119,12 +119,12 @@ def unpack_results(run: PublishedRun, folder: Path) -> None:
         os.utime(folder / name, (PUBLISHED_TIME, PUBLISHED_TIME))
 
 
-def find_repeatable(run: PublishedRun) -> list[Job]:
+def find_repeatable(run: PublishedRun) -> list[RecordedJob]:
     """Return the jobs that need no pictures, keys or models."""
     return [job for job in run.jobs if not list_kinds([*job.inputs, *job.outputs])]
 
 
-def repeat(jobs: Sequence[Job], targets: Sequence[str], folder: Path, cores: int) -> None:
+def repeat(jobs: Sequence[RecordedJob], targets: Sequence[str], folder: Path, cores: int) -> None:
     """Run jobs again in a folder that has what they read."""
     rules = sorted({job.rule for job in jobs})
     arguments = ["--cores", str(cores), "--forceall", "--allowed-rules", *rules]
@@ -154,7 +154,7 @@ def _find_difference(published: bytes, path: Path) -> str:
     return "differs in line ends"
 
 
-def _count_others(run: PublishedRun, repeated: Sequence[Job]) -> dict[str, Counter[str]]:
+def _count_others(run: PublishedRun, repeated: Sequence[RecordedJob]) -> dict[str, Counter[str]]:
     """Count the published results of other jobs, by folder, for each reason."""
     reasons = dict.fromkeys(filter(is_result, run.files), "no job made them")
     for job in run.jobs:

@@ -23,7 +23,7 @@ from munkey.data.forget_draws import get_list_file, get_list_path
 from munkey.experiment.params.schema import DatasetParams, Params
 from munkey.experiment.publish.contents import find_kind
 from munkey.experiment.publish.machine import LOCK, describe_machine
-from munkey.experiment.publish.workflow import SNAKEFILE, Job
+from munkey.experiment.publish.workflow import SNAKEFILE, RecordedJob
 
 DESCRIPTION = "ro-crate-metadata.json"
 PARAMS = "params.yaml"
@@ -74,7 +74,7 @@ def write_crate(
     folder: Path,
     config: Mapping[str, Any],
     params: Params,
-    jobs: Sequence[Job],
+    jobs: Sequence[RecordedJob],
     added: Sequence[str],
 ) -> tuple[Path, str]:
     """Write a run to `folder/NAME-CHECKSUM.zip`. Returns the path and the SHA-256.
@@ -171,7 +171,10 @@ def is_inside(path: str) -> bool:
 
 
 def _describe(
-    name: str, files: Mapping[str, FileFacts], jobs: Sequence[Job], machine: Mapping[str, str]
+    name: str,
+    files: Mapping[str, FileFacts],
+    jobs: Sequence[RecordedJob],
+    machine: Mapping[str, str],
 ) -> dict[str, Any]:
     """Return the description of the run: its files, and the job that made each."""
     from rocrate.model import ContextEntity, SoftwareApplication

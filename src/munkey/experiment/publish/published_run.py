@@ -30,7 +30,7 @@ from munkey.experiment.publish.crate import (
     is_inside,
 )
 from munkey.experiment.publish.machine import LOCK
-from munkey.experiment.publish.workflow import SNAKEFILE, Job
+from munkey.experiment.publish.workflow import SNAKEFILE, RecordedJob
 
 MAX_DESCRIPTION = 500 * 2**20  # bytes; about 100,000 jobs
 BLOCK = 2**20  # bytes
@@ -62,7 +62,7 @@ class PublishedRun:
     path: Path
     sha256: str
     files: Mapping[str, FileFacts]
-    jobs: list[Job]
+    jobs: list[RecordedJob]
     facts: RunFacts
 
     def read(self, name: str) -> bytes:
@@ -164,7 +164,9 @@ def _read_entry(
     return archive.read(name)
 
 
-def _read_description(description: Mapping[str, Any]) -> tuple[dict[str, FileFacts], list[Job]]:
+def _read_description(
+    description: Mapping[str, Any],
+) -> tuple[dict[str, FileFacts], list[RecordedJob]]:
     """Return the files and the jobs of a description. Raises KeyError if a part is missing."""
     entities = {entity["@id"]: entity for entity in description["@graph"]}
     files: dict[str, FileFacts] = {}
@@ -183,7 +185,7 @@ def _read_description(description: Mapping[str, Any]) -> tuple[dict[str, FileFac
         if not application["name"].isidentifier():  # it becomes an argument of Snakemake
             raise ValueError(f"{application['name']} is not the name of a rule")
         jobs.append(
-            Job(
+            RecordedJob(
                 application["name"],
                 application["description"].split()[3],
                 application["softwareVersion"],

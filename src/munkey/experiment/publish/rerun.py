@@ -40,7 +40,7 @@ class OtherDataError(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Comparison:
     """How something computed here compares with what was published.
 
     Attributes
@@ -108,7 +108,9 @@ def _make(targets: Sequence[str], folder: Path, cores: int) -> None:
     run_snakemake(arguments, folder, show=True)
 
 
-def train_again(run: PublishedRun, seeds: Sequence[int], folder: Path, cores: int) -> list[Outcome]:
+def train_again(
+    run: PublishedRun, seeds: Sequence[int], folder: Path, cores: int
+) -> list[Comparison]:
     """Train seeds of the main run again in a folder with prepared data, and compare them."""
     numbers = "|".join(map(str, seeds))
     layout = Layout(run.facts.name)
@@ -118,47 +120,47 @@ def train_again(run: PublishedRun, seeds: Sequence[int], folder: Path, cores: in
     if not targets:
         raise ValueError(f"{run.path}: has no logits of the main run for the seeds {seeds}")
     _make(targets, folder, cores)
-    outcomes = []
+    comparisons = []
     for path in targets:
         if path.endswith(".npz"):
             with np.load(io.BytesIO(run.read(path)), allow_pickle=False) as archive:
                 published = dict(archive)
-            outcomes.append(compare_logits(path, published, read_npz(folder / path)))
+            comparisons.append(compare_logits(path, published, read_npz(folder / path)))
         elif run.read(path) == (folder / path).read_bytes():
-            outcomes.append(Outcome("forget sets", path, EQUAL))
+            comparisons.append(Comparison("forget sets", path, EQUAL))
         else:
             detail = "other samples"
-            outcomes.append(Outcome("forget sets", path, DIFFERENT, np.inf, detail))
-    outcomes += _compare_metrics(run, seeds, folder, cores)
-    return outcomes
+            comparisons.append(Comparison("forget sets", path, DIFFERENT, np.inf, detail))
+    comparisons += _compare_metrics(run, seeds, folder, cores)
+    return comparisons
 
 
 def compare_logits(
     path: str, published: Mapping[str, np.ndarray], computed: Mapping[str, np.ndarray]
-) -> Outcome:
+) -> Comparison:
     """Compare the arrays of a file of logits."""
     largest = 0.0  # difference, as a share of the array's largest value
     for name in {**published, **computed}:
         old = published.get(name)
         new = computed.get(name)
         if old is None or new is None or old.shape != new.shape or old.dtype != new.dtype:
-            return Outcome("logits", path, DIFFERENT, np.inf, f"other array {name}")
+            return Comparison("logits", path, DIFFERENT, np.inf, f"other array {name}")
         if old.tobytes() == new.tobytes():
             continue
         if old.dtype.kind != "f" or not (np.isfinite(old) == np.isfinite(new)).all():
-            return Outcome("logits", path, DIFFERENT, np.inf, f"other values in {name}")
+            return Comparison("logits", path, DIFFERENT, np.inf, f"other values in {name}")
         finite = np.isfinite(old)
         scale = float(np.abs(old[finite]).max())
         difference = float(np.abs(old[finite] - new[finite]).max())
         largest = max(largest, difference / scale if scale else difference)
     if largest == 0:
-        return Outcome("logits", path, EQUAL)
+        return Comparison("logits", path, EQUAL)
     changed = int((published["logits"].argmax(1) != computed["logits"].argmax(1)).sum())
     detail = (
         f"at most {largest:.1e} of the largest value; {changed} of {len(published['logits'])}"
         " predictions changed"
     )
-    return Outcome("logits", path, _judge(largest), largest, detail)
+    return Comparison("logits", path, _judge(largest), largest, detail)
 
 
 def _judge(difference: float) -> str:
@@ -170,7 +172,7 @@ def _judge(difference: float) -> str:
 
 def _compare_metrics(
     run: PublishedRun, seeds: Sequence[int], folder: Path, cores: int
-) -> Iterator[Outcome]:
+) -> Iterator[Comparison]:
     """Compute the metrics of the main run from the new logits, and compare those of the seeds."""
     metrics = set(_find_files(run, Layout(run.facts.name).metrics))
     jobs = [job for job in find_repeatable(run) if metrics & set(job.outputs)]
@@ -203,15 +205,15 @@ def _read_values(
     return {tuple(row[name] for name in names): row["value"] for row in rows}
 
 
-def _compare_values(row: tuple[str, ...], old: str, new: str) -> Outcome:
+def _compare_values(row: tuple[str, ...], old: str, new: str) -> Comparison:
     """Compare a metric. It may be empty, e.g. of a system that diverged."""
     dataset, rate, seed, method, metric = row
     name = f"{metric} of {method}, {dataset}, rate {rate}, seed {seed}"
     if old == new:
-        return Outcome("metrics", name, EQUAL)
+        return Comparison("metrics", name, EQUAL)
     detail = f"published {old or 'none'}, here {new or 'none'}"
     try:
         size = abs(float(old) - float(new)) / max(abs(float(old)), abs(float(new)))
     except ValueError:
-        return Outcome("metrics", name, DIFFERENT, np.inf, detail)
-    return Outcome("metrics", name, _judge(size), size, detail)
+        return Comparison("metrics", name, DIFFERENT, np.inf, detail)
+    return Comparison("metrics", name, _judge(size), size, detail)

@@ -27,7 +27,7 @@ class WorkflowFailedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Job:
+class RecordedJob:
     """A job that ran.
 
     Attributes
@@ -83,7 +83,7 @@ def run_snakemake(arguments: Sequence[str], folder: Path, show: bool = False) ->
     return completed.stdout or ""
 
 
-def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Job]:
+def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[RecordedJob]:
     """List the jobs that made the targets, in the order of their first results.
 
     Raises ValueError if a result is missing or out of date, or if it is not known how it was made.
@@ -109,9 +109,9 @@ def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Job]:
     return read_jobs(Path(), paths)
 
 
-def read_jobs(folder: Path, paths: Iterable[str]) -> list[Job]:
+def read_jobs(folder: Path, paths: Iterable[str]) -> list[RecordedJob]:
     """Read what Snakemake recorded of the jobs that made files, in a folder where it ran."""
-    jobs: dict[tuple[str, str], Job] = {}
+    jobs: dict[tuple[str, str], RecordedJob] = {}
     for path in sorted(paths):
         record_file = folder / METADATA / _name_record(path)
         try:
@@ -124,7 +124,7 @@ def read_jobs(folder: Path, paths: Iterable[str]) -> list[Job]:
             ) from None
         log = record["log"][0]
         times = (record["starttime"], record["endtime"])
-        job = Job(record["rule"], function, code, log, *times, tuple(record["input"]))
+        job = RecordedJob(record["rule"], function, code, log, *times, tuple(record["input"]))
         jobs.setdefault((job.rule, log), job).outputs.append(path)
     return list(jobs.values())
 
