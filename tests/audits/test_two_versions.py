@@ -11,9 +11,11 @@ from munkey.core.randomness import Stage
 from munkey.data.prepared import Dataset
 from munkey.encoders.keys import Keys
 from munkey.memory.neighbors import find_nearest
+from munkey.models.family import FAMILIES, MemberKeys, Training
 from munkey.unlearn.contract import METHODS
-from tests.conftest import unit_rows
-from tests.models.inputs import EXACT, fitted
+from tests.conftest import image_set, unit_rows
+from tests.models.inputs import DATA as DATA_SETTINGS
+from tests.models.inputs import EXACT, fitted, others, quiet, recipe
 
 COUNT = 60
 CLASSES = 3
@@ -66,6 +68,38 @@ def test_precision_is_the_same_if_only_samples_near_the_deleted_ones_are_queried
     assert {line["attacker"] for line in rows} == {"answers", "margins"}
     for line in rows:
         assert line["precision"] > 2 * line["chance"]
+
+
+@pytest.mark.parametrize("family", ["spm", "munkey"])
+def test_all_samples_are_queried_if_each_row_changes_all_predictions(family, params, monkeypatch):
+    """SPM reads class means, and a head is computed from all rows: few samples have a deleted neighbor."""
+    monkeypatch.setattr(two_versions, "DELETIONS", {1: 2})
+    samples = image_set(24)
+    keys = Keys(samples.ids, unit_rows(24, 4))
+    section = {"head": "lda"} if family == "munkey" else {}
+    sections = {"lda": {"alpha": 0.2, "temperature": 5.0}}
+    family_recipe = recipe(params, family, train={"epochs": 1}, others=sections, **section)
+    members = MemberKeys(keys.keys, others(keys, 4))
+    training = Training(samples, 3, family_recipe, "cpu", quiet, members)
+    system = FAMILIES[family].train(training).system
+    data = Dataset(samples.images, samples.ids, samples.labels, np.full(24, "train"), list("abc"))
+    asked = []
+    predict_logits = type(FAMILIES[family]).predict_logits
+
+    def predict(self, system, samples, *arguments):
+        asked.append(len(samples))
+        return predict_logits(self, system, samples, *arguments)
+
+    monkeypatch.setattr(type(FAMILIES[family]), "predict_logits", predict)
+    attacker = Attacker(data, keys, find_nearest(keys, keys, 4), keys, Stage("test"), "cpu")
+    settings = {
+        "data": DATA_SETTINGS.model_dump(),
+        "inference": {"k": 2, "fusion": "ensemble", "temperature": 0.5},
+        "method": {},
+    }
+    rows = list(attacker.make_rows(METHODS[family], system, settings))
+    assert asked == [24, 24, 24]
+    assert {row["attacker"] for row in rows} == {"answers", "margins"}
 
 
 def test_all_methods_are_attacked_with_the_same_deletions():

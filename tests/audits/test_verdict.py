@@ -122,10 +122,20 @@ def test_the_verdict_names_attacks_that_could_not_find_anything():
 
 def test_the_verdict_on_equal_answers_says_only_that_they_are_equal():
     exact = Share(0, (0.0, 0.0), Estimate(0, 0, 0), Estimate(0, 0, 0), 0, 1, 1)
-    verdict = reach_verdict(make_findings(exact), RIGHT)
+    verdict = reach_verdict(Findings(exact, ATTACKS, {}, equal=True), RIGHT)
     assert verdict.kind == "none found"
     assert "to the bit" in verdict.sentence
     assert "no more than" not in verdict.sentence
+
+
+def test_answers_that_have_equal_ranks_are_not_equal_to_the_bit():
+    pairs = population(4, 0.0, np.random.default_rng(0))
+    margins = np.repeat(pairs.margins[::2], 2, axis=0)
+    margins[1::2] += 1e-9 * np.arange(margins.shape[1])
+    findings = module.collect_findings(replace(pairs, margins=margins), np.random.default_rng(0))
+    assert findings.share.contrast == 0
+    assert not findings.equal
+    assert "to the bit" not in reach_verdict(findings, RIGHT).sentence
 
 
 def test_partners_with_equal_answers_are_not_tested():

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import yaml
 
 from munkey.core.files import write_csv, write_json
 from munkey.data.prepared import load, prepare
@@ -23,7 +22,7 @@ from munkey.models import system
 from munkey.models.family import FAMILIES, System
 from munkey.models.networks.munkey import MunkeyArchitecture
 from munkey.settings import EncoderSettings
-from tests.conftest import ROOT, generator, lively
+from tests.conftest import generator, lively, read_config
 from tests.data.inputs import picture
 
 CLASSES = ["cat", "dog & co", "fish"]
@@ -35,7 +34,7 @@ LDA_HEAD = {"alpha": 0.3, "temperature": 4.0}
 
 def sections(folder: Path | None = None) -> dict[str, dict[str, object]]:
     """The sections of params.yaml, for tiny models. folder: of the pictures, as their source."""
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = read_config()
     config = {name: dict(params[name]) for name in SECTIONS}
     if folder:
         config["source"] |= {"path": str(folder), "reader": "imagefolder"}

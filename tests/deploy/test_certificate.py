@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from munkey import ForgettingNCM, Predictor
-from munkey.core.files import UnwritableFileError
 from munkey.deploy import certificate
 from munkey.deploy.certificate import Certificate, CertificateError
 from munkey.deploy.model.manifest import compute_digest
@@ -292,7 +291,7 @@ def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch)
 
 def test_a_file_that_appears_while_it_is_written_is_named_and_stays(tmp_path):
     (tmp_path / "salt.txt").write_text("another")
-    with pytest.raises(UnwritableFileError, match=r"File exists.*salt\.txt"):
+    with pytest.raises(FileExistsError, match=r"already exists.*salt\.txt"):
         certificate.write_new_file(tmp_path / "salt.txt", "salt")
     assert (tmp_path / "salt.txt").read_text() == "another"
 

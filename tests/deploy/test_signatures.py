@@ -1,5 +1,6 @@
 """Signed certificates: who signed them, that no byte of the file can change, and what stays as without a key."""
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -65,6 +66,14 @@ def test_a_file_with_any_byte_altered_fails(signed_file, key_file, tmp_path):
         assert fault is not None, (position, content[position - 20 : position + 20])
 
 
+def test_a_signature_in_other_letters_fails(signed_file, key_file):
+    signed = certificate.read_certificate(signed_file)
+    for signature in (signed.signature.upper(), f"{signed.signature[:2]} {signed.signature[2:]}"):
+        changed = signed.model_copy(update={"signature": signature}).seal()
+        signed_file.write_text(changed.format_file())
+        assert "changed after it was signed" in find_fault(signed_file, key_file)
+
+
 def test_a_change_of_a_signed_certificate_and_its_hash_fails(signed_file, key_file):
     signed = certificate.read_certificate(signed_file)
     for changes in ({"rows": 3}, {"not_claimed": ()}, {"ids_sha256": "0" * 64}):
@@ -112,16 +121,23 @@ def test_openssl_accepts_the_signature(signed_file, key_file, tmp_path):
     assert result.returncode == 0, result.stderr
 
 
-def test_a_private_key_can_be_read_by_its_owner_alone_and_is_not_replaced(key_file):
+@pytest.mark.parametrize("nameless_files", [True, False])
+def test_a_private_key_can_be_read_by_its_owner_alone_and_is_not_replaced(
+    tmp_path, monkeypatch, nameless_files
+):
+    if not nameless_files:  # as on many network file systems
+        monkeypatch.delattr(os, "O_TMPFILE")
+    key_file = tmp_path / "key"
+    signatures.create_key(key_file)
     assert stat.S_IMODE(key_file.stat().st_mode) == 0o600
     content = key_file.read_bytes()
-    with pytest.raises(OSError, match="key"):
+    with pytest.raises(FileExistsError, match=r"already exists.*key"):
         signatures.create_key(key_file)
     assert key_file.read_bytes() == content
     key_file.unlink()
-    with pytest.raises(OSError, match=r"key\.pub"):
+    with pytest.raises(FileExistsError, match=r"key\.pub"):
         signatures.create_key(key_file)
-    assert not key_file.exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["key.pub"]
 
 
 @pytest.mark.parametrize("content", [b"", b"no key", b"\0\xff"])

@@ -8,7 +8,6 @@ import sys
 
 import numpy as np
 import pytest
-import yaml
 from PIL import Image
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -21,7 +20,7 @@ from munkey import MunkeyClassifier, Predictor
 from munkey.deploy.errors import PictureError, UnknownNamesError, UnreadableModelError
 from munkey.estimators import munkey as module
 from munkey.estimators.errors import UnknownRowsError
-from tests.conftest import ROOT
+from tests.conftest import read_config
 from tests.estimators.inputs import EXACT
 
 TINY = {
@@ -100,7 +99,7 @@ def test_a_process_that_ends_removes_the_temporary_folder_and_its_child_does_not
 
 
 def test_fixed_settings_and_defaults_are_those_of_params_yaml():
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = read_config()
     for family in ("lda", "ncm"):
         params[family]["temperature"] = "auto"  # by the rows of the user
     params["krr"]["lam"] = 0.03  # auto takes seven times as long after a deletion

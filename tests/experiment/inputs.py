@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-import yaml
-
 from munkey.experiment.cost.machines import RESULTS, Machine, find_machine
 from munkey.experiment.params.load import load, read_params
 from munkey.experiment.plan.exhibits import Exhibits
 from munkey.experiment.plan.plan import Plan
-from tests.conftest import ROOT, changed
+from tests.conftest import ROOT, changed, read_config
 
 ENCODER = {"encoder": "efficientnet-lite0", "revision": None}
 SMALL = {
@@ -39,7 +37,7 @@ ABLATIONS = {
 
 def small_config(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
     """The parameters, with values set by their dotted keys. `ablations` and `scenarios` are replaced as a whole."""
-    config: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
+    config = read_config()
     values = SMALL | {"ablations": ABLATIONS, "scenarios": {}} | dict(changes or {})
     for key, value in values.items():
         config = changed(config, key, value)

@@ -92,9 +92,7 @@ def test_two_checkouts_share_results_and_a_server_that_is_killed_while_both_trac
     both = [first, second]
     for checkout, k in zip(both, (3, 1), strict=True):
         checkout.params({"inference": {"k": k}})
-        services.run(
-            checkout, f"snakemake --cores 2 -- {TABLES}/main.md {TABLES}/runtime.md {SETTINGS}"
-        )
+        checkout.make(f"{TABLES}/main.md", f"{TABLES}/runtime.md", SETTINGS)
     table, other_table = ((each.path / TABLES / "main.md").read_text() for each in both)
     assert table != other_table
     with ThreadPoolExecutor(1) as pool:

@@ -17,6 +17,18 @@ from tests.integration.faults import results
 from tests.integration.slurm import DAEMONS, Cluster, executable, wait
 
 PROFILE = ("--profile", "profiles/slurm")
+# Ask for the state of jobs every two seconds; after each answer without news, the plugin waits 10 s longer.
+OFTEN = """
+import asyncio
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
+
+
+async def sleep(self):
+    await asyncio.sleep(2)
+
+
+RemoteExecutor.sleep = sleep
+"""
 MISSING = [daemon for daemon in DAEMONS if executable(daemon) is None]
 
 
@@ -41,6 +53,8 @@ def adapt_profile(project: Project) -> None:
     profile["set-resources"]["train"]["gres"] = "gpu:1"  # the fake one; torch computes on the CPU
     profile["group-components"]["train"] = 2
     path.write_text(yaml.safe_dump(profile, sort_keys=False))
+    with (project.path / "Snakefile").open("a") as snakefile:
+        snakefile.write(OFTEN)
 
 
 class Running:

@@ -132,22 +132,6 @@ def test_after_a_run_nothing_is_to_be_done_and_the_default_profile_is_loaded(
     assert "results/default/metrics.csv" in again
 
 
-@pytest.mark.ci
-def test_the_bytes_do_not_depend_on_the_number_of_cores(
-    finished: Project, fresh: Project, tmp_path: Path
-) -> None:
-    again = fresh.copy(tmp_path / "project")
-    again.snakemake("--", "results/default/metrics.csv", cores=1)
-    pd.testing.assert_frame_equal(
-        without_times(finished.path / "results/default/metrics.csv"),
-        without_times(again.path / "results/default/metrics.csv"),
-    )
-    paths = list((finished.path / "results/default/logits").rglob("*.npz"))
-    assert len(paths) == len(SYSTEMS)
-    for path in paths:
-        assert path.read_bytes() == (again.path / path.relative_to(finished.path)).read_bytes()
-
-
 # For each changed parameter: the jobs that must run again.
 # In all: 6 trainings, 3 methods, 9 evaluations, 2 neighbor searches.
 CHANGES = [

@@ -1,4 +1,4 @@
-"""Without any study, the main run makes the same numbers."""
+"""Without any study, and on one core instead of two, the main run makes the same numbers."""
 
 from pathlib import Path
 
@@ -8,6 +8,7 @@ import yaml
 
 from munkey.experiment.params.studies import load_studies
 from tests.integration.conftest import Project
+from tests.integration.test_snakemake import SYSTEMS
 from tests.studies.test_removal import remove
 
 pytestmark = pytest.mark.ci
@@ -21,19 +22,32 @@ def untimed(file: Path) -> pd.DataFrame:
     return table.loc[:, ~table.columns.str.contains(r"_s_(?:mean|sd)$|^seconds$")]
 
 
-def test_without_studies_the_tables_of_a_run_are_the_same_bytes(
-    fresh: Project, finished: Project, tmp_path: Path
-) -> None:
-    project = fresh.copy(tmp_path / "project")
+@pytest.fixture(scope="module")
+def remade(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """The tiny grid without studies, made on one core."""
+    project = fresh.copy(tmp_path_factory.mktemp("remade") / "project")
     params = yaml.safe_load((project.path / "params.yaml").read_text())
     for name in load_studies():
         remove(name, project.path, params)
     (project.path / "params.yaml").write_text(yaml.safe_dump(params, sort_keys=False))
-    project.snakemake()
+    project.snakemake(cores=1)
+    return project
+
+
+def test_without_studies_the_tables_of_a_run_are_the_same(
+    finished: Project, remade: Project
+) -> None:
     files = sorted((finished.path / "results").rglob("*.csv"))
     assert len(files) >= 5
     for file in files:
-        remade = project.path / file.relative_to(finished.path)
-        assert remade.read_bytes() == file.read_bytes() or untimed(remade).equals(untimed(file)), (
-            file
-        )
+        other = remade.path / file.relative_to(finished.path)
+        assert other.read_bytes() == file.read_bytes() or untimed(other).equals(untimed(file)), file
+
+
+def test_the_logits_do_not_depend_on_studies_or_the_number_of_cores(
+    finished: Project, remade: Project
+) -> None:
+    files = list((finished.path / "results/default/logits").rglob("*.npz"))
+    assert len(files) == len(SYSTEMS)
+    for file in files:
+        assert file.read_bytes() == (remade.path / file.relative_to(finished.path)).read_bytes()

@@ -20,8 +20,9 @@ from functools import cache
 from pathlib import Path
 
 LIBRARIES = (
-    "snakemake.cli", "boto3", "docutils.core", "jinja2", "mlflow.tracking", "nbformat", "PIL.Image",
-    "smart_open", "timm", "yte",
+    "snakemake.cli", "boto3", "docutils.core", "grimp", "jinja2", "matplotlib.backends.backend_agg",
+    "matplotlib.backends.backend_svg", "matplotlib.figure", "mlflow.tracking", "nbformat", "PIL.Image", "smart_open",
+    "timm", "typer", "yte",
 )  # fmt: skip
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]

@@ -91,12 +91,17 @@ def others(keys: Keys, count: int) -> Neighbors:
     return drop_self(find_nearest(keys, keys, count + 1), keys.ids, count)
 
 
-def recipe(params, family: str, stage: Stage = STAGE, train=None, **of_family) -> Recipe:
-    """The recipe of a family. train: changes of the section `train`; of_family: of the family's own section."""
+def recipe(
+    params, family: str, stage: Stage = STAGE, train=None, others=None, **of_family
+) -> Recipe:
+    """The recipe of a family. train: changes of the section `train`; of_family: of the family's own section;
+    others: further sections.
+    """
     sections = params.model_dump(
         include={"model", "train", "munkey", "sisa", "example-tied-dropout", "spm"}
     ) | {"data": DATA.model_dump()}
     sections["train"] |= train or {}
+    sections |= others or {}
     sections.get(family, {}).update(of_family)
     return FAMILIES[family].make_recipe(sections, stage)
 

@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
@@ -20,6 +21,7 @@ from munkey.models.networks.calibration import measure_loss
 from munkey.models.networks.closed_form import (
     EMPTY_CLASS_LOGIT,
     find_best_penalty,
+    fit_discriminant,
     predict_leave_one_out,
     predict_left_out,
     predict_left_out_by_alpha,
@@ -391,6 +393,17 @@ def test_the_answers_to_all_rows_left_out_of_krr_are_those_of_fits_without_them(
         expected = gram[row, others] @ np.linalg.solve(ridged, targets[others]) + shares
         expected[[2, 3]] = EMPTY_CLASS_LOGIT
         np.testing.assert_allclose(logits[row], expected, rtol=1e-8, atol=1e-8)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 1e-5])
+def test_a_class_without_rows_is_never_predicted_however_large_logits_are(temperature):
+    labels = LABELS % 2  # none of 2, 3 and 4
+    sums = Sums.empty(CLASSES, WIDTH, with_outer_products=True)
+    sums.add(MEMBERS.keys, labels)
+    queries = -torch.from_numpy(MEMBERS.keys)  # on the other side of all class means
+    logits = fit_discriminant(sums, 1e-3, temperature)(queries)
+    assert logits.isfinite().all()
+    assert set(logits.argmax(dim=1).tolist()) <= {0, 1}
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ ACCURACY = {
 ACCURACY_OF_ONE_SEED = {name: (mean, np.nan) for name, (mean, _) in ACCURACY.items()}
 # residual share, the ends of its interval, and other columns
 AUDIT = {
-    "lda": (0.0, 0.0, 0.0, {"contrast": 0.0}),
+    "lda": (0.0, 0.0, 0.0, {"contrast": 0.0, "equal": True}),
     "munkey": (1.6, 1.0, 2.2, {}),
     "cf": (27.0, 16.0, 38.0, {}),
 }
@@ -44,10 +44,10 @@ def audit_table(**shares):
     lines = []
     for name, (share, low, high, columns) in shares.items():
         line = {"family": name, "name": name, "path": "deployed", "role": "method"}
-        line |= {"verdict": "residue", "flagged": "share", "contrast": 0.1}
+        line |= {"verdict": "residue", "flagged": "share", "contrast": 0.1, "equal": False}
         lines.append(line | {"share": share, "share_low": low, "share_high": high} | columns)
         original = {"family": name, "name": f"original of {name}", "path": "deployed"}
-        lines.append(original | {"role": "nothing", "contrast": 0.5})
+        lines.append(original | {"role": "nothing", "contrast": 0.5, "equal": False})
     return pd.DataFrame(lines)
 
 

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from munkey.experiment.params.studies import load_studies
-from tests.conftest import ROOT
+from tests.conftest import ROOT, read_config
 from tests.integration.conftest import Project, merge
 
 OVERLAY = ROOT / "tests/experiment/plan/everything.yaml"
@@ -82,7 +82,7 @@ class Copy(Project):
         shutil.copy2(ROOT / "pyproject.toml", path)
         (path / "Snakefile").write_text((ROOT / "Snakefile").read_text() + LIST_JOBS)
         (path / "import_all.py").write_text(IMPORT_ALL)
-        params = yaml.safe_load((ROOT / "params.yaml").read_text())
+        params = read_config()
         self.sections = merge(params, yaml.safe_load(OVERLAY.read_text()))
 
     @cache  # noqa: B019  # the whole is planned for some targets again and again

@@ -87,7 +87,7 @@ class Attacker:
             if family.asks_keys:
                 retrieval = Retrieval(None, keys=keys[rows])
             else:
-                retrieval = family.make_retrieval(near, settings["inference"])
+                retrieval = family.make_retrieval(near, settings["inference"], keys[rows])
             samples = image_set(self.dataset, ids[rows])
             return family.predict_logits(system, samples, data, self.device, retrieval)
 
@@ -103,9 +103,11 @@ class Attacker:
             after = forget_rows(before, deleted_ids)
             rows = np.arange(len(ids))
             near = self.near
-            if after.memory is not None and not family.asks_keys:
-                # Predictions change only for samples with a deleted neighbor.
-                rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
+            if family.has_memory and not family.asks_keys:
+                assert after.memory is not None
+                if not family.has_added_head(after):
+                    # Predictions change only for samples with a deleted neighbor.
+                    rows = np.flatnonzero(np.isin(near.ids, deleted_ids).any(axis=1))
                 is_remaining = np.isin(ids, after.memory.ids)
                 remaining = Keys(ids[is_remaining], keys[is_remaining])
                 near = find_nearest(Keys(ids[rows], keys[rows]), remaining, near.ids.shape[1])

@@ -109,16 +109,16 @@ def rerun(
     from munkey.experiment.publish.machine import describe_machine, list_differences
 
     run = _open(file)
-    if seed is None:
-        seeds = reruns.draw_seeds(run, draw)
-        how = "drawn with the operating system's random numbers"
-    elif seed in run.facts.seeds:
-        seeds = [seed]
-        how = "as asked for"
-    else:
+    if seed is not None and seed not in run.facts.seeds:
         raise ValueError(f"--seed {seed}: the run has the seeds {run.facts.seeds}")
-    print(f"seeds {seeds} of {run.facts.seeds}, {how}", flush=True)
     with _workspace(folder) as workspace:
+        if seed is None:
+            seeds = reruns.draw_seeds(run, draw, workspace)
+            how = "drawn with the operating system's random numbers"
+        else:
+            seeds = [seed]
+            how = "as asked for"
+        print(f"seeds {seeds} of {run.facts.seeds}, {how}", flush=True)
         try:
             reruns.prepare_data(run, workspace, cores)
         except reruns.OtherDataError as error:

@@ -76,10 +76,8 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
     """
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    for leftover in find_abandoned_files(path):
-        leftover.unlink(missing_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
-    os.close(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode))
+    temporary, handle = open_temporary(path, mode)
+    os.close(handle)
     try:
         yield temporary
         with temporary.open("rb+") as file:
@@ -95,9 +93,20 @@ def atomic(path: str | Path, mode: int = 0o666) -> Iterator[Path]:
         temporary.unlink(missing_ok=True)
 
 
+def open_temporary(path: Path, mode: int) -> tuple[Path, int]:
+    """Create a temporary file next to `path`, and remove what killed processes left there.
+
+    Returns its path and a descriptor to write to.
+    """
+    for leftover in find_abandoned_files(path):
+        leftover.unlink(missing_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(8)}{path.suffix}")
+    return temporary, os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+
+
 def find_abandoned_files(path: Path) -> Iterator[Path]:
     """Yield temporary files that killed processes left next to `path`."""
-    # The names that `atomic` gives to temporary files, which contain the process id.
+    # The names that `open_temporary` gives to files, which contain the process id.
     glob_pattern = f".{glob.escape(path.name)}.*-*{glob.escape(path.suffix)}"
     name_pattern = rf"\.{re.escape(path.name)}\.(\d+)-\w+{re.escape(path.suffix)}"
     for candidate in path.parent.glob(glob_pattern):

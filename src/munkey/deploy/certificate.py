@@ -27,7 +27,7 @@ from pydantic import (
 )
 
 from munkey.core.console import pluralize
-from munkey.core.files import UnwritableFileError, atomic, sync_folder
+from munkey.core.files import UnwritableFileError, open_temporary, sync_folder
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
 from munkey.deploy.model.manifest import compute_digest, format_canonical
@@ -502,30 +502,44 @@ def write_certificate(certificate: Certificate, path: str | Path) -> Path:
 
 
 def write_new_file(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a new file and sync it to disk. Raises UnwritableFileError if it cannot be written.
+    """Write a new file and sync it to disk. It gets its name once it is complete.
 
-    On Linux, the file gets its name once it is complete, so a killed process leaves no incomplete
-    file. mode: the permissions of the file, before the umask is applied.
+    Raises FileExistsError if there is such a file, and UnwritableFileError if it cannot be written.
+    mode: the permissions of the file, before the umask is applied.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        _write_new_file(path, text, mode)
+    except FileExistsError as error:
+        message = "already exists; choose another name"
+        raise FileExistsError(error.errno, message, str(path)) from None
+    except OSError as error:
+        raise UnwritableFileError(
+            error.errno, f"cannot be written ({error.strerror})", str(path)
+        ) from error
+
+
+def _write_new_file(path: Path, text: str, mode: int) -> None:
+    temporary = None
+    try:
+        # On Linux, the file has no name at first, so a killed process leaves nothing.
         handle = os.open(path.parent, os.O_TMPFILE | os.O_WRONLY, mode)
     except (AttributeError, OSError):  # another system, or a file system without nameless files
-        with atomic(path, mode) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-        return
+        temporary, handle = open_temporary(path, mode)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(handle)
-            # The source path is absolute, so `src_dir_fd` does not change it. But Python calls
-            # `linkat`, which follows the link in /proc to the nameless file, only if it is set.
-            os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
-    except OSError as error:
-        raise UnwritableFileError(
-            error.errno, f"cannot be written ({error.strerror})", str(path)
-        ) from error
+            if temporary is not None:
+                os.link(temporary, path)
+            else:
+                # The source path is absolute, so `src_dir_fd` does not change it. But Python calls
+                # `linkat`, which follows the link in /proc to the nameless file, only if it is set.
+                os.link(f"/proc/self/fd/{handle}", path, src_dir_fd=handle)
+    finally:
+        if temporary is not None:
+            temporary.unlink()
 
 
 def get_page_path(path: str | Path) -> Path:

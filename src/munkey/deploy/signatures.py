@@ -113,10 +113,12 @@ def find_signature_fault(certificate: Certificate, path: Path, key: Ed25519Publi
             f"it is signed by the key {certificate.signed_by}, and the given one is {fingerprint}"
         )
     try:
-        key.verify(bytes.fromhex(certificate.signature), certificate.format_signed_fields())
+        signature = bytes.fromhex(certificate.signature)
+        key.verify(signature, certificate.format_signed_fields())
     except (InvalidSignature, ValueError):
         return "it was changed after it was signed: its signature does not match its other fields"
-    if path.read_bytes() != certificate.format_file().encode():
+    is_as_written = path.read_bytes() == certificate.format_file().encode()
+    if certificate.signature != signature.hex() or not is_as_written:
         return (
             "it was changed after it was signed: it has other spaces or line breaks than `munkey`"
             " writes"

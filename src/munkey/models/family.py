@@ -250,6 +250,8 @@ class Family(ABC, Generic[Settings]):
         Whether a system has an exemplar memory.
     asks_keys : bool, default False
         Whether it predicts from a sample's key and needs no neighbors.
+    keeps_weights : bool, default False
+        Whether it is trained, and a deletion drops rows and does not change the weights.
     has_pathways : bool, default False
         Whether the image and the token can each be dropped. Ablations and the selection of
         p_image and p_token apply only to such families.
@@ -341,6 +343,7 @@ class Family(ABC, Generic[Settings]):
     exact = False
     has_memory = False
     asks_keys = False
+    keeps_weights = False
     has_pathways = False
     has_features = False
     in_every_run = False
@@ -437,6 +440,14 @@ class Family(ABC, Generic[Settings]):
     def count_neighbors(self, settings: Settings) -> dict[str, int]:
         """Return how many neighbors of each sample training reads, by setting."""
         return {}
+
+    def has_added_head(self, system: System) -> bool:
+        """Return whether a system adds the logits of a head that is computed from all rows."""
+        return False
+
+    def refresh(self, system: System, training: Training[Settings]) -> System:
+        """Return a system whose memory agrees with weights that were trained further."""
+        return system
 
     def list_borrowed_sections(self, settings: Settings) -> Sequence[str]:
         """Return the names of other families' sections that its training depends on.

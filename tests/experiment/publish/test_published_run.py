@@ -6,13 +6,14 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
 import pytest
 
 from munkey.core.files import DamagedFileError, write_npz, write_text
-from munkey.experiment.publish import crate
+from munkey.experiment.params.load import Params, load
+from munkey.experiment.publish import check, crate, rerun
 from munkey.experiment.publish.check import (
     _count_others,
     find_repeatable,
@@ -38,6 +39,15 @@ SECRETS = {
     "results/default/models/digits/seed0/full/original-m/system.safetensors": MODELS,
     "results/default/trace/digits/seed0.npz": MODELS,
 }
+JOBS = [
+    RecordedJob(
+        "evaluate", "evaluate.evaluate", "0" * 16, "logs/a.log", 1e9, 1e9 + 2, (), [LOGITS]
+    ),
+    RecordedJob(
+        "tables", "tables.tables", "1" * 16, "logs/b.log", 1e9 + 3, 1e9 + 4, (LOGITS,), [TABLE]
+    ),
+    RecordedJob("data", "data.data", "2" * 16, "logs/c.log", 1e9, 1e9 + 1, (), [*SECRETS]),
+]
 
 
 @pytest.fixture
@@ -56,18 +66,8 @@ def results(tmp_path, monkeypatch):
 
 @pytest.fixture
 def write(results, config, params) -> Callable[..., Path]:
-    jobs = [
-        RecordedJob(
-            "evaluate", "evaluate.evaluate", "0" * 16, "logs/a.log", 1e9, 1e9 + 2, (), [LOGITS]
-        ),
-        RecordedJob(
-            "tables", "tables.tables", "1" * 16, "logs/b.log", 1e9 + 3, 1e9 + 4, (LOGITS,), [TABLE]
-        ),
-        RecordedJob("data", "data.data", "2" * 16, "logs/c.log", 1e9, 1e9 + 1, (), [*SECRETS]),
-    ]
-
     def write_run(added=()) -> Path:
-        path, _ = crate.write_crate(results, config, params, jobs, added)
+        path, _ = crate.write_crate(results, config, params, JOBS, added)
         return path
 
     return write_run
@@ -200,8 +200,9 @@ def test_a_link_is_refused(write):
 def test_a_size_beyond_the_disk_is_refused(write, monkeypatch):
     path = write()
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(9, 9, 9))
-    with pytest.raises(NotAPublishedRunError, match="more than this disk has free"):
-        open_run(path)
+    run = open_run(path)
+    with pytest.raises(NotAPublishedRunError, match=r"more than the disk of .* has free"):
+        run.unpack([TABLE], path.parent)
 
 
 @pytest.mark.parametrize(
@@ -270,3 +271,82 @@ def test_what_is_not_computed_again_is_counted_with_the_reason(write):
     assert _count_others(run, repeated) == {}
     run.jobs.clear()
     assert _count_others(run, []) == {"no job made them": {"logits": 1, "tables": 1}}
+
+
+# Lists of samples to forget, and models, of the publisher
+
+
+def list_samples(config: dict, file: Path, *entries: object) -> Params:
+    """Parameters whose forget sets are listed in a file, which is written."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("".join(f"{entry}\n" for entry in entries))
+    listed = {"sampling": "listed", "file": str(file), "rates": [0.1]}
+    return load({**config, "forget": {**config["forget"], **listed}})
+
+
+def test_names_of_picture_files_are_published_only_with_pictures(results, config):
+    params = list_samples(config, Path("data/gone.txt"), "scan of Ada.png")
+    with pytest.raises(ValueError, match=r'gone\.txt has names of picture files.* WITH="pictures"'):
+        crate.write_crate(results, config, params, JOBS, [])
+    path, _ = crate.write_crate(results, config, params, JOBS, [PICTURES])
+    assert open_run(path).read("data/gone.txt") == b"scan of Ada.png\n"
+    params = list_samples(config, Path("data/gone.txt"), 3, 14)
+    path, _ = crate.write_crate(results, config, params, JOBS, [])
+    assert open_run(path).facts.lists == ["data/gone.txt"]
+
+
+def test_a_list_is_written_into_the_workspace_and_not_through_its_links(results, config, tmp_path):
+    params = list_samples(config, Path("data/lists/gone.txt"), 3, 14)
+    run = open_run(crate.write_crate(results, config, params, JOBS, [])[0])
+    Path("data/lists/gone.txt").write_text("mine\n")
+    Path("data/pictures").mkdir()
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "data").symlink_to(Path("data").absolute())
+    rerun._replace_links(workspace, PurePosixPath("data/lists/gone.txt"))
+    run.unpack(run.facts.find_own_files(), workspace)
+    assert (workspace / "data/lists/gone.txt").read_text() == "3\n14\n"
+    assert Path("data/lists/gone.txt").read_text() == "mine\n"
+    assert (workspace / "data/pictures").is_dir()
+
+
+@pytest.mark.parametrize("name", ["src/munkey/audits/power.csv", "./src/munkey/audits/power.csv"])
+def test_a_list_cannot_replace_a_file_of_the_code(write, monkeypatch, name):
+    Path("src/munkey/audits").mkdir(parents=True)
+    Path("src/munkey/audits/power.csv").write_text("forged\n")
+    monkeypatch.setattr(crate, "_find_lists", lambda _: [name])
+    monkeypatch.setattr(crate, "read_list", lambda _: [1])
+    with pytest.raises((NotAPublishedRunError, AlteredRunError), match=r"src/munkey/.*power\.csv"):
+        open_run(write())
+
+
+def test_a_source_within_the_code_is_not_made(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(crate, "_find_sources", lambda _: {"./src/touched.py": "file"})
+    run = open_run(write())
+    Path("src").mkdir()
+    make_workspace_without_data(run, tmp_path / "workspace")
+    assert not Path("src/touched.py").exists()
+
+
+def test_a_check_of_a_run_with_a_saved_encoder_needs_only_its_description(
+    results, config, tmp_path
+):
+    encoder = Path("encoders/mine")
+    encoder.mkdir(parents=True)
+    (encoder / "config.json").write_text('{"architecture": "vit_tiny_patch16_224"}')
+    (encoder / "model.safetensors").write_text("secret weights")
+    config["keys"] |= {"encoder": str(encoder), "image_size": None}
+    run = open_run(crate.write_crate(results, config, load(config), JOBS, [])[0])
+    shutil.rmtree("encoders")
+    workspace = tmp_path / "workspace"
+    make_workspace_without_data(run, workspace)
+    assert (workspace / encoder / "config.json").exists()
+    assert not (workspace / encoder / "model.safetensors").exists()
+
+
+def test_a_rule_that_trains_is_refused_whatever_the_file_says(write, monkeypatch, tmp_path):
+    model = "results/default/models/digits/seed0/full/original-t/system.safetensors"
+    monkeypatch.setattr(check, "find_rules", lambda targets, folder: {model: "tables"})
+    monkeypatch.setattr(check, "run_snakemake", lambda *_: pytest.fail("it ran"))
+    with pytest.raises(NotAPublishedRunError, match=r"the rule tables, which makes .*safetensors"):
+        check.repeat(find_repeatable(open_run(write())), [TABLE], tmp_path, 1)

@@ -1,5 +1,7 @@
 """What is equal, within rounding, or different."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,7 @@ from munkey.experiment.publish.rerun import (
     TOLERANCE,
     _compare_values,
     compare_logits,
+    draw_seeds,
 )
 
 LOGITS = np.array([[4.0, 1.0], [-8.0, 2.0], [np.nan, np.nan]], dtype=np.float32)
@@ -67,3 +70,19 @@ def test_only_what_differs_between_machines_is_listed():
         "device: published CPU a, here CPU b",
         "numpy: published not stated, here 2",
     ]
+
+
+def test_drawn_seeds_are_kept_in_the_folder(tmp_path):
+    run = SimpleNamespace(sha256="0" * 64, facts=SimpleNamespace(seeds=list(range(100))))
+    drawn = draw_seeds(run, 3, tmp_path)
+    assert draw_seeds(run, 3, tmp_path) == drawn
+    with pytest.raises(FileExistsError, match="another draw"):
+        draw_seeds(run, 4, tmp_path)
+    other = SimpleNamespace(sha256="1" * 64, facts=run.facts)
+    with pytest.raises(FileExistsError, match="another draw"):
+        draw_seeds(other, 3, tmp_path)
+
+
+def test_a_metric_may_be_zero():
+    row = ("digits", "0.1", "0", "cf", "gap")
+    assert _compare_values(row, "0.0", "-0.0").result == EQUAL

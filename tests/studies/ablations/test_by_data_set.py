@@ -17,7 +17,7 @@ from munkey.experiment.plan.plan import Plan
 from munkey.studies.ablations.plan import list_ablation_runs, list_datasets
 from munkey.studies.paper import setting
 from munkey.studies.selection.plan import list_selection_runs
-from tests.conftest import ROOT
+from tests.conftest import ROOT, read_config
 from tests.experiment.inputs import ABLATIONS, small_plan
 
 PAIRS = ["p_drop/0.0_0.0", "p_drop/0.1_0.1", "p_drop/0.3_0.1"]
@@ -32,7 +32,7 @@ PAPERS_OF_TWO = PAPERS | {
     "inference.k": ["1", "2", "4", "8", "16", "32"],
     "keys": [f"{name}_{revision}" for name, revision in ENCODERS.items()],
 }
-OF_PARAMS = yaml.safe_load((ROOT / "params.yaml").read_text())["ablations"]
+OF_PARAMS = read_config()["ablations"]
 TWO_LISTS = {"ablations": {"inference.k": [2], "munkey.token_dim": [8]}}
 NO_KEYS = {"ablations": {"keys": []}}
 
@@ -134,7 +134,7 @@ def test_an_overlay_names_all_ablations_that_run(tmp_path, overlays, ablations):
 
 
 def test_the_command_line_names_all_ablations_that_run():
-    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    config = read_config()
     argument = "ablations={inference.k: [2]}"
     merged = from_command_line(config, [argument])
     selected = select_ablations(merged, [], [argument, "seeds=[0]"])

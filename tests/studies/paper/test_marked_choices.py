@@ -3,11 +3,10 @@
 import re
 
 import pytest
-import yaml
 
 from munkey.studies.paper import setting
 from munkey.unlearn.contract import METHODS
-from tests.conftest import ROOT
+from tests.conftest import ROOT, read_config
 
 SECTIONS = [
     *("data", "keys", "model", "train", "munkey"),
@@ -47,7 +46,7 @@ def test_comments_are_found_by_the_path_of_their_key():
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_value_is_that_of_the_paper_or_marked_as_ours(section):
-    values = yaml.safe_load((ROOT / "params.yaml").read_text())[section]
+    values = read_config()[section]
     for name in {f"{section}.{key}" for key in values} - TECHNICAL - STATED:
         assert "[ours" in COMMENTS[name], name
 
@@ -55,7 +54,7 @@ def test_every_value_is_that_of_the_paper_or_marked_as_ours(section):
 @pytest.mark.parametrize("method", [name for name in METHODS if METHODS[name].in_paper])
 def test_every_setting_of_a_method_of_the_paper_is_that_of_the_paper_or_marked(method):
     """A mark of a whole method stands behind its name; values of a method's original say so."""
-    values = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"][method]
+    values = read_config()["unlearn"][method]
     heading = COMMENTS[f"unlearn.{method}"]
     for key in values:
         if key != "lr_factor" and f"{method}.{key}" not in setting.STATED_OF_METHODS:

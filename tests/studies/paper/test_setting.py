@@ -11,7 +11,7 @@ from munkey.experiment.plan.plan import Plan
 from munkey.studies.paper import setting
 from munkey.studies.paper import tables as paper
 from munkey.studies.paper.plan import PaperPlan
-from tests.conftest import ROOT, changed
+from tests.conftest import ROOT, changed, read_config
 from tests.encoders.inputs import PAPERS_CONFIG, PAPERS_PROCESSOR
 
 DINO = {"encoder": "dinov2", "revision": "f9e44c814b77203eaa57a6bdbbd535f21ede1415"}
@@ -81,7 +81,7 @@ OPEN = {
 
 def of_paper(changes=None):
     """The parameters of the paper's preset, with values set by their dotted paths."""
-    config = yaml.safe_load((ROOT / "params.yaml").read_text())
+    config = read_config()
     preset = yaml.safe_load((ROOT / "workflow/presets/paper.yaml").read_text())
     config = merge(config, preset)
     for path, value in (changes or {}).items():
@@ -171,7 +171,7 @@ def test_a_search_of_other_learning_rates_than_0_1_to_1_differs():
     assert statement({"search_grid": {"lr_factor": [0.1, 1.0]}}) == alike("cifar10")
     narrow = statement({"search_grid": {"lr_factor": [0.25, 1.0]}})
     assert narrow.count("is searched in [0.25, 1.0] (paper: from 0.1 to 1.0)") == len(setting.TUNED)
-    default = yaml.safe_load((ROOT / "params.yaml").read_text())["unlearn"]["cf"]["lr_factor"]
+    default = read_config()["unlearn"]["cf"]["lr_factor"]
     # one value: no search
     for grid, values in (([0.1, 0.5], [0.1, 0.5]), ([0.01, 1.0], [0.01, 1.0]), ([0.5], [default])):
         sentence = statement({"search_grid": {"lr_factor": [0.1, 1.0], "cf.lr_factor": grid}})

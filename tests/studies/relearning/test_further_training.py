@@ -13,11 +13,20 @@ from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.models.family import FAMILIES, System, Training
 from munkey.models.networks.sisa import SisaArchitecture
+from munkey.models.networks.spm import average_classes
 from munkey.studies.relearning.further_training import EvaluationSamples, train_further
 from munkey.studies.relearning.settings import RelearnSettings
 from munkey.training.loop import adamw, shuffled_batches
 from tests.conftest import MUNKEY, VIT, generator, image_set, lively
-from tests.models.inputs import DATA, member_keys, quiet, recipe, seven_samples
+from tests.models.inputs import (
+    DATA,
+    member_keys,
+    normalized,
+    quiet,
+    recipe,
+    seven_samples,
+    trained,
+)
 
 STAGE = Stage(0, "toy", "relearn")
 RETAIN = image_set(12)  # ids 10, 12, ..., 32
@@ -178,3 +187,16 @@ def test_only_the_models_of_an_ensemble_that_answer_learn(run):
             last.get_checkpoint(shard, part).head.weight,
         )
         assert same == (part == 0)
+
+
+def test_spm_answers_with_the_class_means_of_its_further_trained_network(run, params):
+    samples = seven_samples()
+    system = trained(recipe(params, "spm", train={"epochs": 1}), "spm", samples).system
+    recorder = Recorder()
+    run(system, recorder, steps=[0, 3], samples=samples)
+    for measured in recorder.systems:
+        with torch.inference_mode():
+            embeddings = measured.model.embed(normalized(samples))
+        means, _ = average_classes(embeddings, torch.from_numpy(samples.labels), 3)
+        torch.testing.assert_close(measured.model.means, means)
+    assert not torch.equal(recorder.systems[0].model.means, recorder.systems[1].model.means)

@@ -4,7 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import yaml
 
 from munkey.core.randomness import Stage
 from munkey.data import forget_sets
@@ -12,7 +11,7 @@ from munkey.encoders import keys
 from munkey.models.family import FAMILIES, Family, Training
 from munkey.studies.streams import jobs
 from munkey.studies.streams.stream import StreamEvaluation, StreamEvaluator, draw_stream
-from tests.conftest import ROOT
+from tests.conftest import read_config
 from tests.jobs.inputs import prepare_dataset, write_keys
 
 LEARNING = [family for family in FAMILIES.values() if family.learns]
@@ -35,7 +34,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_remaining_samples_if_its_family_h
     if family.has_memory:
         keyfile, _ = write_keys(tmp_path, dataset, 6)
         all_keys = keys.read(keyfile, dataset.ids)
-    params = yaml.safe_load((ROOT / "params.yaml").read_text())
+    params = read_config()
     evaluator = StreamEvaluator(dataset, all_keys, params, 6, "cpu")
     train = dataset.get_ids("train")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))

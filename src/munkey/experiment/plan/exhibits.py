@@ -45,7 +45,7 @@ class Exhibits:
             family = method.original
             if family.exact:
                 kind = "exact"
-            elif family.has_memory and family.learns:
+            elif family.keeps_weights:
                 kind = "rows"
             else:
                 kind = "weights"

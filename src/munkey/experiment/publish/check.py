@@ -9,18 +9,23 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import yaml
 
 from munkey.core.files import require_empty_folder, write_text
 from munkey.experiment.params.load import read_file
-from munkey.experiment.publish.contents import is_result, list_kinds
-from munkey.experiment.publish.crate import FACTS, PARAMS
+from munkey.experiment.publish.contents import find_kind, is_result, list_kinds
+from munkey.experiment.publish.crate import CODE, FACTS, PARAMS
 from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
-from munkey.experiment.publish.workflow import SNAKEFILE, RecordedJob, read_jobs, run_snakemake
+from munkey.experiment.publish.workflow import (
+    SNAKEFILE,
+    RecordedJob,
+    find_rules,
+    read_jobs,
+    run_snakemake,
+)
 
-CODE = ("src", "workflow")  # folders of this checkout in which rules have inputs
 PUBLISHED_TIME = 946684800  # 2000-01-01: what has it afterwards was not computed again
 EVALUATED = "__use_yte__"  # with this key, Snakemake would run Python code in the parameters
 SHOWN = 100  # characters of a line that differs
@@ -95,11 +100,11 @@ def make_workspace(run: PublishedRun, folder: Path, links: Sequence[str]) -> Non
 def make_workspace_without_data(run: PublishedRun, folder: Path) -> None:
     """Make a folder in which jobs run that read no data."""
     make_workspace(run, folder, CODE)
-    run.unpack(run.facts.lists, folder)
+    run.unpack(run.facts.find_own_files(), folder)
     for source, kind in run.facts.sources.items():
         # Parameters that name missing files are refused. No job opens these.
         path = folder / source
-        if source.split("/")[0] in CODE:  # a link into this checkout
+        if PurePosixPath(source).parts[0] in CODE:  # a link into this checkout
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         if kind == "folder":
@@ -109,10 +114,11 @@ def make_workspace_without_data(run: PublishedRun, folder: Path) -> None:
 
 
 def unpack_results(run: PublishedRun, folder: Path) -> None:
-    """Unpack all results that are not in a folder yet, with an old time."""
+    """Unpack the results that repeatable jobs may read and that a folder does not have, with an old time."""
     names = []
     for name, facts in run.files.items():
-        if is_result(name) and not facts.withheld and not (folder / name).exists():
+        is_read = is_result(name) and not find_kind(name) and not facts.withheld
+        if is_read and not (folder / name).exists():
             names.append(name)
     run.unpack(names, folder)
     for name in names:
@@ -125,8 +131,17 @@ def find_repeatable(run: PublishedRun) -> list[RecordedJob]:
 
 
 def repeat(jobs: Sequence[RecordedJob], targets: Sequence[str], folder: Path, cores: int) -> None:
-    """Run jobs again in a folder that has what they read."""
+    """Run jobs again in a folder that has what they read.
+
+    Raises NotAPublishedRunError if a job's rule trains a model or computes keys here, whatever the
+    file says.
+    """
     rules = sorted({job.rule for job in jobs})
+    for path, rule in find_rules(targets, folder).items():
+        if rule in rules and find_kind(path):
+            raise NotAPublishedRunError(
+                f"refused, since the rule {rule}, which makes {path}, is said to make tables only"
+            )
     arguments = ["--cores", str(cores), "--forceall", "--allowed-rules", *rules]
     run_snakemake([*arguments, "--", *targets], folder)
 

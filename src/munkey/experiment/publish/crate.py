@@ -19,11 +19,13 @@ import yaml
 from pydantic import BaseModel
 
 from munkey.core.files import atomic, hash_file
-from munkey.data.forget_draws import get_list_file, get_list_path
+from munkey.data.forget_draws import get_list_file, get_list_path, read_list
+from munkey.encoders.parts import split_parts
 from munkey.experiment.params.schema import DatasetParams, Params
-from munkey.experiment.publish.contents import find_kind
+from munkey.experiment.publish.contents import PICTURES, find_kind
 from munkey.experiment.publish.machine import LOCK, describe_machine
 from munkey.experiment.publish.workflow import SNAKEFILE, RecordedJob
+from munkey.models.family import FAMILIES
 
 DESCRIPTION = "ro-crate-metadata.json"
 PARAMS = "params.yaml"
@@ -37,8 +39,11 @@ PROFILES = {
 VERSION = "1.1"  # of RO-Crate, which these profiles build on
 TERMS = "https://w3id.org/ro/terms/workflow-run/context"
 OWN_STORE = {"uri": "sqlite:///mlflow.db"}  # instead of the publisher's address of MLflow
+CODE = ("src", "workflow")  # folders in which rules have inputs
 ZIP_TIME = (1980, 1, 1, 0, 0, 0)  # a fixed time, so that the same run gives the same bytes
 CHECKSUM_DIGITS = 16  # in the name of the file
+LISTS = (".csv", ".txt", ".npy")  # how lists of samples end
+MODEL_CONFIGS = ("config.json", "preprocessor_config.json")  # describe a saved model
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,8 @@ class RunFacts(BaseModel):
         The paths of the user's own data, and what is there.
     lists
         The paths of the user's own lists of samples to forget, which are in the file.
+    model_configs
+        The paths of the descriptions of the user's own saved models, which are in the file.
     machine
         The machine that wrote the file: `describe_machine`.
     """
@@ -67,7 +74,14 @@ class RunFacts(BaseModel):
     seeds: list[int]
     sources: dict[str, Literal["folder", "file"]]
     lists: list[str]
+    model_configs: list[str] = []
     machine: dict[str, str]
+
+    def find_own_files(self) -> list[str]:
+        """Return the lists and model descriptions that may be unpacked: none in a folder of code."""
+        names = [name for name in self.lists if name.endswith(LISTS)]
+        names += [name for name in self.model_configs if Path(name).name in MODEL_CONFIGS]
+        return [name for name in names if PurePosixPath(name).parts[0] not in CODE]
 
 
 def write_crate(
@@ -93,27 +107,35 @@ def write_crate(
     DamagedFileError
         If a result does not match its checksum.
     ValueError
-        If the parameters name files outside the project's folder.
+        If the parameters name files outside the project's folder, or a list with names of pictures,
+        which are not added.
     """
     facts = RunFacts(
         name=params.name,
         seeds=list(params.seeds),
         sources=_find_sources(params),
         lists=_find_lists(params),
+        model_configs=_find_model_configs(params),
         machine=describe_machine(),
     )
-    for path in (*facts.sources, *facts.lists):
+    for path in (*facts.sources, *facts.lists, *facts.model_configs):
         if not is_inside(path):
             raise ValueError(
                 f"{path} is outside the project's folder, where others do not have it: make a link"
                 f" to it, such as data/{Path(path).name}, and name the link in the parameters"
+            )
+    for path in facts.lists:
+        if PICTURES not in added and isinstance(read_list(Path(path))[0], str):
+            raise ValueError(
+                f"{path} has names of picture files: publish it with `--with pictures`"
+                ' (`make publish WITH="pictures"`), or list ids'
             )
     public_config = {**config, "tracking": OWN_STORE}
     contents = {
         PARAMS: yaml.safe_dump(public_config, sort_keys=False, allow_unicode=True).encode(),
         FACTS: f"{facts.model_dump_json(indent=1)}\n".encode(),
     }
-    for path in (str(LOCK), str(SNAKEFILE), *facts.lists):
+    for path in (str(LOCK), str(SNAKEFILE), *facts.lists, *facts.model_configs):
         contents[path] = Path(path).read_bytes()
     files = {}
     for name, content in contents.items():
@@ -154,6 +176,18 @@ def _find_lists(params: Params) -> list[str]:
         if file is not None:
             lists.update(str(get_list_path(file, seed)) for seed in params.seeds)
     return sorted(lists)
+
+
+def _find_model_configs(params: Params) -> list[str]:
+    """Return the paths of the descriptions of the user's own encoders and networks."""
+    folders: set[str] = set()
+    for case in _list_cases(params):
+        names = [part.encoder for part in split_parts(case.keys)]
+        if params.network == "pretrained":
+            names.append(case.get_family_section(FAMILIES["pretrained"]).model)
+        folders.update(name for name in names if "/" in name and not name.startswith("timm:"))
+    paths = [str(Path(folder, name)) for folder in folders for name in MODEL_CONFIGS]
+    return sorted(path for path in paths if Path(path).exists())
 
 
 def _list_cases(params: Params) -> Iterator[DatasetParams]:

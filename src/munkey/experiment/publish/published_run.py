@@ -10,7 +10,7 @@ import shutil
 import stat
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -35,7 +35,6 @@ from munkey.experiment.publish.workflow import SNAKEFILE, RecordedJob
 MAX_DESCRIPTION = 500 * 2**20  # bytes; about 100,000 jobs
 BLOCK = 2**20  # bytes
 FIXED = (PARAMS, FACTS, str(LOCK), str(SNAKEFILE))  # files of each run
-LISTS = (".csv", ".txt", ".npy")  # how lists of samples end
 
 
 class NotAPublishedRunError(ValueError):
@@ -70,8 +69,17 @@ class PublishedRun:
         with zipfile.ZipFile(self.path) as archive:
             return archive.read(name)
 
-    def unpack(self, names: list[str], folder: Path) -> None:
-        """Write files of the run below a folder, with their checksums."""
+    def unpack(self, names: Sequence[str], folder: Path) -> None:
+        """Write files of the run below a folder, with their checksums.
+
+        Raises NotAPublishedRunError if they do not fit onto the disk.
+        """
+        size = sum(self.files[name].size for name in names)
+        if size > shutil.disk_usage(folder).free:
+            raise NotAPublishedRunError(
+                f"{self.path}: refused, since it unpacks to {size:,} bytes, more than the disk of"
+                f" {folder} has free"
+            )
         with zipfile.ZipFile(self.path) as archive:
             for name in names:
                 with (
@@ -114,21 +122,24 @@ def open_run(path: Path) -> PublishedRun:
             raise AlteredRunError(path, [*faults, str(error)]) from None
         message = f"{path}: is not a published run, or is damaged ({error})"
         raise NotAPublishedRunError(message) from None
-    for name in files:
-        is_list = name in facts.lists and name.endswith(LISTS)
-        if not (is_result(name) or name in FIXED or is_list):
-            raise NotAPublishedRunError(f"{path}: refused, since no run has the file {name}")
     for name in (*files, *facts.sources):
         if not is_inside(name):
             raise NotAPublishedRunError(f"{path}: refused, since {name} leads out of the folder")
+    for name in files:
+        is_known = is_result(name) or name in FIXED or name in facts.find_own_files()
+        if not is_known:
+            raise NotAPublishedRunError(f"{path}: refused, since no run has the file {name}")
+    for name in facts.find_own_files():
+        if name not in files:
+            raise NotAPublishedRunError(f"{path}: refused, since it does not have {name}")
     return PublishedRun(path, digest, files, jobs, facts)
 
 
 def _check_entries(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """Return the entries of a zip file by name.
 
-    Raises NotAPublishedRunError for a name that leads out of the folder or is there twice, for a
-    link, and for sizes that do not fit onto the disk.
+    Raises NotAPublishedRunError for a name that leads out of the folder or is there twice, and for a
+    link.
     """
     entries: dict[str, zipfile.ZipInfo] = {}
     for entry in archive.infolist():
@@ -144,11 +155,6 @@ def _check_entries(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.Zi
             continue
         raise NotAPublishedRunError(
             f"{path}: refused, since it contains {entry.filename}, {reason}"
-        )
-    size = sum(entry.file_size for entry in entries.values())
-    if size > shutil.disk_usage(path.parent).free:
-        raise NotAPublishedRunError(
-            f"{path}: refused, since it unpacks to {size:,} bytes, more than this disk has free"
         )
     return entries
 

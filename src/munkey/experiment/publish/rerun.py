@@ -8,11 +8,19 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import numpy as np
+from pydantic import BaseModel
 
-from munkey.core.files import checksum_path, hash_file, read_csv, read_npz
+from munkey.core.files import (
+    checksum_path,
+    hash_file,
+    read_bytes,
+    read_csv,
+    read_npz,
+    write_text,
+)
 from munkey.core.paths import Layout
 from munkey.experiment.publish.check import (
     find_repeatable,
@@ -32,7 +40,15 @@ DIFFERENT = "different"
 TOLERANCE = 1e-5
 # What a checkout has of its own. Everything else, such as data and code, a training may read.
 OWN = (".git", ".snakemake", "results", "logs", "params.yaml", "mlflow.db", "mlruns", "mlartifacts")
+DRAWN = "drawn-seeds.json"
 MEASURED = re.compile(r"[a-z_]+_s")  # metrics that are times: they are never equal
+
+
+class DrawnSeeds(BaseModel):
+    """The seeds that were drawn, and the SHA-256 of the published file."""
+
+    sha256: str
+    seeds: list[int]
 
 
 class OtherDataError(Exception):
@@ -64,12 +80,23 @@ class Comparison:
     detail: str = ""
 
 
-def draw_seeds(run: PublishedRun, count: int) -> list[int]:
-    """Draw seeds of a run with the operating system's random numbers."""
+def draw_seeds(run: PublishedRun, count: int, folder: Path) -> list[int]:
+    """Draw seeds of a run with the operating system's random numbers, once in a folder.
+
+    The same command in the same folder takes the same seeds, so it continues what was interrupted.
+    """
     seeds = list(run.facts.seeds)
     if count > len(seeds):
         raise ValueError(f"--draw {count}: the run has only the seeds {seeds}")
-    return sorted(secrets.SystemRandom().sample(seeds, count))
+    file = folder / DRAWN
+    if file.exists():
+        drawn = DrawnSeeds.model_validate_json(read_bytes(file))
+        if (drawn.sha256, len(drawn.seeds)) != (run.sha256, count):
+            raise FileExistsError(f"{folder}: has seeds of another draw; choose an empty folder")
+        return drawn.seeds
+    drawn = DrawnSeeds(sha256=run.sha256, seeds=sorted(secrets.SystemRandom().sample(seeds, count)))
+    write_text(file, drawn.model_dump_json() + "\n")
+    return drawn.seeds
 
 
 def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
@@ -79,6 +106,13 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
     """
     links = [entry.name for entry in Path().iterdir() if entry.name not in OWN]
     make_workspace(run, folder, links)
+    own_files = []
+    for name in run.facts.find_own_files():
+        if not checksum_path(folder / name).exists():  # not of an earlier attempt
+            own_files.append(name)
+    for name in own_files:
+        _replace_links(folder, PurePosixPath(name))
+    run.unpack(own_files, folder)
     layout = Layout(run.facts.name)
     prepared = []
     for pattern in (layout.images, layout.samples, layout.classes):
@@ -91,6 +125,20 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
                 "the data here is not the published data, so nothing was trained:"
                 f" {path} has the SHA-256 {digest}, published {run.files[path].sha256}"
             )
+
+
+def _replace_links(folder: Path, name: PurePosixPath) -> None:
+    """Make folders of the links on the way to a file, so that nothing is written through them."""
+    path = folder
+    for part in name.parts[:-1]:
+        path = path / part
+        if path.is_symlink():
+            target = path.resolve()
+            path.unlink()
+            path.mkdir()
+            for entry in target.iterdir():
+                (path / entry.name).symlink_to(entry)
+    (folder / name).unlink(missing_ok=True)
 
 
 def _find_files(run: PublishedRun, pattern: str, **expressions: str) -> list[str]:
@@ -213,7 +261,9 @@ def _compare_values(row: tuple[str, ...], old: str, new: str) -> Comparison:
         return Comparison("metrics", name, EQUAL)
     detail = f"published {old or 'none'}, here {new or 'none'}"
     try:
-        size = abs(float(old) - float(new)) / max(abs(float(old)), abs(float(new)))
+        difference = abs(float(old) - float(new))
+        scale = max(abs(float(old)), abs(float(new)))
     except ValueError:
         return Comparison("metrics", name, DIFFERENT, np.inf, detail)
+    size = difference / scale if scale else 0.0  # 0.0 and -0.0
     return Comparison("metrics", name, _judge(size), size, detail)

@@ -88,16 +88,12 @@ def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Recorded
 
     Raises ValueError if a result is missing or out of date, or if it is not known how it was made.
     """
-    arguments = ["--detailed-summary"]
+    arguments = []
     if overlays:
         arguments += ["--configfile", *map(str, overlays)]
-    printed = run_snakemake([*arguments, "--", *targets], Path.cwd())
-    table = printed[printed.index(HEADER) :].splitlines()
     paths = []
     stale = []
-    for row in csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE):
-        if row["plan"] is None:  # what is printed after the table
-            continue
+    for row in _summarize([*arguments, "--", *targets], Path.cwd()):
         paths.append(row["output_file"])
         if row["status"] != "ok" or row["plan"] != "no update":
             stale.append(row["output_file"])
@@ -107,6 +103,20 @@ def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Recorded
             " publish with `make publish`, which first makes them"
         )
     return read_jobs(Path(), paths)
+
+
+def find_rules(targets: Sequence[str], folder: Path) -> dict[str, str]:
+    """Return the rule that makes each target, and each file that it depends on, by path."""
+    rows = _summarize(["--", *targets], folder)
+    return {row["output_file"]: row["rule"] for row in rows}
+
+
+def _summarize(arguments: Sequence[str], folder: Path) -> list[dict[str, str]]:
+    """Return Snakemake's summary: a row for each file that the workflow makes in a folder."""
+    printed = run_snakemake(["--detailed-summary", *arguments], folder)
+    table = printed[printed.index(HEADER) :].splitlines()
+    rows = csv.DictReader(table, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return [row for row in rows if row["plan"] is not None]  # what is printed after the table
 
 
 def read_jobs(folder: Path, paths: Iterable[str]) -> list[RecordedJob]:

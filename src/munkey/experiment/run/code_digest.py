@@ -68,12 +68,14 @@ def list_changed_files(code_digest: str, time: float) -> list[str]:
     changed = []
     for module in code.find_closure(_ROOTS.get(code_digest, ())):
         file = code.files[module]
-        if file.stat().st_mtime <= time:
-            continue
-        if file.is_relative_to(PACKAGE):
-            file = file.relative_to(PACKAGE)
-        changed.append(str(file))
+        if file.stat().st_mtime > time:
+            changed.append(_shorten(file))
     return sorted(changed)
+
+
+def _shorten(file: Path) -> str:
+    """Return the path of a file; that of this package's files is relative to it."""
+    return str(file.relative_to(PACKAGE) if file.is_relative_to(PACKAGE) else file)
 
 
 def find_module(root: Root) -> str:
@@ -210,10 +212,11 @@ def compute_file_hash(file: Path) -> str:
     content = file.read_bytes()
     state = _sha256(sys.version, hashlib.sha256(content).hexdigest())
     hashes = _read_known_hashes()
-    if hashes.get(str(file), {}).get("state") != state:
+    name = _shorten(file)
+    if hashes.get(name, {}).get("state") != state:
         code = ast.dump(_parse_without_docstrings(content))
-        hashes[str(file)] = {"state": state, "code": _sha256(code)}
-    return hashes[str(file)]["code"]
+        hashes[name] = {"state": state, "code": _sha256(code)}
+    return hashes[name]["code"]
 
 
 def _parse_without_docstrings(content: bytes) -> ast.Module:

@@ -98,6 +98,7 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     place = 1
     holds = "weights, keys, tokens"
     reads_inference = True
+    keeps_weights = True
     search_settings = tuple(
         {"k": k, "fusion": fusion, "temperature": temperature}
         for k in (4, 8, 16)
@@ -126,6 +127,9 @@ class MunkeyFamily(ViTFamily[MunkeySettings]):
     def get_architecture(self, system: System) -> MunkeyArchitecture:
         """Return a system's architecture as a MunkeyArchitecture."""
         return cast("MunkeyArchitecture", system.architecture)
+
+    def has_added_head(self, system: System) -> bool:
+        return self.get_architecture(system).head is not None
 
     def fit_added_head(self, system: System) -> nn.Module | None:
         """Fit the added head to the memory's rows, on the CPU; None without head or memory."""

@@ -36,6 +36,7 @@ class SpmFamily(ViTFamily[SpmSettings]):
     is_network = False
     place = 2
     holds = "weights, embeddings, labels"
+    keeps_weights = True
 
     def get_network(self) -> tuple[type[SpmArchitecture], Callable[..., nn.Module]]:
         from munkey.models.networks.spm import Spm, SpmArchitecture
@@ -43,14 +44,18 @@ class SpmFamily(ViTFamily[SpmSettings]):
         return SpmArchitecture, Spm
 
     def train(self, training: Training[SpmSettings]) -> TrainingResult:
+        result = super().train(training)
+        return result._replace(system=self.refresh(result.system, training))
+
+    def refresh(self, system: System, training: Training[SpmSettings]) -> System:
+        """Return a system whose rows are the embeddings that its network now gives."""
         import torch
 
         from munkey.memory.exemplars import ExemplarMemory
         from munkey.models.forward import iterate_blocks
 
-        result = super().train(training)
         samples = training.samples
-        model = cast("Spm", result.system.model)
+        model = cast("Spm", system.model)
         blocks = iterate_blocks(samples, training.recipe.data, training.device)
         with torch.no_grad():
             embeddings = torch.cat([model.embed(block.images).float() for block in blocks])
@@ -60,7 +65,7 @@ class SpmFamily(ViTFamily[SpmSettings]):
             keys=embeddings,
             tokens=to_device(labels, training.device),
         )
-        return result._replace(system=self.replace_memory(result.system, memory))
+        return self.replace_memory(system, memory)
 
     def replace_memory(self, system: System, memory: ExemplarMemory) -> System:
         """Return a copy of the system whose class means are those of the rows of `memory`."""

@@ -59,7 +59,20 @@ class Head(nn.Module):
         if self.features is not None:
             vectors = self.features.transform(to_host(keys).numpy())
             keys = torch.from_numpy(vectors).to(self.weight.device)
-        return (keys.double() @ self.weight.T + self.bias).float()
+        logits = keys.double() @ self.weight.T + self.bias
+        return put_last(logits, self.bias == EMPTY_CLASS_LOGIT).float()
+
+
+def put_last(logits: Tensor, is_empty: Tensor) -> Tensor:
+    """Return logits (B, C) in which classes without rows, (C,) bool, have the lowest ones.
+
+    EMPTY_CLASS_LOGIT is low enough unless a small shrinkage or temperature makes logits large.
+    """
+    if is_empty.any() and not is_empty.all():
+        below = logits[:, ~is_empty].amin(dim=1, keepdim=True) - 1
+        lowered = torch.minimum(logits, below)
+        logits = torch.where(is_empty, lowered, logits)
+    return logits
 
 
 def fit_discriminant(sums: Sums, alpha: float, temperature: float, priors: Priors = None) -> Head:

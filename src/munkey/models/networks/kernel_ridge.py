@@ -18,7 +18,7 @@ from munkey.core.device import to_host
 from munkey.memory.sums import UNIT, Sums, round_keys
 from munkey.models.family import FittedRows
 from munkey.models.networks.calibration import DEFAULT_TEMPERATURE, MeasuredLoss, measure_loss
-from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT
+from munkey.models.networks.closed_form import EMPTY_CLASS_LOGIT, put_last
 
 BLOCK = 512  # rows of the kernel matrix per block; limits the memory for copies
 MAX_LEFT_OUT = 512  # maximum number of rows to leave out; each costs as much as a prediction
@@ -122,8 +122,9 @@ class KernelHead(nn.Module):
         for start in range(0, len(queries), BLOCK):
             kernel = self.kernel.compute(queries[start : start + BLOCK], rows)
             logits[start : start + BLOCK] = kernel @ dual
-        logits += to_host(self.shares).numpy()
-        return torch.from_numpy(logits.astype(np.float32)).to(keys.device)
+        shares = to_host(self.shares)
+        all_logits = put_last(torch.from_numpy(logits) + shares, shares == EMPTY_CLASS_LOGIT)
+        return all_logits.float().to(keys.device)
 
 
 def fit_kernel_ridge(

@@ -90,7 +90,8 @@ def train_further(
 
     recipe = training.recipe
     samples = training.samples
-    learner = FAMILIES[system.family].resume(system, training)
+    family = FAMILIES[system.family]
+    learner = family.resume(system, training)
     model = cast("nn.Module", learner.system.model)
     train = recipe.train
     augment = Augmentation.from_settings(recipe.data, train)
@@ -115,7 +116,8 @@ def train_further(
 
     def measure(number: int) -> Row:
         model.eval()
-        record = evaluation.measure(restore_memory(learner.system, system.memory))
+        restored = restore_memory(learner.system, system.memory)
+        record = evaluation.measure(family.refresh(restored, training))
         model.train()
         return {"step": settings.steps[number]} | record
 
