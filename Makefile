@@ -19,7 +19,7 @@ RUN = $(if $(CONFIG),munkey check-files $(CONFIG) && )snakemake --cores $(CORES)
 NAMED = $(subst $() ,-,$(strip $(basename $(notdir $(CONFIG)))))
 # What `make reproduce` runs; with REHEARSAL=1 the same in minutes.
 PAPER := workflow/presets/paper.yaml $(if $(REHEARSAL),workflow/presets/rehearsal.yaml)
-.PHONY: help run plan audits scenarios figures exports explore paper reproduce unlock repro publish ui report test soak lint format docs site bench lock
+.PHONY: help run plan audits scenarios figures exports explore paper reproduce unlock repro publish ui report test soak lint style types format docs site bench lock
 
 help:
 	@awk -F ':.*## ' '/^##@/ { printf "\n%s\n", substr($$0, 5) } /^[a-z_-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -73,12 +73,16 @@ soak: .venv/ready  ## run the tests that take many minutes: kills, damaged files
 	pytest -m soak -rP
 
 SPELLED := py pyi smk md yaml rst toml cff j2 sh
-lint: .venv/ready  ## check style, spelling, types, imports between packages, workflow
+lint: style types  ## check style, spelling, types, imports between packages, workflow
+
+style: .venv/ready
 	lint-imports --no-cache --no-logo
 	codespell $$(git ls-files Snakefile Makefile $(SPELLED:%='*.%'))
 	ruff format --check . && ruff check . && snakefmt --check Snakefile workflow
-	mypy
 	snakemake --lint
+
+types: .venv/ready
+	mypy
 
 format: .venv/ready  ## format all code
 	ruff format . && ruff check --fix . && snakefmt Snakefile workflow

@@ -3,8 +3,6 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +12,7 @@ from munkey.deploy.model.export import export
 from tests.conftest import ROOT
 from tests.data.inputs import pets_in
 from tests.deploy.inputs import result_in
+from tests.integration import warm
 
 PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = "<!-- not run: "  # on the line above a block; then why
@@ -46,12 +45,11 @@ def commands() -> list[object]:
 
 
 def run(code: str, folder: Path) -> str:
-    """What it prints, in a process of its own: it may register what others must not see."""
+    """What it prints, in a fork of its own: it may register what others must not see."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / "src")}
-    command = [sys.executable, "-W", "error", "-c", code]
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
+    script = folder / "block.py"
+    script.write_text(f"import warnings\n\nwarnings.simplefilter('error')\n{code}")
+    done = warm.run((str(script),), folder, environment, 600)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

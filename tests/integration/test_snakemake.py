@@ -28,13 +28,6 @@ DOWNSTREAM = {"metrics": 1, "tables": 1, "track": 1}
 in_ci = partial(pytest.param, marks=pytest.mark.ci)  # a case whose kind others show in `make test`
 
 
-def without_times(path: Path) -> pd.DataFrame:
-    """A table of metrics without seconds."""
-    tidy = pd.read_csv(path, dtype=str)
-    is_time = tidy["metric"].isin(["unlearn_s", "cpu_s", "train_epoch_s", "train_s"])
-    return tidy[~is_time].reset_index(drop=True)
-
-
 def test_a_run_ends_with_the_main_table_and_the_paths_of_its_results(finished: Project) -> None:
     log = (finished.path / "run.log").read_text()
     table = render_plain((finished.path / "results/default/tables/main.md").read_text())

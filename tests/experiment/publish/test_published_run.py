@@ -6,20 +6,15 @@ import shutil
 import stat
 import zipfile
 from collections.abc import Callable
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from munkey.core.files import DamagedFileError, write_npz, write_text
 from munkey.experiment.params.load import Params, load
-from munkey.experiment.publish import check, crate, rerun
-from munkey.experiment.publish.check import (
-    _count_others,
-    find_repeatable,
-    make_workspace,
-    make_workspace_without_data,
-)
+from munkey.experiment.publish import check, crate
+from munkey.experiment.publish.check import _count_others, find_repeatable
 from munkey.experiment.publish.contents import KEYS, KINDS, MODELS, PICTURES, find_kind, list_kinds
 from munkey.experiment.publish.published_run import (
     AlteredRunError,
@@ -27,6 +22,11 @@ from munkey.experiment.publish.published_run import (
     open_run,
 )
 from munkey.experiment.publish.workflow import RecordedJob
+from munkey.experiment.publish.workspace import (
+    make_workspace,
+    make_workspace_with_data,
+    make_workspace_without_data,
+)
 from tests.conftest import ROOT
 
 LOGITS = "results/default/logits/digits/seed0/full/original-l.npz"
@@ -301,13 +301,12 @@ def test_a_list_is_written_into_the_workspace_and_not_through_its_links(results,
     Path("data/lists/gone.txt").write_text("mine\n")
     Path("data/pictures").mkdir()
     workspace = tmp_path / "workspace"
-    workspace.mkdir()
-    (workspace / "data").symlink_to(Path("data").absolute())
-    rerun._replace_links(workspace, PurePosixPath("data/lists/gone.txt"))
-    run.unpack(run.facts.find_own_files(), workspace)
+    make_workspace_with_data(run, workspace)
     assert (workspace / "data/lists/gone.txt").read_text() == "3\n14\n"
     assert Path("data/lists/gone.txt").read_text() == "mine\n"
     assert (workspace / "data/pictures").is_dir()
+    make_workspace_with_data(run, workspace)  # after an interruption
+    assert (workspace / "data/lists/gone.txt").read_text() == "3\n14\n"
 
 
 @pytest.mark.parametrize("name", ["src/munkey/audits/power.csv", "./src/munkey/audits/power.csv"])

@@ -4,30 +4,27 @@ The rules of this checkout do it, in a folder that has the published files. Only
 neither read nor write pictures, keys or models, so nothing is trained.
 """
 
-import os
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
-import yaml
-
-from munkey.core.files import require_empty_folder, write_text
-from munkey.experiment.params.load import read_file
+from munkey.core.files import require_empty_folder
 from munkey.experiment.publish.contents import find_kind, is_result, list_kinds
-from munkey.experiment.publish.crate import CODE, FACTS, PARAMS
 from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
 from munkey.experiment.publish.workflow import (
-    SNAKEFILE,
     RecordedJob,
     find_rules,
     read_jobs,
     run_snakemake,
 )
+from munkey.experiment.publish.workspace import (
+    is_computed,
+    make_workspace_without_data,
+    unpack_results,
+)
 
-PUBLISHED_TIME = 946684800  # 2000-01-01: what has it afterwards was not computed again
-EVALUATED = "__use_yte__"  # with this key, Snakemake would run Python code in the parameters
 SHOWN = 100  # characters of a line that differs
 
 
@@ -70,59 +67,6 @@ def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
         else:
             equal.append(path)
     return CheckResult(equal, different, _count_others(run, jobs), find_other_code(run, folder))
-
-
-def make_workspace(run: PublishedRun, folder: Path, links: Sequence[str]) -> None:
-    """Make a folder in which the workflow runs with the published parameters.
-
-    Parameters
-    ----------
-    links
-        The entries of this project's folder that it has, too.
-    """
-    if not SNAKEFILE.exists():
-        raise FileNotFoundError(
-            f"there is no {SNAKEFILE} in {Path.cwd()}: run this command in the project's folder"
-        )
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / PARAMS).exists() and (folder / FACTS).read_bytes() != run.read(FACTS):
-        raise FileExistsError(f"{folder}: has another run; choose an empty folder")
-    for link in links:
-        if not (folder / link).is_symlink():
-            (folder / link).symlink_to(Path(link).absolute())
-    run.unpack([PARAMS, FACTS], folder)
-    config = read_file(folder / PARAMS)
-    if EVALUATED in config:
-        raise NotAPublishedRunError(f"{run.path}: refused, since its {PARAMS} contains {EVALUATED}")
-    write_text(folder / PARAMS, yaml.safe_dump(config, sort_keys=False))
-
-
-def make_workspace_without_data(run: PublishedRun, folder: Path) -> None:
-    """Make a folder in which jobs run that read no data."""
-    make_workspace(run, folder, CODE)
-    run.unpack(run.facts.find_own_files(), folder)
-    for source, kind in run.facts.sources.items():
-        # Parameters that name missing files are refused. No job opens these.
-        path = folder / source
-        if PurePosixPath(source).parts[0] in CODE:  # a link into this checkout
-            continue
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if kind == "folder":
-            path.mkdir(exist_ok=True)
-        else:
-            path.touch()
-
-
-def unpack_results(run: PublishedRun, folder: Path) -> None:
-    """Unpack the results that repeatable jobs may read and that a folder does not have, with an old time."""
-    names = []
-    for name, facts in run.files.items():
-        is_read = is_result(name) and not find_kind(name) and not facts.withheld
-        if is_read and not (folder / name).exists():
-            names.append(name)
-    run.unpack(names, folder)
-    for name in names:
-        os.utime(folder / name, (PUBLISHED_TIME, PUBLISHED_TIME))
 
 
 def find_repeatable(run: PublishedRun) -> list[RecordedJob]:
@@ -194,8 +138,3 @@ def find_other_code(run: PublishedRun, folder: Path) -> list[str]:
         if any(published[path] != job.code for path in job.outputs):
             others.add(job.rule)
     return sorted(others)
-
-
-def is_computed(path: Path) -> bool:
-    """Return whether a file was computed, rather than unpacked."""
-    return path.exists() and path.stat().st_mtime != PUBLISHED_TIME

@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import numpy as np
 from pydantic import BaseModel
@@ -22,24 +22,21 @@ from munkey.core.files import (
     write_text,
 )
 from munkey.core.paths import Layout
-from munkey.experiment.publish.check import (
-    find_repeatable,
-    make_workspace,
-    make_workspace_without_data,
-    repeat,
-    unpack_results,
-)
+from munkey.experiment.publish.check import find_repeatable, repeat
 from munkey.experiment.publish.contents import is_result
 from munkey.experiment.publish.published_run import PublishedRun
 from munkey.experiment.publish.workflow import run_snakemake
+from munkey.experiment.publish.workspace import (
+    make_workspace_with_data,
+    make_workspace_without_data,
+    unpack_results,
+)
 
 EQUAL = "equal"
 ROUNDING = "within rounding"
 DIFFERENT = "different"
 # Of the largest value. A float32 has 7 digits; numbers added in another order may change the last two.
 TOLERANCE = 1e-5
-# What a checkout has of its own. Everything else, such as data and code, a training may read.
-OWN = (".git", ".snakemake", "results", "logs", "params.yaml", "mlflow.db", "mlruns", "mlartifacts")
 DRAWN = "drawn-seeds.json"
 MEASURED = re.compile(r"[a-z_]+_s")  # metrics that are times: they are never equal
 
@@ -104,15 +101,7 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
 
     Raises OtherDataError if they differ from the published ones.
     """
-    links = [entry.name for entry in Path().iterdir() if entry.name not in OWN]
-    make_workspace(run, folder, links)
-    own_files = []
-    for name in run.facts.find_own_files():
-        if not checksum_path(folder / name).exists():  # not of an earlier attempt
-            own_files.append(name)
-    for name in own_files:
-        _replace_links(folder, PurePosixPath(name))
-    run.unpack(own_files, folder)
+    make_workspace_with_data(run, folder)
     layout = Layout(run.facts.name)
     prepared = []
     for pattern in (layout.images, layout.samples, layout.classes):
@@ -125,20 +114,6 @@ def prepare_data(run: PublishedRun, folder: Path, cores: int) -> None:
                 "the data here is not the published data, so nothing was trained:"
                 f" {path} has the SHA-256 {digest}, published {run.files[path].sha256}"
             )
-
-
-def _replace_links(folder: Path, name: PurePosixPath) -> None:
-    """Make folders of the links on the way to a file, so that nothing is written through them."""
-    path = folder
-    for part in name.parts[:-1]:
-        path = path / part
-        if path.is_symlink():
-            target = path.resolve()
-            path.unlink()
-            path.mkdir()
-            for entry in target.iterdir():
-                (path / entry.name).symlink_to(entry)
-    (folder / name).unlink(missing_ok=True)
 
 
 def _find_files(run: PublishedRun, pattern: str, **expressions: str) -> list[str]:
