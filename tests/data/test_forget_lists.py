@@ -86,6 +86,11 @@ def test_ids_and_file_names_find_the_same_samples(tmp_path):
         (["val/dog/9.png"], "not in training.*'val/dog/9.png'"),
         (["dog/7.png"], "lists 1 unknown files, e.g. 'dog/7.png'"),
         (["1.png"], "lists 1 ambiguous names .write more of the path., e.g. '1.png'"),
+        (
+            ["2.png", "cat/2.png"],
+            "lists 1 samples that it lists twice.*cat/2.png .the same as 2.png",
+        ),
+        ([2, 0, 2], "lists 1 samples that it lists twice"),
     ],
 )
 def test_entries_that_are_no_training_samples_are_named(tmp_path, listed, words):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from munkey.data.registry import DATASETS
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.source_settings import apply_source_settings
 from tests.data.inputs import loaded, settings
@@ -59,6 +60,22 @@ def test_val_is_drawn_from_train_and_test_is_whole():
     for splits_of_unit in by_unit[:120].reshape(30, 4):
         assert len(set(splits_of_unit)) == 1
     assert 0 < (by_unit == "val").sum() < 60
+
+
+@pytest.mark.parametrize("reader", ["imagefolder", "csv"])
+def test_val_from_train_is_refused_if_all_splits_are_drawn(tmp_path, reader):
+    for label in ("cat", "dog"):
+        (tmp_path / label).mkdir()
+        for number in range(4):
+            Image.fromarray(IMAGES[number]).save(tmp_path / label / f"{number}.png")
+    path = tmp_path
+    if reader == "csv":
+        path = tmp_path / "table.csv"
+        rows = [f"{label}/{number}.png,{label}" for label in ("cat", "dog") for number in range(4)]
+        path.write_text("\n".join(["file,label", *rows]))
+    with pytest.raises(SourceError, match=r"source\.val_from.*\n.*must be null"):
+        DATASETS[reader].load(settings(path, val_from="train"))
+    DATASETS[reader].load(settings(path))
 
 
 def test_only_keeps_some_classes_and_renumbers_them():

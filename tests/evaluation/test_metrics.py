@@ -444,6 +444,17 @@ def test_within_classes_by_hand_classes_count_as_in_the_forget_set(monkeypatch):
     )
 
 
+def test_within_classes_a_half_without_test_samples_of_them_is_left_out(monkeypatch):
+    scores = np.array([1.0, 5.0])
+    fits = [(lambda values: values, np.array([0])), (lambda values: values, np.array([1]))]
+    monkeypatch.setattr(metrics, "cross_fit_attacks", lambda *_: fits)
+    forgotten = np.array([3.0, 3.0])
+    measured = measure_membership_inference_by_class(
+        forgotten, forgotten, scores, np.array([1, 1]), np.array([0, 1]), np.random.default_rng(0)
+    )
+    assert measured == 0  # both forgotten scores are below the one test score of class 1
+
+
 def test_a_class_that_is_forgotten_whole_has_its_own_test_accuracy_and_its_output_can_be_off():
     labels = np.array([0, 0, 1, 1, 2, 2] * 4)
     splits = np.array((["train"] * 12) + ["test"] * 6 + ["val"] * 6)
@@ -518,5 +529,9 @@ def test_forgotten_units_have_their_own_test_accuracy_and_a_probe_of_losses():
     # Sample 1 has no unit: it adds none to those that are forgotten.
     with_another = compute_metrics(predictions, ids[:2], np.random.default_rng(0), "unit")
     assert (with_another["FTA"], with_another["RTA"]) == (50, 100)
+    units[8:12] = "one"  # no test sample is of another unit
+    only_one = compute_metrics(predictions, ids[:1], np.random.default_rng(0), "unit")
+    assert only_one["FTA"] == only_one["TA"]
+    assert "RTA" not in only_one
     assert not {"FTA", "FM"} & set(compute_metrics(predictions, ids[:1], np.random.default_rng(0)))
     assert "FTA" not in compute_metrics(predictions, ids[:1], np.random.default_rng(0), "hard")

@@ -63,6 +63,14 @@ def test_only_images_that_a_method_declares_are_moved_to_the_device(
         assert uploads == [ids[part] for part in parts]
 
 
+def test_samples_that_a_stream_added_do_not_validate() -> None:
+    ids = {part: samples.ids for part, samples in world().parts.items()}
+    added = ids["val"][::2]
+    split = ForgetSplit(retain=np.union1d(ids["retain"], added), forget=ids["forget"])
+    data = prepare.make_sets(METHODS["scrub"], world().dataset, split, "cpu", 0.4)
+    assert data["val"].ids.tolist() == ids["val"][1::2].tolist()
+
+
 def test_the_tuning_comes_from_the_section_finetune() -> None:
     tuned = prepare.make_tuning(recipe("vit"), {"finetune": SECTION, "data": {}})
     assert tuned.settings == FinetuneSettings(**SECTION)

@@ -206,7 +206,7 @@ use rule gpu_job as differencing_table with:
         },
         code=code(
             "studies.audits.table_jobs.differencing",
-            lambda _: sum(map(PLAN.method_code, AUDITS.list_deleting_methods()), []),
+            lambda w: sum((PLAN.method_code(w.dataset, name) for name in AUDITS.list_deleting_methods()), []),
         ),
     message:
         "name what was deleted from {wildcards.dataset}, by two versions of each system"

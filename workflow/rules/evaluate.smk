@@ -12,7 +12,7 @@ use rule gpu_job as evaluate with:
         LAYOUT.log("evaluate/{case}/seed{seed}/{subset}/{system}"),
     params:
         settings=lambda w: dump_settings(PLAN.evaluate_settings(w.case, w.system)),
-        code=code("evaluate.evaluate", lambda w: [PLAN.find_family(w.system)]),
+        code=code("evaluate.evaluate", lambda w: PLAN.family_code(w.case, PLAN.find_family(w.system))),
     message:
         "evaluate {wildcards.system}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"
 

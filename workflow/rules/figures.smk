@@ -18,7 +18,7 @@ use rule gpu_job as trace with:
         family=memory_family().name,
         dataset=lambda w: plan.get_dataset(w.case),
         settings=lambda w: dump_settings(PLAN.sections(w.case, *memory_family().sections)),
-        code=code("trace.trace", lambda _: [memory_family()]),
+        code=code("trace.trace", lambda w: PLAN.family_code(w.case, memory_family())),
     message:
         "train {params.family} on {wildcards.case} once more and watch its pathways, seed {wildcards.seed}"
 

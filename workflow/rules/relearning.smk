@@ -19,7 +19,7 @@ use rule gpu_job as relearn with:
         LAYOUT.log("audit/{dataset}/relearned/seed{seed}/{system}"),
     params:
         settings=lambda w: dump_settings(RELEARNING.get_settings(w.dataset, w.system)),
-        code=code("studies.relearning.jobs.relearn", lambda w: [PLAN.find_family(w.system)]),
+        code=code("studies.relearning.jobs.relearn", lambda w: PLAN.family_code(w.dataset, PLAN.find_family(w.system))),
     message:
         "train {wildcards.system} further on the retain set: {wildcards.dataset}, seed {wildcards.seed}"
 

@@ -28,7 +28,7 @@ use rule gpu_job as stream with:
         depth=lambda w: PARAMS.for_case(w.dataset).keys.depth,
         code=code(
             "studies.streams.jobs.stream",
-            lambda w: PLAN.method_code(w.system) if w.system in METHODS else [PLAN.find_family(w.system)],
+            lambda w: PLAN.system_code(f"{w.dataset}/{POOL}", w.system),
         ),
     message:
         "requests one after another, {wildcards.system}: {wildcards.dataset}, seed {wildcards.seed}"

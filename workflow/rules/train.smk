@@ -14,6 +14,6 @@ use rule gpu_job as train with:
         family=lambda w: PLAN.find_family_by_letter(w.letter).name,
         dataset=lambda w: plan.get_dataset(w.case),
         settings=lambda w: dump_settings(PLAN.train_settings(w.case, w.letter)),
-        code=code("train.train", lambda w: [PLAN.find_family_by_letter(w.letter)]),
+        code=code("train.train", lambda w: PLAN.family_code(w.case, PLAN.find_family_by_letter(w.letter))),
     message:
         "train {params.family}, {wildcards.run}: {wildcards.case}, seed {wildcards.seed}, {wildcards.subset}"

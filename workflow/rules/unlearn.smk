@@ -18,7 +18,7 @@ use rule gpu_job as unlearn with:
         dataset=lambda w: plan.get_dataset(w.case),
         settings=lambda w: dump_settings(PLAN.unlearn_settings(w.case, w.method)),
         needs=lambda w: sorted(METHODS[w.method].needs),  # wherever the method is registered
-        code=code("unlearn.unlearn", lambda w: PLAN.method_code(w.method)),
+        code=code("unlearn.unlearn", lambda w: PLAN.method_code(w.case, w.method)),
     message:
         "unlearn with {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"
 
@@ -38,7 +38,7 @@ use rule unlearn as unlearn_audited with:
         settings=lambda w: dump_settings(
             {**PLAN.unlearn_settings(w.case, w.method), **PLAN.evaluate_settings(w.case, w.method)}
         ),
-        code=code("evaluate.unlearn_audited", lambda w: PLAN.method_code(w.method)),
+        code=code("evaluate.unlearn_audited", lambda w: PLAN.method_code(w.case, w.method)),
 
 
 ruleorder: unlearn_audited > unlearn > evaluate
@@ -73,6 +73,6 @@ use rule gpu_job as search with:
     params:
         data=lambda w: dump_settings(PARAMS.for_case(w.case).data),
         drop=PARAMS.search_drop,
-        code=code("search.search", lambda w: [PLAN.find_family(w.method)]),
+        code=code("search.search", lambda w: PLAN.family_code(w.case, PLAN.find_family(w.method))),
     message:
         "choose among candidates of {wildcards.method}: {wildcards.case}, seed {wildcards.seed}, rate {wildcards.rate}"

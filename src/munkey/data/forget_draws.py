@@ -383,6 +383,14 @@ def find_listed_ids(
         _refuse_entries(path, "unknown ids", unknown_ids)
     else:
         ids = _find_ids_of_files([str(entry) for entry in entries], rows, path)
+    first_entry: dict[int, int | str] = {}
+    repeated = []
+    for entry, sample_id in zip(entries, ids, strict=True):
+        if sample_id in first_entry:
+            repeated.append(f"{entry} (the same as {first_entry[sample_id]})")
+        else:
+            first_entry[sample_id] = entry
+    _refuse_entries(path, "samples that it lists twice", repeated)
     not_in_training = []
     for entry, sample_id in zip(entries, ids, strict=True):
         if splits[sample_id] != "train":

@@ -6,6 +6,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.data.sizes import SIZES
+from munkey.data.source import SourceError
 
 UNSPLIT = ""  # the split of samples whose source lists none
 VAL_SHARE = 0.4  # val's share of an original validation or test set (app. B.1)
@@ -63,6 +64,15 @@ def complete_splits(
         splits_of_leaders = split_held_out(name, len(leaders))
         splits[is_test] = splits_of_leaders[positions]
     return splits
+
+
+def require_given_splits(split_names: Sequence[str], val_from: str | None) -> None:
+    """Raise SourceError for `source.val_from` if all splits are drawn, val among them."""
+    if val_from is not None and UNSPLIT in split_names:
+        raise SourceError(
+            "source.val_from",
+            ["must be null here: these samples have no splits, so source.split draws all three"],
+        )
 
 
 def split_by_class(name: str, labels: np.ndarray, shares: list[float]) -> np.ndarray:

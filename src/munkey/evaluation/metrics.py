@@ -98,7 +98,8 @@ def measure_membership_inference_by_class(
             if len(class_test_scores):
                 class_scores.append(compute_auroc(class_forget_scores, class_test_scores))
                 class_sizes.append(len(class_forget_scores))
-        scores.append(np.average(class_scores, weights=class_sizes))
+        if class_scores:
+            scores.append(np.average(class_scores, weights=class_sizes))
     return 100 * float(np.mean(scores))
 
 
@@ -303,7 +304,8 @@ def _measure_related_test_samples(
     other_test = test & ~is_related
     if related_test.any():
         metrics["FTA"] = compute_accuracy(logits[related_test], labels[related_test])
-        metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
+        if other_test.any():
+            metrics["RTA"] = compute_accuracy(logits[other_test], labels[other_test])
     return metrics
 
 

@@ -3,6 +3,8 @@
 import importlib
 from pathlib import Path
 
+import numpy as np
+
 from munkey.core.randomness import Stage
 from munkey.data.augment import Augmentation
 from munkey.data.forget_sets import ForgetSplit
@@ -48,7 +50,9 @@ def make_sets(
     method: Method, dataset: Dataset, split: ForgetSplit, device: str, resident_share: float
 ) -> dict[str, ImageSet]:
     """Return the retain, forget, and validation sets, on the GPU if declared and if they fit there."""
-    ids = {"retain": split.retain, "forget": split.forget, "val": dataset.get_ids("val")}
+    val_ids = dataset.get_ids("val")
+    is_added = np.isin(val_ids, split.retain)  # by a stream; it is trained on
+    ids = {"retain": split.retain, "forget": split.forget, "val": val_ids[~is_added]}
     declared: frozenset[str] = method.needs
     sets = {}
     for name, set_ids in ids.items():

@@ -286,6 +286,16 @@ def test_units_are_read_from_their_own_arrays(tmp_path):
         DATASETS["npz"].load(settings(tmp_path / "x.npz"))
 
 
+def test_units_stay_whole_if_val_is_divided_from_test(tmp_path):
+    written = archive(tmp_path / "x.npz", {"train": 6, "test": 60})
+    people = [f"person {number // 4}" for number in range(60)]
+    np.savez(tmp_path / "x.npz", **written, train_units=["a"] * 6, test_units=people)
+    dataset = loaded(DATASETS["npz"].load(settings(tmp_path / "x.npz")), tmp_path / "out")
+    splits = dataset.splits[6:].reshape(15, 4)
+    assert (splits == splits[:, :1]).all()
+    assert (splits[:, 0] == "val").sum() == 6  # 40% of the people
+
+
 def test_labels_that_begin_at_1_need_first_label_and_valid_is_val(tmp_path):
     path = tmp_path / "letters.npz"
     written = archive(path, {"train": 9, "valid": 6, "test": 6})

@@ -5,6 +5,7 @@ import itertools
 import pytest
 
 from munkey.experiment.params.load import ParamsError, load
+from munkey.experiment.plan.plan import Plan
 from munkey.unlearn.contract import METHODS, TuningSettings, method
 
 
@@ -81,3 +82,12 @@ def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on
             load_with_search(config)
     finally:
         METHODS.remove("mine")
+
+
+def test_a_grid_of_one_value_is_the_setting_that_runs(config):
+    config["methods"] = ["cf", "munkey"]
+    params = load_with_search(config, search_grid={"lr_factor": [0.5]})
+    plan = Plan(params)
+    assert plan.searched == ["cf"]  # MUNKEY has no setting in the grid
+    assert plan.list_tried_values("digits")["cf"]["lr_factor"] == [0.5]
+    assert Plan(load(config | {"search": False})).searched == []

@@ -199,7 +199,22 @@ def test_a_pattern_of_names_matches_the_names_and_no_other():
 @pytest.mark.parametrize("name", METHODS)
 def test_the_code_of_unlearning_is_that_of_the_method_and_of_its_family(name: str, plan: Plan):
     method = METHODS[name]
-    assert plan.method_code(name) == [method.run, method.settings, FAMILIES[method.family]]
+    assert plan.method_code("digits", name) == [
+        method.run,
+        method.settings,
+        FAMILIES[method.family],
+    ]
+
+
+def test_the_code_of_a_munkey_with_a_head_includes_that_of_the_head():
+    plan = small_plan({"munkey.head": "krr", "krr.lam": 0.3})
+    for roots in (
+        plan.family_code("digits", FAMILIES["munkey"]),
+        plan.system_code("digits", "munkey"),
+        plan.system_code("digits", "retrain-m"),
+    ):
+        assert FAMILIES["krr"] in roots
+        assert FAMILIES["lda"] not in roots
 
 
 def test_the_builder_of_an_encoder_is_found_by_the_folder_of_its_keys(plan: Plan):

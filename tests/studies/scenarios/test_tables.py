@@ -103,3 +103,15 @@ def test_a_request_at_random_has_no_mark():
     (table,) = make_scenario_tables(summary, ROWS, {"scenario/hard": "stratified"}, "markdown")
     assert table.title.startswith("digits, hard: stratified, 10%; mean")
     assert set(table.frame["Mark [%]"]) == {"–"}
+
+
+def test_a_diverged_system_is_named_and_its_variant_without_a_row_is_not():
+    diverged = {"dataset": "digits", "rate": 0.0, "seed": 0, "case": "scenario/class"}
+    rows = [diverged | {"method": name, "diverged": "its loss is NaN"} for name in ("cf", "cf-off")]
+    metrics = pd.concat([tidy(), pd.DataFrame(rows)], ignore_index=True)
+    systems = [*ROWS, Row("cf", "CF", None)]
+    summary = summarize_scenarios(metrics, systems)
+    requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
+    of_class, _ = make_scenario_tables(summary, systems, requests, "markdown")
+    assert "CF @" in of_class.remark
+    assert "nan" not in of_class.remark

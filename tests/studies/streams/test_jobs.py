@@ -38,7 +38,7 @@ def test_an_oracle_of_a_stream_has_the_keys_of_remaining_samples_if_its_family_h
     evaluator = StreamEvaluator(dataset, all_keys, params, 6, "cpu")
     train = dataset.get_ids("train")
     order = draw_stream(forget_sets.ForgetSplit(train[20:], train[:20]), train[:0], 4, [], Stage(0))
-    moments = list(jobs._retrain_stream(order, evaluator, family.oracle, "digits", 0))
+    moments = list(jobs._retrain_stream(order, evaluator, family.oracle, "digits", 0, None))
     assert [moment.done for moment in moments] == [1, 2, 4]
     for moment, training in zip(moments, trainings, strict=True):
         remaining = order.get_members(moment.done)

@@ -35,6 +35,14 @@ def test_a_method_starts_from_the_audits_model_and_an_oracle_from_nothing(stream
     assert streams.list_input_files("digits", "3", "retrain-m") == HALVES | keys
 
 
+def test_an_oracle_is_trained_with_the_selected_pair():
+    streams = StreamPlan(small_plan({"stream.pairs": 3, "munkey.p_drop": "selected"}))
+    selected = {"selected": "results/default/selection/digits/chosen.json"}
+    files = streams.list_input_files("digits", "3", "retrain-m")
+    assert files.items() >= selected.items()
+    assert "selected" not in streams.list_input_files("digits", "3", "retrain-t")
+
+
 def test_a_stream_can_have_no_additions():
     assert StreamSettings(pairs=2, requests=3, additions=[]).additions == []
 

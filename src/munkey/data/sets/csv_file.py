@@ -15,7 +15,7 @@ from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import are_readable, decode, open_regular_file
 from munkey.data.registry import dataset
 from munkey.data.source import SPLIT_NAMES, Source, SourceError, reraise_as_source_error
-from munkey.data.splits import complete_splits
+from munkey.data.splits import complete_splits, require_given_splits
 from munkey.settings import SourceSettings
 
 COLUMNS = ("file", "label", "unit", "split")  # the last two are optional
@@ -78,6 +78,7 @@ def csv_file(settings: SourceSettings) -> Source:
     for (line, _), picture in zip(lines, pictures, strict=True):
         picture_by_title[f"{path}, line {line}, column 'file', {picture}"] = picture
     classes, labels = _encode_labels(label_names)
+    require_given_splits(split_names, settings.val_from)
     splits = complete_splits("csv", split_names, labels, settings.split, units)
     if units is not None:
         divided_units = _find_divided_units(units, splits)

@@ -32,7 +32,7 @@ from munkey.data.source import (
     escape_undecodable,
     reraise_as_source_error,
 )
-from munkey.data.splits import UNSPLIT, complete_splits
+from munkey.data.splits import UNSPLIT, complete_splits, require_given_splits
 from munkey.settings import SourceSettings
 
 
@@ -93,6 +93,7 @@ def imagefolder(settings: SourceSettings) -> Source:
         files += class_folder.files
         splits += [class_folder.split] * count
         label_blocks.append(np.full(count, class_folder.label, dtype=np.int64))
+    require_given_splits(splits, settings.val_from)
     labels = np.concatenate(label_blocks)
     names = [escape_undecodable(Path(file).relative_to(root).as_posix()) for file in files]
     units = None

@@ -21,7 +21,7 @@ from munkey.data.source import (
     require_real_file,
     reraise_as_source_error,
 )
-from munkey.data.splits import split_held_out
+from munkey.data.splits import complete_splits, split_held_out
 from munkey.settings import SourceSettings
 
 
@@ -77,7 +77,7 @@ def read_archive(
     return Source(
         images=_read_images(path, [f"{prefix}_images" for prefix in prefixes]),
         labels=all_labels - first_label,
-        splits=_make_splits(path.stem, labels, val),
+        splits=_make_splits(path.stem, labels, val, units),
         classes=classes or number_classes(all_labels, first_label),
         units=units,
     )
@@ -138,8 +138,19 @@ def _read_labels(archive: zipfile.ZipFile, name: str) -> np.ndarray:
         return read_labels(_parse_header(archive, file, name), file)
 
 
-def _make_splits(name: str, labels: dict[str, np.ndarray], val: int | None) -> np.ndarray:
-    """Return the split of each sample, (N,) names. Without val, test is divided at random."""
+def _make_splits(
+    name: str,
+    labels: dict[str, np.ndarray],
+    val: int | None,
+    units: list[str | None] | None,
+) -> np.ndarray:
+    """Return the split of each sample, (N,) names. Without val, test is divided at random.
+
+    A unit stays in one split where it is drawn here.
+    """
+    if units is not None and val is None:
+        names = [split for split, values in labels.items() for _ in values]
+        return complete_splits(name, names, np.concatenate(list(labels.values())), [], units)
     splits = []
     for split, values in labels.items():
         if split == "test" and "val" not in labels:

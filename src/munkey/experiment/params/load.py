@@ -270,7 +270,7 @@ def _find_search_faults(params: Params, dataset: str) -> list[str]:
                 f"search_grid: {method}: {count:,} combinations; at most {MAX_CANDIDATES:,}"
             )
             continue
-        if params.search and count > 1 and params.method(method).original.has_memory:
+        if params.is_searched(dataset, method) and params.method(method).original.has_memory:
             faults.append(
                 f"search_grid: {method}: only methods of a family without a memory can be searched"
             )

@@ -266,6 +266,11 @@ class Params(DatasetParams):
         values_by_key = list_values_to_try(settings, self.search_grid, method)
         return math.prod(len(values) for values in values_by_key.values())
 
+    def is_searched(self, dataset: str, method: str) -> bool:
+        """Return whether the settings of a method are searched, if only among one candidate."""
+        settings = dict(self.for_case(dataset).unlearn[method])
+        return self.search and bool(list_values_to_try(settings, self.search_grid, method))
+
     def candidate_values(self, dataset: str, method: str) -> list[dict[str, object]]:
         """List the settings of each candidate in the hyperparameter search of a method.
 

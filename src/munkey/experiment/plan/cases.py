@@ -87,10 +87,8 @@ class Cases:
     def searched(self) -> list[str]:
         """The methods whose settings are searched. The others use the settings in their section."""
         params = self.params
-        if not params.search:
-            return []
         dataset = params.datasets[0]
-        return [name for name in params.methods if params.candidate_count(dataset, name) > 1]
+        return [name for name in params.methods if params.is_searched(dataset, name)]
 
     def find_family(self, system: str) -> Family:
         """Return the family of an original, an oracle or an unlearned system."""
@@ -261,10 +259,26 @@ class Cases:
         """Return a fingerprint of the weights of a folder's encoders."""
         return fingerprint_weights(self.encoder_settings(dataset, encoder))
 
-    def method_code(self, name: str) -> list[object]:
+    def family_code(self, case: str, family: Family) -> list[object]:
+        """Return the code that training and predictions find through registries.
+
+        This is the family, and the families of its added heads.
+        """
+        section = self.params.for_case(case).get_family_section(family)
+        if section is None:
+            return [family]
+        return [family, *(FAMILIES[name] for name in family.list_borrowed_sections(section))]
+
+    def system_code(self, case: str, system: str) -> list[object]:
+        """Return the code of an original, an oracle, or an unlearning method."""
+        if system in self.params.methods:
+            return self.method_code(case, system)
+        return self.family_code(case, self.find_family(system))
+
+    def method_code(self, case: str, name: str) -> list[object]:
         """Return the code that unlearning finds through registries: the method and its family."""
         method = self.params.method(name)
-        return [method.run, method.settings, method.original]
+        return [method.run, method.settings, *self.family_code(case, method.original)]
 
     def get_encoder_name(self, case: str) -> str:
         """Return the name of the folder with a case's keys and neighbors.

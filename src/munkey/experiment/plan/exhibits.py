@@ -60,10 +60,10 @@ class Exhibits:
         this run is known only if `tried` says so.
         """
         counts = []
-        if self.params.search:
-            for dataset in self.params.datasets:
+        for dataset in self.params.datasets:
+            if self.params.is_searched(dataset, method.name):
                 counts.append(self.params.candidate_count(dataset, method.name))
-        if counts and max(counts) > 1:
+        if counts:
             return f"{max(counts)}, searched"
         if method.name in self.params.tried:
             return self.params.tried[method.name]

@@ -46,7 +46,9 @@ def summarize_scenarios(tidy: pd.DataFrame, rows: Sequence[Row]) -> pd.DataFrame
         Metrics with the column case.
     """
     parts: list[pd.DataFrame] = []
-    for case, part in tidy.groupby("case", sort=False):
+    # Each system has a variant with outputs switched off, but not each of these has a row.
+    named = tidy[tidy["method"].isin([row.name for row in rows])]
+    for case, part in named.groupby("case", sort=False):
         # Methods that need an emptied class are not run in scenarios without one.
         measured = set(part["method"])
         rows_here = [row for row in rows if row.name in measured]

@@ -1,6 +1,6 @@
 """The job of a stream: forgets one half of an audit's pool in several requests."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from munkey.experiment.run.record import now, write_record
 from munkey.memory import neighbors as neighbor_files
 from munkey.memory.neighbors import find_nearest
 from munkey.models import system as systems
+from munkey.models import training_inputs
 from munkey.models.family import FAMILIES, Family, FittedFamily, MemberKeys, System, Training
 from munkey.models.training_inputs import SampleFiles
 from munkey.settings import Sections
@@ -101,7 +102,8 @@ def stream(
                 order, evaluator, applied, original, dataset, seed, around.resident_share
             )
         else:
-            predictions = list(_retrain_stream(order, evaluator, method, dataset, seed))
+            selected = training_inputs.read_selected_knobs(files.selected)
+            predictions = list(_retrain_stream(order, evaluator, method, dataset, seed, selected))
     except DivergedError as error:
         why = error.reason(around.log)
         warn(f"diverged: {why}")
@@ -161,7 +163,12 @@ def _unlearn_stream(
 
 
 def _retrain_stream(
-    order: Stream, evaluator: StreamEvaluator, oracle: str, dataset: str, seed: int
+    order: Stream,
+    evaluator: StreamEvaluator,
+    oracle: str,
+    dataset: str,
+    seed: int,
+    selected: Mapping[str, float] | None,
 ) -> Iterator[StreamEvaluation]:
     """Retrain an oracle after the first, middle and last request, and yield its evaluations."""
     family = next(family for family in FAMILIES.values() if family.oracle == oracle)
@@ -170,14 +177,20 @@ def _retrain_stream(
         ids = np.union1d(order.get_members(done), order.get_additions(done))
         stage = family.make_stage(seed, dataset, f"stream{done}")
         with Stopwatch(evaluator.device) as watch:
-            trained = _train(family, ids, evaluator, stage)
+            trained = _train(family, ids, evaluator, stage, selected)
         # The oracle was trained on the additions, so none are added to its memory here.
         logits = evaluator.predict_logits(trained, ids[:0])
         yield StreamEvaluation(done, watch.seconds, logits)
 
 
-def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: Stage) -> System:
-    """Train (or fit) a system of a family on these samples."""
+def _train(
+    family: Family,
+    ids: np.ndarray,
+    evaluator: StreamEvaluator,
+    stage: Stage,
+    selected: Mapping[str, float] | None = None,
+) -> System:
+    """Train (or fit) a system of a family on these samples. selected: p_image and p_token."""
     samples = image_set(evaluator.dataset, ids)
     if isinstance(family, FittedFamily):
         head = family.fit(
@@ -188,7 +201,7 @@ def _train(family: Family, ids: np.ndarray, evaluator: StreamEvaluator, stage: S
             stage,
         )
         return head.to(evaluator.device)
-    recipe = family.make_recipe(evaluator.settings, stage)
+    recipe = family.make_recipe(evaluator.settings, stage, selected)
     members = None
     if family.has_memory and recipe.family:
         memory = evaluator.select_keys(ids)

@@ -81,13 +81,16 @@ class StreamPlan:
     def list_input_files(self, dataset: str, seed: str, system: str) -> Files:
         """List the files, other than the data set, that a stream reads.
 
-        These are the halves of the pool, a method's original, and the keys if there is a memory.
+        These are the halves of the pool, a method's original, an oracle's selected pair, and the keys
+        if there is a memory.
         """
         case = f"{dataset}/{POOL}"
         family = self.plan.find_family(system)
         files = self.plan.forget_set(case, seed, "half")
         if system in METHODS:
             files |= self.plan.original(case, seed, system)
+        elif family.has_pathways:
+            files |= self.plan.selection_input(case)
         if family.has_memory:
             files["keyfile"] = self.plan.keys(case)
         return files
