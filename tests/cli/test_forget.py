@@ -18,6 +18,7 @@ from munkey.cli.output import FAILED, FOUND_NOTHING
 from munkey.deploy import certificate
 from munkey.deploy.predictor import Predictor
 from munkey.memory.database import Database
+from munkey.memory.errors import LockedMemoryError
 from munkey.memory.memory_file import Change, MemoryFile
 from tests.cli.conftest import replace_model
 from tests.deploy.inputs import IDS, holds_bytes, picture_in
@@ -580,6 +581,25 @@ def test_ids_and_salt_can_be_put_into_a_later_certificate(munkey, model, tmp_pat
     assert munkey("certificate", model, later, "--check", "--ids", "12,10", *salt).code == 0
     assert "were supplied afterwards" in " ".join(certificate.read_certificate(later).not_claimed)
     assert munkey("certificate", model, tmp_path / "none.json", "--request", "S").code == 2
+
+
+def test_a_deletion_that_another_process_prevents_leaves_no_salt_and_can_be_tried_again(
+    munkey, model, tmp_path, monkeypatch
+):
+    words = ["--ids", "10", "--certificate", tmp_path / "1.json", "--salt-file", tmp_path / "salt"]
+    delete = Predictor.delete
+
+    def refuse(*arguments, **options):
+        assert (tmp_path / "salt").exists()  # before anything is deleted
+        monkeypatch.setattr(Predictor, "delete", delete)
+        raise LockedMemoryError("another process is changing it; try again")
+
+    monkeypatch.setattr(Predictor, "delete", refuse)
+    assert munkey("forget", model, *words).code != 0
+    assert remaining_ids(model) == IDS.tolist()
+    assert not (tmp_path / "salt").exists()
+    assert munkey("forget", model, *words).code == 0
+    assert (tmp_path / "salt").exists()
 
 
 def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, tmp_path):

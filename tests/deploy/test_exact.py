@@ -188,3 +188,21 @@ def test_an_emptied_model_refuses_to_answer_until_samples_come(folder):
                 emptied.predict(ROWS)
         model.add(ROWS[:6], list("012012"))
         assert model.predict(ROWS[:6]).classes == tuple("012012")
+
+
+@with_sums
+def test_sums_follow_to_an_older_snapshot_with_fewer_classes(kind, tmp_path):
+    folder = tmp_path / "model"
+    model = kind().fit(ROWS, LABELS)
+    model.save(folder)
+    with Predictor.load(folder) as predictor:
+        sums = predictor._model.fitted_model.sums
+        older = predictor._model.snapshot().memory
+        with sums.follow(older, 3) as followed:
+            expected = followed.counts.copy()
+        model.add(ROWS[:2], np.array([7, 7]), ids=[900, 901])
+        newer = predictor._model.snapshot().memory
+        with sums.follow(newer, 4) as followed:
+            assert followed.counts.tolist() == [*expected, 2]
+        with sums.follow(older, 3) as followed:
+            assert followed.counts.tolist() == expected.tolist()

@@ -141,8 +141,10 @@ def test_a_reader_in_the_way_keeps_the_log_and_it_is_emptied_later(path):
         file.delete(ids[:1])  # acknowledged all the same
         assert Path(f"{path}-wal").stat().st_size
         assert not file.empty_log()
+        logged = Path(f"{path}-wal").stat().st_size
         with pytest.raises(BlockingIOError, match="purge again"):
             file.purge(wait=0.05)
+        assert Path(f"{path}-wal").stat().st_size == logged  # no copy of the file was added
         assert file.is_purge_due
         reader.execute("COMMIT")
         assert file.empty_log()

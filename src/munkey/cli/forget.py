@@ -4,7 +4,8 @@ import re
 import secrets
 import shlex
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -165,7 +166,7 @@ def forget(
                 order = _make_certificate_order(
                     plan, certificate_files, salt_files, list_ids, fields, sign_certificate
                 )
-                with show_spinner("forgetting"):
+                with show_spinner("forgetting"), _remove_unused_salts(salt_files, finished):
                     deletions = predictor.delete(
                         plan, purge=not no_purge, certificates=order, results=finished
                     )
@@ -340,6 +341,26 @@ def _make_certificate_order(
         fields[deletion.request] = fields.get(deletion.request, {}) | paths
 
     return CertificateOrder(salts, deliver, list_ids=list_ids)
+
+
+@contextmanager
+def _remove_unused_salts(
+    salt_files: Mapping[str | None, Path], finished: Sequence["Deletion"]
+) -> Iterator[None]:
+    """Remove the salt files of requests that another process prevented, which can be tried again.
+
+    finished: the deletions that are on disk by then.
+    """
+    from munkey.memory.errors import LockedMemoryError
+
+    try:
+        yield
+    except LockedMemoryError:
+        done = {deletion.request for deletion in finished}
+        for number, file in salt_files.items():
+            if number not in done:
+                file.unlink(missing_ok=True)
+        raise
 
 
 def _look_for_certificate(deletion: "Deletion", file: Path, directory: Path) -> dict[str, Any]:

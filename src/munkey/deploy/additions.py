@@ -1,6 +1,6 @@
 """Add new samples to the memory of a model, without training."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -37,7 +37,8 @@ class Additions:
         if units is not None and not isinstance(units, str):
             units = unit_names(units)
         pictures, rows = model.read_inputs(images)
-        class_indices = model.samples().encode_labels(labels)
+        samples = model.samples()
+        class_indices = samples.encode_labels(labels)
         if len(class_indices) != len(pictures.images):
             label_count = pluralize(len(class_indices), "label")
             raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
@@ -56,11 +57,13 @@ class Additions:
         if rows is None:
             keys = model.encoder.compute_keys(pictures.images)
         else:
+            _require_within_bound(rows, model.bound)
             keys = rows
         if model.fitted_model:
             keys = model.fitted_model.family.prepare_keys(keys)
         tokens = self._make_tokens(keys, class_indices)
         with model.file.change() as change:
+            _require_same_classes(class_indices, samples.classes, change.snapshot.classes.names)
             next_id = change.snapshot.state.next_id
             ids = np.arange(next_id, next_id + len(keys))
             new_rows = check_rows(ids, keys, tokens, class_indices, pictures.files, units, contents)
@@ -141,3 +144,25 @@ class Additions:
             if is_copy.any():
                 identical[new_id] = tuple(earlier_ids[is_copy].tolist())
         return AddedSamples(new_rows.ids, identical)
+
+
+def _require_within_bound(rows: np.ndarray, bound: float | None) -> None:
+    """Raise ValueError if a number in rows, which are divided by `bound`, exceeds it."""
+    if bound is not None and rows.size and np.abs(rows).max() > 1:
+        row, column = np.unravel_index(np.abs(rows).argmax(), rows.shape)
+        value = float(rows[row, column]) * bound
+        raise ValueError(
+            f"row {row}, column {column}: {value:g} is beyond the model's bound, {bound:g}, so"
+            " nothing was added; scale the rows, or fit a model with a larger bound"
+        )
+
+
+def _require_same_classes(
+    class_indices: np.ndarray, classes: Mapping[int, object], names: Sequence[object]
+) -> None:
+    """Raise ValueError if another process forgot a class since its index was looked up."""
+    for index in np.unique(class_indices).tolist():
+        if index >= len(names) or names[index] != classes[index]:
+            raise ValueError(
+                f"the class {classes[index]} was forgotten meanwhile, so nothing was added"
+            )

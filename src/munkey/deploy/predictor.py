@@ -562,10 +562,16 @@ class Predictor(AbstractContextManager["Predictor"]):
             return ""
         return f"purged; not checked, since not part of the model: {', '.join(foreign_files)}"
 
-    def purge(self) -> tuple[str, ...]:
+    def purge(self, wait: float | None = None) -> tuple[str, ...]:
         """Remove every byte of forgotten samples from the model's files.
 
         Predictions continue meanwhile; other changes wait.
+
+        Parameters
+        ----------
+        wait : float, optional
+            Seconds to wait for other changes, and again for readers. By default, those given to
+            `load`.
 
         Returns
         -------
@@ -581,7 +587,7 @@ class Predictor(AbstractContextManager["Predictor"]):
             If the disk has less free space than twice the memory. Nothing was changed.
         """
         self._forget_empty_classes()
-        self._file.purge()
+        self._file.purge(wait)
         return self.foreign_files
 
     @property

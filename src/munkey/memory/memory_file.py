@@ -736,11 +736,14 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         OSError
             If the disk has less free space than twice the file. Nothing was changed.
         """
+        wait_for_readers = self._database.wait if wait is None else wait
         with self._database.lock_changes(wait):
             with self._database.read() as connection:
                 _, sequence, *_ = self._read_state(connection)
+            # First, since the vacuum writes the whole file into the log.
+            self._database.wait_until_log_is_empty(wait_for_readers)
             self._database.vacuum()
-            self._database.wait_until_log_is_empty(self._database.wait if wait is None else wait)
+            self._database.wait_until_log_is_empty(wait_for_readers)
             with self._database.change() as connection:
                 state, _, head, mark = self._read_state(connection)
                 # The row numbers of the deletions since the purge before this one stay, so that

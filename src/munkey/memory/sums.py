@@ -142,8 +142,15 @@ class Sums:
         return replace(self, counts=self.counts[classes], class_sums=self.class_sums[classes])
 
     def resize(self, classes: int) -> None:
-        """Append empty classes until there are so many."""
-        added_count = max(0, classes - len(self.counts))
+        """Append empty classes, or remove empty ones at the end, until there are so many.
+
+        Raises ValueError if a class that would be removed has rows.
+        """
+        if self.counts[classes:].any():
+            raise ValueError(f"a class beyond the first {classes} has rows")
+        self.counts = self.counts[:classes]
+        self.class_sums = self.class_sums[:classes]
+        added_count = classes - len(self.counts)
         self.counts = np.pad(self.counts, (0, added_count))
         self.class_sums = np.pad(self.class_sums, ((0, added_count), (0, 0)))
 

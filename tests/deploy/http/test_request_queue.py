@@ -48,7 +48,7 @@ class Slow:
         self.done.append("empty log")
         return True
 
-    def purge(self):
+    def purge(self, wait):
         if self.readers:
             self.readers -= 1
             raise [LockedMemoryError("a reader is in the way"), OSError("full")][self.readers % 2]
@@ -241,6 +241,42 @@ def test_the_latest_time_counts_from_the_first_deletion_and_foreign_files_are_re
     assert slow.done.count("purge") == 1
     foreign = slow.foreign_files
     assert served.describe_purge() == {"purged": False, "purged_at": None, "foreign": foreign}
+
+
+def test_a_reader_that_prevents_a_purge_is_an_error_once_it_is_overdue(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    class Blocked(Slow):
+        attempts = 0
+        is_blocked = True
+
+        def purge(self, wait):
+            self.attempts += 1
+            if self.is_blocked:
+                raise LockedMemoryError("a reader keeps the log")
+            return super().purge(wait)
+
+    async def work() -> None:
+        async with upkeep(served):
+            await served.delete(forget_7)
+            while not blocked.attempts:
+                await asyncio.sleep(0.01)
+            assert served.maintenance_error is None  # there is time
+            while served.maintenance_error is None:
+                await asyncio.sleep(0.01)
+            assert "a reader keeps the log" in served.maintenance_error
+            blocked.is_blocked = False
+            while served.maintenance_error:
+                await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(request_queue, "IDLE_S", 0.01)
+    monkeypatch.setattr(request_queue, "PURGE_IDLE_S", 0.0)
+    blocked = Blocked()
+    served = RequestQueue(blocked, RequestLimits(predictions=4), purge_within=0.3)
+    asyncio.run(asyncio.wait_for(work(), 60))
+    assert "purge" in blocked.done
+    [record] = [one for one in caplog.records if one.name == request_queue.__name__]
+    assert "a reader keeps the log" in record.getMessage()
 
 
 def test_a_purge_that_cannot_be_is_logged_once_and_tried_again(

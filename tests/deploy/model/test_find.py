@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import munkey
 import munkey.deploy.predictor
 from munkey.deploy.errors import PictureError
 from munkey.deploy.model import retrieval
@@ -89,6 +90,17 @@ def test_a_row_that_is_deleted_during_the_search_is_in_no_search_that_begins_lat
 def test_an_invalid_count_or_cosine_is_refused(options, rows_model):
     with Predictor.load(rows_model) as model, pytest.raises(ValueError, match=next(iter(options))):
         model.find(ROWS[[3]], **options)
+
+
+def test_rows_that_keep_their_length_are_ranked_by_cosine(tmp_path):
+    rows = np.array([[1.0, 1.0], [10.0, 9.0], [-3.0, 1.0], [0.0, 2.0]])
+    munkey.ForgettingNCM(temperature=1.0, norm=None).fit(rows, [*"abab"]).save(tmp_path / "model")
+    with Predictor.load(tmp_path / "model") as model:
+        [samples] = model.find(rows[[0]], count=2).samples
+    assert [sample.id for sample in samples] == [0, 1]
+    assert samples[0].copy
+    cosines = [sample.cosine for sample in samples]
+    assert cosines == pytest.approx([1, 19 / np.sqrt(2 * 181)], abs=1e-4)
 
 
 def test_rows_of_another_width_are_refused(rows_model):

@@ -27,6 +27,7 @@ from munkey.data.decoding.picture_files import (
 from munkey.data.pictures import decode
 from munkey.deploy.errors import PictureError
 from munkey.deploy.http import bodies
+from munkey.deploy.model import images as module
 from munkey.deploy.model.images import LIMITS, digest_contents, read_embeddings, read_pixels
 from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
@@ -314,3 +315,16 @@ def test_a_picture_size_without_white_is_written_without_it():
     assert PictureSize(height=6, width=4).model_dump(mode="json") == {"height": 6, "width": 4}
     bright = PictureSize(height=6, width=4, white=4095)
     assert PictureSize.model_validate(bright.model_dump(mode="json")) == bright
+
+
+def test_a_file_that_may_not_be_read_is_an_unreadable_picture(tmp_path, monkeypatch):
+    """As root, tests may read every file."""
+    file = tmp_path / "locked.png"
+    Image.new("RGB", (4, 4)).save(file)
+
+    def refuse(path):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(module, "open_regular_file", refuse)
+    with pytest.raises(PictureError, match=r"locked\.png: cannot be read .Permission denied"):
+        read_pixels([file], PictureSize(height=4, width=4))

@@ -107,9 +107,10 @@ def test_a_request_at_random_has_no_mark():
 
 def test_a_diverged_system_is_named_and_its_variant_without_a_row_is_not():
     diverged = {"dataset": "digits", "rate": 0.0, "seed": 0, "case": "scenario/class"}
-    rows = [diverged | {"method": name, "diverged": "its loss is NaN"} for name in ("cf", "cf-off")]
+    diverged |= {"metric": "diverged", "value": 1.0, "why": "its loss is NaN"}
+    rows = [diverged | {"method": name} for name in ("cf", "cf-off")]
     metrics = pd.concat([tidy(), pd.DataFrame(rows)], ignore_index=True)
-    systems = [*ROWS, Row("cf", "CF", None)]
+    systems = [*ROWS, Row("cf", "CF", "retrain-m")]
     summary = summarize_scenarios(metrics, systems)
     requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
     of_class, _ = make_scenario_tables(summary, systems, requests, "markdown")

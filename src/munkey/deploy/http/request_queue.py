@@ -23,6 +23,7 @@ T = TypeVar("T")
 IDLE_S = 1.0  # seconds between two rounds of `maintain`
 PURGE_IDLE_S = 10.0  # purge after this many seconds without a prediction or a deletion
 PURGE_LATEST_S = 600.0  # default: purge at the latest this many seconds after a deletion
+PURGE_WAIT_S = 5.0  # how long a purge, and deletions behind it, wait for other processes
 LOGGER = logging.getLogger(__name__)
 
 
@@ -147,7 +148,7 @@ class RequestQueue:
         """
 
         def purge() -> Json:
-            self.predictor.purge()
+            self.predictor.purge(PURGE_WAIT_S)
             return self.describe_purge()
 
         async with self._change_lock:
@@ -190,16 +191,27 @@ class RequestQueue:
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), IDLE_S)
                 return
-            earlier_error = self.maintenance_error
             try:
                 await self._maintain_once()
                 self.maintenance_error = None
-            except LockedMemoryError:
-                continue  # a reader or another change is in the way
+            except LockedMemoryError as error:
+                # A reader or another change is in the way, which is no error before the latest time.
+                if self._is_overdue():
+                    self._record_error(error)
             except Exception as error:
-                self.maintenance_error = f"{type(error).__name__}: {error}"
-                if self.maintenance_error != earlier_error:
-                    LOGGER.error("cannot purge deleted samples: %s", self.maintenance_error)
+                self._record_error(error)
+
+    def _is_overdue(self) -> bool:
+        """Return whether the latest time for a purge has passed."""
+        due_since = self._due_since
+        return due_since is not None and time.monotonic() - due_since >= self._purge_within
+
+    def _record_error(self, error: Exception) -> None:
+        """Record why a purge failed, and log it, unless the last attempt failed alike."""
+        earlier_error = self.maintenance_error
+        self.maintenance_error = f"{type(error).__name__}: {error}"
+        if self.maintenance_error != earlier_error:
+            LOGGER.error("cannot purge deleted samples: %s", self.maintenance_error)
 
     async def _maintain_once(self) -> None:
         """Empty the write-ahead log, and purge if that is due and the service is idle."""
@@ -215,6 +227,6 @@ class RequestQueue:
         if self._due_since is None:
             self._due_since = now
         is_idle = now - self._last_request >= PURGE_IDLE_S
-        if is_idle or now - self._due_since >= self._purge_within:
+        if is_idle or self._is_overdue():
             await self.purge()
             self._due_since = None

@@ -54,18 +54,32 @@ def require_valid_search(count: int, above: float) -> None:
 
 
 def find_samples(
-    samples: Samples, keys: np.ndarray, contents: np.ndarray, count: int, above: float
+    samples: Samples,
+    keys: np.ndarray,
+    contents: np.ndarray,
+    count: int,
+    above: float,
+    keys_have_lengths: bool = False,
 ) -> list[tuple[NearSample, ...]]:
     """Find the `count` samples nearest to each key (Q, d). Exact copies are listed first.
 
+    keys_have_lengths: whether keys, here and in the memory, are not at unit norm.
     contents: digests (Q, 16) of the pictures, or rows, of the keys. above: minimum cosine; exact
     copies are listed anyway. Raises ValueError if the keys are not finite, or have another shape.
     """
-    from munkey.deploy.model.retrieval import check_queries, find_nearest
+    from munkey.deploy.model.retrieval import (
+        check_queries,
+        find_nearest,
+        find_nearest_by_cosine,
+    )
 
     memory = samples.memory
     queries = check_queries(keys, memory.keys.shape[1])
-    nearest = find_nearest(memory, queries, min(count, len(memory)))
+    depth = min(count, len(memory))
+    if keys_have_lengths:
+        nearest = find_nearest_by_cosine(memory, queries, depth)
+    else:
+        nearest = find_nearest(memory, queries, depth)
     is_present = nearest.rows != NO_NEIGHBOR
     columns = memory.columns.take(nearest.rows[is_present])  # of all queries, concatenated
     query_of_row = np.nonzero(is_present)[0]

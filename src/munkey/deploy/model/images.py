@@ -245,11 +245,13 @@ def _read_file(path: Path, size: Size | None, white: White) -> DecodedPicture:
     """Read a picture file as `read_picture` does. white: the brightest value of 16-bit gray."""
     if not path.is_file():
         raise PictureError(f"{path}: there is no such file")
-    with open_regular_file(path) as file:
-        try:
+    try:
+        with open_regular_file(path) as file:
             return read_pictures([file], replace(LIMITS, white=white), size)[0]
-        except RefusedPictureError as error:
-            raise PictureError(f"{path}: {error}") from error
+    except RefusedPictureError as error:
+        raise PictureError(f"{path}: {error}") from error
+    except OSError as error:
+        raise PictureError(f"{path}: cannot be read ({error.strerror})") from error
 
 
 def _decode_pillow(picture: "Image", white: White) -> np.ndarray:

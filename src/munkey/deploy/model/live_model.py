@@ -103,6 +103,11 @@ class LiveModel:
 
     # Reading pictures and rows
 
+    @property
+    def bound(self) -> float | None:
+        """The divisor of rows that keep their length; None if keys are at unit norm."""
+        return self.manifest.estimator.bound if self.manifest.estimator else None
+
     def read_inputs(
         self, images: Images, on_bad: OnBad = "raise"
     ) -> tuple[DecodedPictures, np.ndarray | None]:
@@ -116,12 +121,10 @@ class LiveModel:
             return read_pixels(images, self.manifest.stored, on_bad), None
         reference = self.manifest.estimator
         features = None
-        bound = None
         if reference is not None:
             features = reference.features
-            bound = reference.bound
         key_width = self.snapshot().state.key_width
-        keys, files = read_embeddings(images, key_width, features, bound)
+        keys, files = read_embeddings(images, key_width, features, self.bound)
         blank = np.zeros((len(keys), 1, 1, 3), dtype=np.uint8)
         return DecodedPictures(blank, files, np.arange(len(keys))), keys
 
@@ -180,7 +183,9 @@ class LiveModel:
         else:
             keys = rows  # the model takes embeddings
         contents = self.digest_contents(pictures, rows)
-        samples = find_samples(self.samples(), keys, contents, count, above)
+        samples = find_samples(
+            self.samples(), keys, contents, count, above, keys_have_lengths=self.bound is not None
+        )
         return NearSamples(tuple(samples), pictures.files)
 
     def _compute_logits(

@@ -131,7 +131,7 @@ class EstimatorReference(Section):
     """
 
     features: list[str] | None = None
-    params: dict[str, str | bool | int | float | None] = Field(default_factory=dict)
+    params: dict[str, str | bool | int | float | list[int] | None] = Field(default_factory=dict)
     has_forgotten: bool = False
 
     @model_serializer(mode="wrap")

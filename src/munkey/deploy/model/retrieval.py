@@ -8,8 +8,9 @@ import torch
 
 from munkey.core.device import to_device
 from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
+from munkey.encoders.keys import normalize_rows
 from munkey.memory.exemplars import ExemplarMemory, average_tokens
-from munkey.memory.memory import Memory
+from munkey.memory.memory import Memory, bound_length
 from munkey.memory.neighbors import NearestRows, Neighbors, SearchedRows, find_nearest_rows
 from munkey.settings import InferenceSettings
 
@@ -144,6 +145,15 @@ def find_nearest(
         max_length=memory.longest_key,
     )
     return find_nearest_rows(queries, searched_rows, depth)
+
+
+def find_nearest_by_cosine(memory: Memory, queries: np.ndarray, depth: int) -> NearestRows:
+    """Find the `depth` live rows of the highest cosine with each query, whatever their lengths."""
+    keys = normalize_rows(memory.keys)
+    searched_rows = SearchedRows(
+        keys=keys, ids=memory.ids, live=memory.live, max_length=bound_length(keys)
+    )
+    return find_nearest_rows(normalize_rows(queries), searched_rows, depth)
 
 
 def check_queries(queries: np.ndarray, width: int) -> np.ndarray:

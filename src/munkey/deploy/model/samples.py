@@ -174,7 +174,10 @@ class Samples:
             *self.sources.find_ids_by_name(files).items()
         ]
         missing_files = [name for name, file_ids in ids_by_name if not file_ids]
-        ids_by_unit, unit_hint = self._find_ids_by_unit(require_list("units", units))
+        unit_list = require_list("units", units)
+        if None in unit_list:
+            raise ValueError("units contains None, which is no unit; leave it out")
+        ids_by_unit, unit_hint = self._find_ids_by_unit(unit_list)
         for label in self.encode_labels(labels):
             class_ids = present_ids[present_labels == label].tolist()
             ids_by_name.append((f"class {classes[label]}", class_ids))
