@@ -184,7 +184,7 @@ class FamilyAudit:
 
     def _make_path_row(self, system: AuditedSystem, path: str, findings: Findings) -> Row:
         """Make the columns that depend only on the findings for one path."""
-        row: Row = {"path": path, "pairs": _count_pairs(system, path)}
+        row: Row = {"path": path, "pairs": _count_pairs(system, path), "equal": findings.equal}
         row |= collect_numbers(findings.share, findings.attacks)
         for name, test in findings.tests.items():
             row[f"{name}_p"] = test.p

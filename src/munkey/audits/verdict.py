@@ -141,11 +141,14 @@ class Findings:
         The findings of the attacks, by name.
     tests
         The tests that could be run, by their names in `TESTS`.
+    equal
+        Whether partners answer alike for all samples, bit for bit.
     """
 
     share: Share | NoFinding
     attacks: Mapping[str, Finding]
     tests: Mapping[str, Significance]
+    equal: bool = False
 
     @property
     def p(self) -> float:
@@ -193,9 +196,10 @@ def collect_findings(pairs: Pairs, generator: np.random.Generator) -> Findings:
     share = residual_share.residual_share(pairs)
     attacks = {name: AUDITS[name].run(pairs, generator) for name in ATTACKS}
     tests: dict[str, Significance] = {}
-    if not isinstance(share, NoFinding) and not pairs.partners_agree:
+    equal = pairs.partners_agree
+    if not isinstance(share, NoFinding) and not equal:
         tests = run_joint_tests(pairs, generator, REDRAWS)
-    return Findings(share, attacks, tests)
+    return Findings(share, attacks, tests, equal)
 
 
 def judge_control(name: ControlName, findings: Findings | None) -> Control:
@@ -271,7 +275,7 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
     if flagged_tests:
         traces = "; ".join(_describe_test(name, findings) for name in flagged_tests)
         return Verdict("residue", f"residue: {traces}; on average {interval} is left")
-    if not any(share.contrasts):
+    if findings.equal:
         return Verdict(
             "none found", "deleted and never seen samples are answered alike, to the bit"
         )

@@ -185,19 +185,16 @@ def mark_front(points: pd.DataFrame) -> pd.DataFrame:
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, Any]:
     """Return the residual share of a design, as numbers and as text.
 
-    audited: its row in an audit; None if it was not audited. Its `contrast` is 0 if the design's
-    outputs equal its oracle's bit for bit.
+    audited: its row in an audit; None if it was not audited.
     """
     nothing = dict.fromkeys(SHARES, 0.0) | {"bound": 0.0, "unknown_because": ""}
-    contrast = math.nan
-    if audited is not None:
-        contrast = audited.get("contrast", math.nan)
     if design.kind == "anew":
         return nothing | {"share_text": "0, by definition"}
-    if design.kind == "exact" and contrast == 0:
-        return nothing | {"share_text": "0, to the bit"}
-    if design.kind == "exact" and math.isnan(contrast):
-        return nothing | {"share_text": "0, by construction"}
+    if design.kind == "exact":
+        if audited is None or pd.isna(audited.get("contrast")):
+            return nothing | {"share_text": "0, by construction"}
+        if audited["equal"]:
+            return nothing | {"share_text": "0, to the bit"}
     if audited is None:
         return _make_unknown_share(NOT_AUDITED)
     if audited["verdict"] in (NO_POWER, DIVERGED):
