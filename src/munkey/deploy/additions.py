@@ -1,6 +1,6 @@
 """Add new samples to the memory of a model, without training."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -37,8 +37,8 @@ class Additions:
         if units is not None and not isinstance(units, str):
             units = unit_names(units)
         pictures, rows = model.read_inputs(images)
-        samples = model.samples()
-        class_indices = samples.encode_labels(labels)
+        names = model.snapshot().classes.names
+        class_indices = model.samples().encode_labels(labels)
         if len(class_indices) != len(pictures.images):
             label_count = pluralize(len(class_indices), "label")
             raise ValueError(f"{label_count} for {pluralize(len(pictures.images), 'picture')}")
@@ -63,7 +63,7 @@ class Additions:
             keys = model.fitted_model.family.prepare_keys(keys)
         tokens = self._make_tokens(keys, class_indices)
         with model.file.change() as change:
-            _require_same_classes(class_indices, samples.classes, change.snapshot.classes.names)
+            _require_same_classes(class_indices, names, change.snapshot.classes.names)
             next_id = change.snapshot.state.next_id
             ids = np.arange(next_id, next_id + len(keys))
             new_rows = check_rows(ids, keys, tokens, class_indices, pictures.files, units, contents)
@@ -158,11 +158,11 @@ def _require_within_bound(rows: np.ndarray, bound: float | None) -> None:
 
 
 def _require_same_classes(
-    class_indices: np.ndarray, classes: Mapping[int, object], names: Sequence[object]
+    class_indices: np.ndarray, names: Sequence[object], names_now: Sequence[object]
 ) -> None:
     """Raise ValueError if another process forgot a class since its index was looked up."""
     for index in np.unique(class_indices).tolist():
-        if index >= len(names) or names[index] != classes[index]:
+        if list(names[index : index + 1]) != list(names_now[index : index + 1]):
             raise ValueError(
-                f"the class {classes[index]} was forgotten meanwhile, so nothing was added"
+                f"the class {names[index]} was forgotten meanwhile, so nothing was added"
             )

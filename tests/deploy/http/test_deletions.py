@@ -290,7 +290,7 @@ def test_a_certificate_is_made_and_checked(office):
 
 
 def test_damage_after_a_deletion_does_not_hide_the_deletion(office, monkeypatch):
-    def fails(self):
+    def fails(self, wait):
         raise UnreadableMemoryError(Path("x"), "damaged")
 
     monkeypatch.setattr(MemoryFile, "purge", fails)
@@ -306,7 +306,7 @@ def test_damage_after_a_deletion_does_not_hide_the_deletion(office, monkeypatch)
 def test_a_purge_that_fails_after_a_deletion_is_reported_and_its_certificate_claims_none(
     office, monkeypatch
 ):
-    def full(self):
+    def full(self, wait):
         raise OSError("No space left")
 
     with monkeypatch.context() as patch:

@@ -269,7 +269,7 @@ def test_images_with_rows_and_rows_of_two_lengths_are_refused(body):
 
 
 def test_an_internal_error_is_answered_as_json(service, monkeypatch):
-    monkeypatch.setattr(Predictor, "purge", lambda self: 1 / 0)
+    monkeypatch.setattr(Predictor, "purge", lambda self, wait: 1 / 0)
     failed = service.ask("POST", "/purge", role="forget")
     assert (failed.status, failed.json) == (
         500,
@@ -288,7 +288,7 @@ def test_an_internal_error_is_answered_as_json(service, monkeypatch):
     ids=lambda value: type(value).__name__,
 )
 def test_an_unusable_memory_is_answered_with_503(error, message, retry, service, monkeypatch):
-    def fails(_):
+    def fails(*_):
         raise error
 
     monkeypatch.setattr(Predictor, "purge", fails)
