@@ -4,9 +4,8 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection
+from functools import cache
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -86,6 +85,7 @@ class Copy(Project):
         params = read_config()
         self.sections = merge(params, yaml.safe_load(OVERLAY.read_text()))
 
+    @cache  # noqa: B019  # the whole is planned for some targets again and again
     def plan(self, *targets: str) -> set[str]:
         """All jobs of these targets, each with its rule, inputs, outputs and params."""
         (self.path / "params.yaml").write_text(yaml.safe_dump(self.sections, sort_keys=False))
@@ -93,41 +93,13 @@ class Copy(Project):
         return {line for line in printed.splitlines() if line.startswith("JOB ")}
 
 
-def select_jobs(jobs: set[str], *targets: str) -> set[str]:
-    """Those of the jobs that these targets, which are rules, need."""
-    makers = {output: job for job in jobs for output in read_job(job)[2]}
-    waiting = [job for job in jobs if get_rule(job) in targets]
-    selected: set[str] = set()
-    while waiting:
-        job = waiting.pop()
-        if job not in selected:
-            selected.add(job)
-            waiting += [makers[path] for path in read_job(job)[1] if path in makers]
-    return selected
-
-
-def list_targets(removed: Collection[str] = ()) -> list[str]:
-    targets = list(TARGETS)
-    for name in load_studies():
-        if name not in removed:
-            targets += TARGETS_OF_STUDIES.get(name, [name])
-    return targets
-
-
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """All jobs of the whole project."""
-    copy = Copy(tmp_path_factory.mktemp("whole") / "project")
-    return copy.plan(*list_targets(), "paper")
-
-
-def read_job(job: str) -> list[Any]:
-    """The rule, inputs, outputs and params of a job."""
-    return json.loads(job.removeprefix("JOB "))
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Copy:
+    return Copy(tmp_path_factory.mktemp("whole") / "project")
 
 
 def get_rule(job: str) -> str:
-    return read_job(job)[0]
+    return json.loads(job.removeprefix("JOB "))[0]
 
 
 def list_removed(name: str) -> list[str]:
@@ -148,18 +120,20 @@ def removals() -> list[list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("removed", removals(), ids=" ".join)
 def test_what_is_left_is_planned_and_imported_as_before(
-    removed: list[str], whole: set[str], tmp_path: Path
+    removed: list[str], whole: Copy, tmp_path: Path
 ) -> None:
     copy = Copy(tmp_path / "project")
     for name in removed:
         remove(name, copy.path, copy.sections)
-    targets = list_targets(removed)
-    jobs = copy.plan(*targets, "paper")
-    planned = select_jobs(jobs, *targets)
+    targets = list(TARGETS)
+    for name in load_studies():
+        if name not in removed:
+            targets += TARGETS_OF_STUDIES.get(name, [name])
+    planned = copy.plan(*targets)
     assert len(planned) > 30
-    for job in planned ^ select_jobs(whole, *targets):
+    for job in planned ^ whole.plan(*targets):
         assert get_rule(job) in GATHERING, f"planned in one of both alone: {job[:2000]}"
-    for job in select_jobs(jobs, "paper") - select_jobs(whole, "paper"):
+    for job in copy.plan("paper") - whole.plan("paper"):
         assert get_rule(job) in GATHERING, f"planned without these studies alone: {job[:2000]}"
     copy.run("python", "import_all.py")
     copy.run("lint-imports", "--no-cache")
