@@ -73,15 +73,15 @@ soak: .venv/ready  ## run the tests that take many minutes: kills, damaged files
 	pytest -m soak -rP
 
 SPELLED := py pyi smk md yaml rst toml cff j2 sh
-lint: style types  ## check style, spelling, types, imports between packages, workflow
+lint: style types  ## check style and types
 
-style: .venv/ready
+style: .venv/ready  ## check style, spelling, imports between packages, workflow
 	lint-imports --no-cache --no-logo
 	codespell $$(git ls-files Snakefile Makefile $(SPELLED:%='*.%'))
 	ruff format --check . && ruff check . && snakefmt --check Snakefile workflow
 	snakemake --lint
 
-types: .venv/ready
+types: .venv/ready  ## check types
 	mypy
 
 format: .venv/ready  ## format all code
