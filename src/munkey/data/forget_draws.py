@@ -383,7 +383,7 @@ def find_listed_ids(
         _refuse_entries(path, "unknown ids", unknown_ids)
     else:
         ids = _find_ids_of_files([str(entry) for entry in entries], rows, path)
-    first_entry: dict[int, int | str] = {}
+    first_entry: dict[int, object] = {}
     repeated = []
     for entry, sample_id in zip(entries, ids, strict=True):
         if sample_id in first_entry:

@@ -37,7 +37,7 @@ class Additions:
         if units is not None and not isinstance(units, str):
             units = unit_names(units)
         pictures, rows = model.read_inputs(images)
-        names = model.snapshot().classes.names
+        class_names = model.snapshot().classes.names
         class_indices = model.samples().encode_labels(labels)
         if len(class_indices) != len(pictures.images):
             label_count = pluralize(len(class_indices), "label")
@@ -63,7 +63,7 @@ class Additions:
             keys = model.fitted_model.family.prepare_keys(keys)
         tokens = self._make_tokens(keys, class_indices)
         with model.file.change() as change:
-            _require_same_classes(class_indices, names, change.snapshot.classes.names)
+            _require_same_classes(class_indices, class_names, change.snapshot.classes.names)
             next_id = change.snapshot.state.next_id
             ids = np.arange(next_id, next_id + len(keys))
             new_rows = check_rows(ids, keys, tokens, class_indices, pictures.files, units, contents)
