@@ -129,7 +129,6 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
     for folder in audits:
         frontier_figures.append(pages.make_frontier_figure(folder, points[folder.name]))
     tracked_runs = read_json(files.tracking)["runs"]
-    # In alphabetical order, since that of the values depends on how overlays were given.
     settings = {name: value for name, value in shown.config.items() if name != "tracking"}
     text = pages.render_page(
         template,
@@ -147,6 +146,6 @@ def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> No
         ],
         origin=pages.describe_origin(list(map(read_json, files.records))),
         runs=[run for run in tracked_runs if run["page"]],  # empty if tracking failed
-        params=yaml.safe_dump(settings),
+        params=yaml.safe_dump(settings),  # sorted: the order of overlays must not matter
     )
     write_text(page, text)
