@@ -68,11 +68,10 @@ def put_last(logits: Tensor, is_empty: Tensor) -> Tensor:
 
     EMPTY_CLASS_LOGIT is low enough unless a small shrinkage or temperature makes logits large.
     """
-    if is_empty.any() and not is_empty.all():
-        below = logits[:, ~is_empty].amin(dim=1, keepdim=True) - 1
-        lowered = torch.minimum(logits, below)
-        logits = torch.where(is_empty, lowered, logits)
-    return logits
+    # Without a branch on `is_empty`, which would read it back from a GPU; if all are empty, `below`
+    # is infinite and nothing changes.
+    below = logits.masked_fill(is_empty, torch.inf).amin(dim=1, keepdim=True) - 1
+    return torch.where(is_empty, torch.minimum(logits, below), logits)
 
 
 def fit_discriminant(sums: Sums, alpha: float, temperature: float, priors: Priors = None) -> Head:
