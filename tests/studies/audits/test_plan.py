@@ -281,9 +281,11 @@ def test_a_second_draw_is_refused_if_its_pool_would_overlap_the_first(changes: d
 
 
 def test_storage_is_searched_in_every_unlearned_system_that_holds_a_memory():
-    plan = small_plan(AUDIT | {"methods": ["knn", "cf", "munkey"], "forget.rates": [0.1, 0.02]})
+    plan = small_plan(
+        AUDIT | {"methods": ["knn", "cf", "munkey", "spm"], "forget.rates": [0.1, 0.02]}
+    )
     memories = AuditPlan(plan).list_memories("digits")
-    assert {memory["key"]["method"] for memory in memories} == {"knn", "munkey"}
+    assert {memory["key"]["method"] for memory in memories} == {"knn", "munkey", "spm"}
     assert {memory["key"]["rate"] for memory in memories} == {"0.1", "0.02"}
     files = set()
     for memory in memories:

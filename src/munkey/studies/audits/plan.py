@@ -222,14 +222,14 @@ class AuditPlan:
         }
 
     def list_memories(self, dataset: str) -> list[MemoryFiles]:
-        """List the unlearned systems of the main run that have a memory, with their originals."""
+        """List the systems of the main run from which rows were deleted, with their originals."""
         system = self.plan.layout.system
         memories: list[MemoryFiles] = []
         for run in self.plan.list_main_runs(dataset):
             if run.method not in METHODS:
                 continue
             family = self.params.method(run.method).original
-            if not family.has_memory:
+            if not (family.has_memory or family.keeps_weights):
                 continue
             before = fill(
                 system, case=dataset, seed=run.seed, subset="full", system=family.original
