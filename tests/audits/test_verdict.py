@@ -56,12 +56,12 @@ def make_findings(share_left=None, *, min_p=0.001, **p):
         (
             make_findings(share(4, 2, 6), share=1e-3),
             "residue",
-            "4% [2, 6]",
+            "4.0% [2.0, 6.0]",
         ),
         (
             make_findings(share(-40, -57, -23), share=1e-3, square=1e-3),
             "over-forgets",
-            "-40% [-57, -23]",
+            "-40.0% [-57.0, -23.0]",
         ),
         (
             make_findings(),
@@ -72,7 +72,7 @@ def make_findings(share_left=None, *, min_p=0.001, **p):
         (
             make_findings(share(-0.3, -0.4, 0.2), u_lira_auroc=0.01),
             "residue",
-            "U-LiRA's AUROC 57.3; on average 0% [0, 0]",
+            "U-LiRA's AUROC 57.3; on average -0.3% [-0.4, 0.2]",
         ),
         (
             make_findings(rmia_tpr_1=0.01),
@@ -90,7 +90,7 @@ def make_findings(share_left=None, *, min_p=0.001, **p):
         (make_findings(share(-5), few=0.01), "residue", "the tenth that keeps most"),
         (make_findings(share(40, -50, 130)), "no power", "130%"),
         (make_findings(share(40, -np.inf, np.inf)), "no power", "no bound holds"),
-        (make_findings(share(40, -np.inf, np.inf), share=1e-3), "residue", "40% [unbounded]"),
+        (make_findings(share(40, -np.inf, np.inf), share=1e-3), "residue", "40.0% [unbounded]"),
         (Findings(NoFinding("there is 1 pair"), {}, {}), "no power", "there is 1 pair"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_verdict_says_what_these_attacks_found(findings, kind, words):
     assert verdict.kind == kind
     assert words in verdict.sentence
     assert "forgotten" not in verdict.sentence
-    assert "-0" not in verdict.sentence
+    assert "-0.0" not in verdict.sentence
 
 
 def test_a_verdict_without_a_finding_quotes_simulated_audits():

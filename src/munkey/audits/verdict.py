@@ -260,10 +260,10 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
     estimate = share.share
     is_bounded = math.isfinite(estimate.high)
     if is_bounded:
-        limits = f"{format_whole(estimate.low)}, {format_whole(estimate.high)}"
+        limits = f"{_format_decimal(estimate.low)}, {_format_decimal(estimate.high)}"
     else:
         limits = "unbounded"
-    interval = f"{format_whole(estimate.value)}% [{limits}]"
+    interval = f"{_format_decimal(estimate.value)}% [{limits}]"
     flagged_tests = findings.flagged_tests
     if "share" in flagged_tests:
         if share.contrast < 0:
@@ -297,6 +297,11 @@ def _judge_row(findings: Findings, share: Share, power: str) -> Verdict:
 def format_whole(value: float) -> str:
     """Format a number without decimals; never as -0."""
     return f"{round(value) or 0:d}"
+
+
+def _format_decimal(value: float) -> str:
+    """Format a number with one decimal; never as -0.0."""
+    return f"{round(value, 1) or 0:.1f}"
 
 
 def _describe_test(name: str, findings: Findings) -> str:

@@ -251,14 +251,17 @@ def test_attacks_on_two_versions_have_a_line_for_each_number_of_samples_deleted_
     assert make_differencing_tables(pd.DataFrame(), "digits") == []
 
 
-def test_a_system_that_an_attack_alone_has_flagged_is_marked(audit):
+def test_a_residue_that_the_interval_hides_is_marked(audit):
     flagged = audit.assign(name="munkey", verdict="residue", flagged="u-lira_auroc few").iloc[[1]]
     (column,) = collect_residue({Path("digits"): flagged}).values()
     assert column == {"munkey": "4.2 [-2.0, 10.5] †"}
     (cell,) = make_audit_table(flagged, "digits").frame["residual share [%]"]
     assert cell == "4.2 [-2.0, 10.5] †"
     (column,) = collect_residue({Path("digits"): flagged.assign(flagged="share few")}).values()
-    assert column == {"munkey": "4.2 [-2.0, 10.5]"}
+    assert column == {"munkey": "4.2 [-2.0, 10.5] ‡"}
+    shown = flagged.assign(flagged="share few", share_low=0.1)
+    (column,) = collect_residue({Path("digits"): shown}).values()
+    assert column == {"munkey": "4.2 [0.1, 10.5]"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pandas as pd
 from munkey.core.diverged import DIVERGED
 from munkey.evaluation.records import DEPLOYED
 from munkey.report.tables.markup import ABSENT
-from munkey.report.tables.summary import ATTACK_ONLY, Residue
+from munkey.report.tables.summary import ATTACK_ONLY, TEST_ONLY, Residue
 
 MEMORY_PATHS = {  # how a memory is queried; the first path is the deployed one
     "deployed": "",
@@ -63,10 +63,12 @@ def collect_residue(audits: Mapping[Path, pd.DataFrame]) -> Residue:
 
 
 def format_share(row: pd.Series) -> str:
-    """Return a share with its interval, marked if only an attack found a residue."""
+    """Return a share with its interval, marked if the interval alone would hide a residue."""
     text = format_estimate(row, "share")
     if is_flagged_by_attack_only(row):
         text += f" {ATTACK_ONLY}"
+    elif row.get("verdict") == "residue" and row["share_low"] <= 0 <= row["share_high"]:
+        text += f" {TEST_ONLY}"
     return text
 
 

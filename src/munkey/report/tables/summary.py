@@ -39,9 +39,11 @@ SEPARATOR = " | "  # between the reasons of several seeds
 # The residual shares that audits measure, a column beside the main run's.
 RESIDUE = "residual share [%]"  # the header of columns and axes
 ATTACK_ONLY = "†"  # marks a residue that only an attack flagged
+TEST_ONLY = "‡"  # marks a residue that a test of the share found, although its interval contains 0
 ABOUT_SHARE = (
     "residual share: measured by an audit, with its 95% interval;"
-    f" {ATTACK_ONLY}: flagged only by an attack"
+    f" {ATTACK_ONLY}: flagged only by an attack; {TEST_ONLY}: a test finds a residue, although the"
+    " interval contains 0"
 )
 # Residual shares as text, by data set and system.
 Residue = Mapping[str, Mapping[str, str]]

@@ -1,6 +1,5 @@
 """The tables of the audits: residual shares, attacks, traces in files, and grids of settings."""
 
-import math
 from collections.abc import Sequence
 
 import pandas as pd
@@ -35,6 +34,7 @@ STRATA = {
 }
 # Column titles of the built-in attacks on a single model. Those of plug-ins follow in the table.
 ATTACKS = {"loss": "Loss", "margin": "Margin", "logistic": "Logistic"}
+MIN_SETTINGS = 8  # a grid of fewer settings has no correlation
 HEAD_ONLY = "TA after, head alone"  # of LDA fitted to the same rows
 
 
@@ -296,7 +296,8 @@ def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
     """Return a table of how much the weights remember under each training setting.
 
     The row of a setting has the residual share of each path, the effect of training ("put there"),
-    P_s before deletion, and accuracies. The title has the correlation of P_s and share.
+    P_s before deletion, and accuracies. From MIN_SETTINGS settings on, the title has the correlation
+    of P_s and share.
     """
     names = shorten_knobs(list_knobs(grid))
     rows = select_deployed_rows(grid)
@@ -326,11 +327,8 @@ def make_grid_table(grid: pd.DataFrame, dataset: str) -> TitledTable:
             cells[HEAD_ONLY] = ABSENT if pd.isna(head_accuracy) else format_decimal(head_accuracy)
         table_rows.append(cells)
     pairs = grid["pairs"].max()
-    correlation = math.nan
-    if "P_s" in rows:
+    title = f"{dataset}: {pairs} pairs of models for each setting"
+    if "P_s" in rows and len(rows) >= MIN_SETTINGS:
         correlation = float(rows["P_s"].corr(rows["share"], "spearman"))
-    title = (
-        f"{dataset}: {pairs} pairs of models for each setting; Spearman's correlation of P_s and share:"
-        f" {correlation:.2f}"
-    )
+        title += f"; Spearman's correlation of P_s and share: {correlation:.2f}"
     return TitledTable(title, pd.DataFrame(table_rows).fillna(ABSENT), describe_divergence(reasons))
