@@ -60,6 +60,7 @@ def test_plan_takes_the_speed_of_a_machine(munkey):
     fast = munkey("plan", "--tflops", 0.2, "--json").json["hours"]
     assert slow["1"] == pytest.approx(2 * fast["1"])
     assert munkey("plan", "--tflops", 0).code == 2
+    assert munkey("plan", "--tflops", 1, "--machine", "mine").code == 2
 
 
 @pytest.mark.parametrize("pdb", [False, True])

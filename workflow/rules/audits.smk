@@ -115,6 +115,7 @@ use rule job as audit with:
     input:
         halves=lambda w: AUDITS.list_halves(w.dataset),
         logits=lambda w: [path for system in AUDITS.list_systems(w.dataset) for path in system["logits"]],
+        power="src/munkey/audits/power.csv",
     output:
         **picture(audit_part("shares"), "shares", "Audit"),
         markdown=fill(LAYOUT.audit, part="table.md"),
@@ -215,6 +216,7 @@ use rule gpu_job as differencing_table with:
 use rule job as main_audited with:
     input:
         main_table=table("main", "csv"),
+        differences=table("differences", "csv"),
         audit_tables=expand(LAYOUT.audit, dataset=PARAMS.datasets, part="table.csv"),
     output:
         markdown=table("main-audited", "md"),

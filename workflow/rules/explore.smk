@@ -39,6 +39,8 @@ use rule job as explore_page with:
         keyfile=lambda w: PLAN.keys(w.dataset),
         assets=sorted(str(path) for path in Path("src/munkey/explore/assets").rglob("*.*")),
         main_table=table("main", "csv"),
+        differences=table("differences", "csv"),
+        columns="src/munkey/report/page/glossary.csv",
         audits=lambda w: expand(LAYOUT.audit, dataset={w.dataset} & {*audited(w)}, part="table.csv"),
         scenarios=lambda w: explores_scenarios(w.dataset),
         streams=lambda w: so_far(

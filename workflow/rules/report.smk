@@ -69,6 +69,7 @@ use rule job as track with:
 use rule job as frontier with:
     input:
         main_table=table("main", "csv"),
+        differences=table("differences", "csv"),
         audit_table=fill(LAYOUT.audit, part="table.csv"),
     output:
         **picture(audit_part("frontier"), "frontier", "Audit"),
@@ -87,6 +88,7 @@ use rule job as page with:
     input:
         tracking=LAYOUT.tracking,
         main_table=table("main", "csv"),
+        differences=table("differences", "csv"),
         figures=lambda _: so_far(
             "figures",
             expand(LAYOUT.figure, figure=FIGURES, ending="svg"),

@@ -225,6 +225,11 @@ def compare_paper(overlays: Annotated[list[Path], OVERLAYS]) -> None:
         raise FileNotFoundError(
             f"{error.filename} is missing; to create it, run `make paper` with the same overlays"
         ) from None
+    if ours_and_theirs.empty:
+        raise ValueError(
+            "none of the paper's numbers has a counterpart in these results: the paper has other data"
+            " sets, forget rates, or methods"
+        )
     tables = [
         *paper.make_side_by_side_tables(ours_and_theirs),
         paper.make_agreement_table(ours_and_theirs, paper.read_printed_numbers()),

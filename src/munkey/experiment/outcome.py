@@ -152,7 +152,8 @@ def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[s
     from munkey.report.tables import frontier
     from munkey.report.tables.summary import read_main
 
-    main = read_main(fill(layout.table, table="main", ending="csv"))
+    tables = [fill(layout.table, table=name, ending="csv") for name in ("main", "differences")]
+    main = read_main(*tables)
     metrics_time = Path(layout.all_metrics).stat().st_mtime
     all_designs = [frontier.Design(**design) for design in designs]
     audits = {}

@@ -38,6 +38,7 @@ def chart(svg: Path, chart: str, inputs: Mapping[str, Any]) -> None:
 
 def frontier(
     main_table: Path,
+    differences: Path,
     audit_table: Path,
     dataset: str,
     designs: list[Design],
@@ -47,7 +48,8 @@ def frontier(
 ) -> None:
     """Compare designs by residual share, accuracy and time, in sentences, a table and a figure."""
     audits = {dataset: read_table(audit_table)}
-    points = frontiers.collect_all_points(read_main(main_table), audits, designs)[dataset]
+    main = read_main(main_table, differences)
+    points = frontiers.collect_all_points(main, audits, designs)[dataset]
     # `method` equals `name`, and the reason of an unknown share is its `share_text`.
     table_columns = points.drop(columns=["method", "unknown_because", DIFFERENCES])
     write_text(csv, table_columns.to_csv(index=False))
@@ -76,6 +78,7 @@ class PageFiles:
     """
 
     main_table: Path
+    differences: Path
     figures: list[Path]
     ranks: list[Path]
     audits: list[Path]
@@ -110,7 +113,7 @@ class ReportFacts:
 
 def page(page: Path, template: Path, files: PageFiles, shown: ReportFacts) -> None:
     """Write the report: one page with tables, figures and their origin."""
-    main = read_main(files.main_table)
+    main = read_main(files.main_table, files.differences)
     audits = {path.parent: read_table(path) for path in files.audits}
     results = pages.PageResults(
         main,

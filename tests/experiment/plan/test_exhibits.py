@@ -99,6 +99,16 @@ def test_a_design_says_how_many_settings_were_tried_as_params_yaml_states():
     }
 
 
+def test_a_design_is_auto_only_if_it_is_for_all_data_sets():
+    auto = {"alpha": "auto", "temperature": "auto"}
+    fixed = {"alpha": 0.1, "temperature": 5.0}
+    changes = {"methods": ["lda"], "tried": {}, "lda": auto}
+    assert find_tried(changes)["lda"] == "auto"
+    assert find_tried(changes | {"overrides": {"digits": {"lda": fixed}}})["lda"] == "–"
+    changes["lda"] = fixed
+    assert find_tried(changes | {"overrides": {"digits": {"lda": auto}}})["lda"] == "auto"
+
+
 def test_a_search_counts_the_settings_that_it_tries():
     grid = {"lr_factor": [0.1, 0.5], "ssd.alpha": [1.0, 2.0, 3.0]}
     search = {"search": True, "search_grid": grid, "tried": {}}

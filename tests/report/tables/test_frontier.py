@@ -94,7 +94,7 @@ def test_equal_designs_are_all_named_in_sentence_front_and_table():
 def test_the_advice_is_the_most_accurate_design_with_a_small_share_beside_a_more_accurate_one():
     advice = recommend_design(collect_points(summary(), audit_table(**AUDIT), DESIGNS))
     assert advice.startswith("Deploy LDA (96.00 ± 0.40%): the only design that deletes exactly")
-    parts = ["CF is more accurate by 2.5 points", "[1.0, 4.0]", "27.0 [16.0, 38.0]%."]
+    parts = ["CF is more accurate by 2.5 points", "[1.0, 4.0]", "27.0% [16.0, 38.0]."]
     assert_in_order(advice, parts)
 
 
@@ -158,7 +158,7 @@ def test_the_advice_is_a_design_that_is_shown_to_have_a_small_share():
 @pytest.mark.parametrize(
     ("row", "share", "bound"),
     [
-        ((0.5, -1.0, 2.0, {}), "0.5 [-1.0, 2.0]", 2.0),
+        ((0.5, -1.0, 2.0, {}), "0.5 [-1.0, 2.0] ‡", 2.0),
         ((-33.0, -77.0, -5.0, {"verdict": "over-forgets"}), "-33.0 [-77.0, -5.0]", 77.0),
         ((0.1, -0.2, 0.3, {"flagged": "few"}), "0.1 [-0.2, 0.3] †", math.inf),
         ((0.1, -0.2, 0.3, {"verdict": "no power", "flagged": ""}), "no power", math.inf),
@@ -206,6 +206,17 @@ def test_a_design_is_on_the_front_unless_a_more_accurate_one_has_no_larger_bound
         has_no_larger_bound = points["bound"] <= design["bound"]
         is_more_accurate = points["TA_mean"] > design["TA_mean"]
         assert design["front"] == (not (has_no_larger_bound & is_more_accurate).any())
+
+
+def test_a_design_without_a_bound_is_not_on_the_front():
+    points = collect_points(summary(), None, DESIGNS)
+    assert front(points) == {"lda"}
+
+
+def test_the_advice_says_that_an_audit_diverged():
+    audit = audit_table(**AUDIT | {"cf": (27.0, 16.0, 38.0, {"verdict": "diverged"})})
+    advice = recommend_design(collect_points(summary(), audit, DESIGNS))
+    assert "but its audit diverged" in advice
 
 
 def test_the_table_shows_the_largest_rate_with_the_front_in_bold():

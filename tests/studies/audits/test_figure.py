@@ -33,6 +33,22 @@ def test_strata_whose_intervals_have_no_end_are_named_and_draw_no_empty_panel():
     assert "All intervals are unbounded" in figure.texts[0].get_text()
 
 
+def test_shares_that_could_not_be_measured_are_left_out():
+    audit = shares()
+    audit.loc[audit["name"] == "CF", "share"] = np.nan
+    (axes,) = forest_plot(audit).axes
+    assert "CF" not in [label.get_text() for label in axes.get_yticklabels()]
+    for nothing in (audit.assign(share=np.nan), audit.drop(columns="share")):
+        assert "could be measured" in forest_plot(nothing).texts[0].get_text()
+
+
+def test_a_method_with_one_stratum_that_could_not_be_measured_is_drawn():
+    audit = strata()
+    audit.loc[audit["name"] == "CF", "share_of_low"] = np.nan
+    (axes,) = strata_plot(audit).axes
+    assert "CF" in [label.get_text() for label in axes.get_yticklabels()]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [

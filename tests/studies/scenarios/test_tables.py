@@ -67,6 +67,19 @@ def test_each_scenario_has_a_table_with_its_request_and_its_columns():
     assert "MUNKEY, output off" not in hard.frame["Method"].tolist()
 
 
+def test_the_lowest_gap_is_bold_if_it_overlaps_no_other():
+    metrics = tidy()
+    metrics["method"] = metrics["method"].replace("munkey-off", "lda")
+    rows = [*ROWS[:3], Row("lda", "LDA", "retrain-m")]
+    requests = {"scenario/class": "class 3", "scenario/hard": "hard"}
+    summary = summarize_scenarios(metrics, rows)
+    of_class, hard = make_scenario_tables(summary, rows, requests, "markdown")
+    gaps = of_class.frame.set_index("Method")["Avg Gap"]
+    assert gaps["LDA"] == "**0.00 ± 0.00**"
+    assert not gaps.drop("LDA").str.contains("*", regex=False).any()
+    assert not hard.frame["Avg Gap"].str.contains("*", regex=False).any()  # one method
+
+
 def test_the_spread_of_tow_compares_each_seed_with_its_own_oracle():
     """RA differs by 5 and by 3 points, so ToW is 0.9 * 0.95 * 0.8 and 0.9 * 0.97 * 0.8."""
     lines = tidy()

@@ -52,7 +52,9 @@ def test_among_comparable_gaps_the_smallest_sensitivity_wins():
 
 def test_ties_in_sensitivity_go_to_the_smaller_gap():
     pairs = [Pair(0.1, 0.1, 0.1, 1.4), Pair(0.1, 0.3, 0.1, 1.0), Pair(0.3, 0.3, 0.1, 1.2)]
-    assert decide(pairs)[0] is pairs[1]
+    best, reasons = decide(pairs)
+    assert best is pairs[1]
+    assert "its gap is larger" in reasons[0]
 
 
 def test_the_health_check_comes_before_the_gap_and_the_corner_is_no_candidate():

@@ -82,8 +82,11 @@ def find_machine(
     Raises
     ------
     ValueError
-        If there is no such file. The message lists the machines that have one.
+        If there is no such file (the message lists the machines that have one), or if both a
+        machine and a speed are given.
     """
+    if tflops and name:
+        raise ValueError("give a machine or its speed in TFLOP/s, not both")
     if tflops:
         # The only speed, so the size of its network (1) does not matter.
         return Machine(f"{tflops:g} TFLOP/s", [(1, tflops * 1e12)], gpu=True, measured=False)

@@ -67,10 +67,11 @@ class Exhibits:
             return f"{max(counts)}, searched"
         if method.name in self.params.tried:
             return self.params.tried[method.name]
-        section = self.params.get_family_section(method.original)
-        if section is not None and "auto" in vars(section).values():
-            return "auto"
-        return NOT_TRIED
+        for dataset in self.params.datasets:
+            section = self.params.for_case(dataset).get_family_section(method.original)
+            if section is None or "auto" not in vars(section).values():
+                return NOT_TRIED
+        return "auto"
 
     @property
     def titles(self) -> dict[str, str]:

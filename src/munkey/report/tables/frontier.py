@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 import pandas as pd
 
 from munkey.core.diverged import DIVERGED
@@ -52,9 +53,9 @@ SMALL_SHARES = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
 RULE = (
     "A residual share counts as at most 1% if its whole 95% interval lies within ± 1%. Designs that were"
-    " flagged only by an attack (†), or that were not audited, are left out. Bold: no more accurate design, oracles"
-    " aside, has as small a bound, the far end of the interval. Not significantly different: the 95% interval of"
-    " the difference in test accuracy contains 0."
+    " flagged only by an attack (†), or that were not audited, have no bound and count only where any share is"
+    " allowed. Bold: no more accurate design, oracles aside, has as small a bound, the far end of the interval. Not"
+    " significantly different: the 95% interval of the difference in test accuracy contains 0."
 )
 
 
@@ -173,13 +174,15 @@ def _find_what_is_left(share: Mapping[str, Any], before: float) -> dict[str, flo
 def mark_front(points: pd.DataFrame) -> pd.DataFrame:
     """Return points sorted by bound, then by accuracy, with the column `front`.
 
-    In this order, a design is on the front if no design before it is more accurate.
+    In this order, a design is on the front if it has a bound and no design before it is more
+    accurate.
     """
     ranked = points.sort_values(["bound", "TA_mean"], ascending=[True, False], ignore_index=True)
     # Oracles are only references, so their accuracy does not count.
     is_candidate = ranked["kind"] != "anew"
     accuracies = ranked["TA_mean"].where(is_candidate, -math.inf).round(TIE_DIGITS)
-    return ranked.assign(front=(accuracies >= accuracies.cummax()) & is_candidate)
+    is_front = (accuracies >= accuracies.cummax()) & is_candidate & np.isfinite(ranked["bound"])
+    return ranked.assign(front=is_front)
 
 
 def _find_share(design: Design, audited: pd.Series | None) -> dict[str, Any]:
@@ -290,7 +293,10 @@ def _explain_not_shown(point: pd.Series) -> str:
         return "it has not been audited (run `make audits`)"
     if point["unknown_because"] == NO_POWER:
         return "its audit has no power"
-    return f"its residual share is {point['share_text']}%"
+    if point["unknown_because"] == DIVERGED:
+        return "its audit diverged"
+    value, _, interval = point["share_text"].partition(" ")
+    return f"its residual share is {value}% {interval}"
 
 
 def _explain_no_recommendation(candidates: pd.DataFrame, oracles: pd.DataFrame) -> str:

@@ -34,7 +34,6 @@ FULLY_LEARNED = 99.0  # retain accuracy [%] above which longer training would no
 ORACLES = "retrain-"  # prefix of the names of all oracles (munkey.models.family)
 LARGE_LOSS = 5.0  # points of test accuracy; methods that lose more are listed below the table
 CHANCE = 50.0  # MIA [%] of an attack that guesses
-DIFFERENCES_FILE = "differences.csv"  # in the same folder as main.csv
 SEPARATOR = " | "  # between the reasons of several seeds
 # The residual shares that audits measure, a column beside the main run's.
 RESIDUE = "residual share [%]"  # the header of columns and axes
@@ -89,11 +88,9 @@ def read_metrics(paths: Iterable[str | Path]) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True)
 
 
-def read_main(path: str | Path) -> pd.DataFrame:
-    """Read the summary in the main table's CSV file, and add the differences between its systems."""
-    path = Path(path)
-    summary = read_table(path)
-    return add_differences(summary, read_table(path.with_name(DIFFERENCES_FILE)))
+def read_main(main_table: str | Path, differences: str | Path) -> pd.DataFrame:
+    """Read the summary in the main table's CSV file, and the differences between its systems."""
+    return add_differences(read_table(main_table), read_table(differences))
 
 
 def read_cases(path: str | Path) -> pd.DataFrame:

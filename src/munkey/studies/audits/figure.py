@@ -78,8 +78,8 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
 
     Vertical lines mark 0 (never seen) and 100 (the original). The band behind a row contains 95% of
     the shares that occur by chance if nothing remains. Arrows mark intervals that extend beyond the
-    axis. Paths other than the deployed one are drawn only for methods. Diverged systems are left
-    out.
+    axis. Paths other than the deployed one are drawn only for methods. Systems that diverged or
+    whose share could not be measured are left out.
 
     Raises ValueError if there are no rows.
 
@@ -93,7 +93,10 @@ def forest_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     if len(audit) and (audit["verdict"] == DIVERGED).all():
         return theme.text_figure("Nothing was audited: models diverged.", width)
     audit = audit[audit["verdict"] != DIVERGED]
-    rows = select_first_rows(theme.check_frame(audit, ["share"], "forest"))
+    measured = audit[np.isfinite(audit.get("share", pd.Series(np.nan, audit.index)))]
+    if len(audit) and measured.empty:
+        return theme.text_figure("No residual share could be measured.", width)
+    rows = select_first_rows(theme.check_frame(measured, ["share"], "forest"))
     figure = theme.make_canvas(width, 0.9 + theme.LINE_HEIGHT * len(rows))
     axes = figure.subplots()
     ends = compute_limits(rows)
@@ -148,7 +151,7 @@ def strata_plot(audit: pd.DataFrame, width: float = theme.DOUBLE) -> Figure:
     names = [f"share_of_{name}" for name in STRATA]
     methods = audit[(audit["path"] == DEPLOYED) & (audit["role"] == "method")]
     if names[0] in methods:
-        rows = methods.dropna(subset=names).reset_index(drop=True)
+        rows = methods.dropna(subset=names, how="all").reset_index(drop=True)
     else:
         rows = methods[:0]
     if rows.empty:

@@ -23,7 +23,8 @@ class AuditSettings(Section):
     paths: list[FurtherPath]
     grid_pairs: Annotated[int, Field(ge=2, le=64)]
     grid: Annotated[
-        list[dict[str, Annotated[list[object], Field(min_length=1)]]], Field(max_length=100)
+        list[dict[str, Annotated[list[object], Field(min_length=1)]]],
+        Field(min_length=1, max_length=100),
     ]
     draw: Annotated[int, Field(ge=0)]
     in_paper: bool

@@ -191,7 +191,11 @@ def differencing(
 
 
 def main_audited(
-    main_table: Path, audit_tables: list[Path], rows: list[Row], outputs: Mapping[str, Path]
+    main_table: Path,
+    differences: Path,
+    audit_tables: list[Path],
+    rows: list[Row],
+    outputs: Mapping[str, Path],
 ) -> None:
     """Write the main table with an additional column, the audits' residual shares.
 
@@ -202,8 +206,9 @@ def main_audited(
     """
     audits = {path.parent: read_table(path) for path in audit_tables}
     residue = collect_residue(audits)
+    main = read_main(main_table, differences)
     for path in outputs.values():
-        text = main_tables.render_main_table(read_main(main_table), rows, get_markup(path), residue)
+        text = main_tables.render_main_table(main, rows, get_markup(path), residue)
         write_text(path, text)
 
 

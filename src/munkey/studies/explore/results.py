@@ -87,6 +87,7 @@ class ResultFiles:
     images: Path
     keyfile: Path
     main_table: Path
+    differences: Path
     audits: list[Path]
     scenarios: list[Path]
     streams: list[Path]
@@ -338,7 +339,7 @@ class PredictionTable:
             raise ValueError(f"{run.logits}: the samples do not match those of the data set")
         top = arrays["logits"].argmax(axis=1)
         divergence = explain_divergence(arrays)
-        self._count(run, top, forgotten)
+        self._count(run, top, forgotten, has_diverged=bool(divergence))
         if Path(run.logits).parent.name == FULL:  # an original, which is the same for all requests
             key = f"{run.seed}/{FULL}/{run.method}"
         else:
@@ -352,8 +353,10 @@ class PredictionTable:
                 top=top[self.rows].astype(smallest_type), p_true=p_true, diverged=divergence
             )
 
-    def _count(self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray) -> None:
-        """Count all samples and the correctly classified ones, by part and class."""
+    def _count(
+        self, run: Evaluation, top: np.ndarray, forgotten: np.ndarray, *, has_diverged: bool
+    ) -> None:
+        """Count all samples and, unless it diverged, the correctly classified ones, by part and class."""
         is_forgotten = np.isin(self.dataset.ids, forgotten)
         parts = {
             "test": self.dataset.splits == "test",
@@ -369,7 +372,8 @@ class PredictionTable:
             is_correct = is_in_part & (top == labels)
             correct[part] = np.bincount(labels[is_correct], minlength=class_count).tolist()
         self.counts[make_request_key(run)] = counts
-        self.correct[f"{make_request_key(run)}/{run.method}"] = correct
+        if not has_diverged:
+            self.correct[f"{make_request_key(run)}/{run.method}"] = correct
 
 
 def compute_true_class_probability(logits: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -408,7 +412,7 @@ def describe_recommendation(files: ResultFiles, experiment: Experiment) -> str:
 
 def _read_main_summary(files: ResultFiles, experiment: Experiment) -> "pd.DataFrame":
     """Read the rows of the main table for the experiment's data set."""
-    main = read_main(files.main_table)
+    main = read_main(files.main_table, files.differences)
     return main[main["dataset"] == experiment.dataset]
 
 

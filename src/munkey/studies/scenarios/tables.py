@@ -15,10 +15,12 @@ from munkey.report.tables.markup import (
     TitledTable,
     describe_bold,
     describe_statistic,
+    find_lowest_gap,
     format_cell,
     format_mean_sd,
     format_number,
     format_two_digits,
+    make_bold,
     percent,
     render_or_note,
 )
@@ -129,13 +131,17 @@ def make_scenario_tables(
         for name in GROUP_METRICS:
             if f"{name}_mean" in part and part[f"{name}_mean"].notna().any():
                 metrics.append(name)
+        ranked = [row.name for row in rows if row.is_ranked]
+        by_method = part.set_index("method")
+        best = find_lowest_gap(by_method[by_method.index.isin(ranked)])
         table_rows = []
         for row in rows:
             for _, summary_row in part[part["method"] == row.name].iterrows():
                 cells = {"Method": row.title}
                 for name in (*metrics, "RA", "FA", "MIA"):
                     cells[name] = format_cell(summary_row, name, markup)
-                cells["Avg Gap"] = format_cell(summary_row, "gap", markup)
+                gap = format_cell(summary_row, "gap", markup)
+                cells["Avg Gap"] = make_bold(gap, markup) if row.name == best else gap
                 cells["Mark [%]"] = format_number(summary_row["mark"], 0)
                 if pd.isna(summary_row["ToW"]):
                     cells["ToW"] = ABSENT

@@ -127,9 +127,11 @@ def decide_pairs(
         if pair not in comparable:
             return f"its gap is {pair.gap - smallest_gap:.2f} points above the smallest"
         if pair is not best:
+            assert best is not None
+            larger = "P_s" if pair.P_s > best.P_s else "gap"
             return (
-                f"its gap is comparable to the smallest ({smallest_gap:.2f}), but its P_s is larger"
-                " than the chosen one's"
+                f"its gap is comparable to the smallest ({smallest_gap:.2f}), but its {larger} is"
+                " larger than the chosen one's"
             )
         if len(comparable) == 1:
             return "chosen: smallest gap"

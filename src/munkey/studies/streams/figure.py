@@ -1,6 +1,7 @@
 """The figure of streams: test accuracy, seconds, and residual share over a stream of requests."""
 
 import matplotlib
+import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, MaxNLocator, NullLocator, ScalarFormatter
@@ -21,9 +22,10 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     Each quantity has a panel, in which each method has a line with its name at the end. Systems that
     are retrained only at some requests have marks but no line, and no seconds. The residual share
     covers all samples that were forgotten so far. Its axis is linear up to 20% on either side of 0
-    and logarithmic beyond. If all methods diverged, the figure says so.
+    and logarithmic beyond. Shares that could not be measured are left out. If all methods diverged,
+    the figure says so.
 
-    Raises ValueError if a value is NaN.
+    Raises ValueError if an accuracy or a time is NaN.
 
     Parameters
     ----------
@@ -33,7 +35,7 @@ def streams_plot(curves: pd.DataFrame, shares: pd.DataFrame) -> Figure:
     if shares.empty:
         return theme.text_figure("No method has predictions for every request: models diverged.")
     curves = check_frame(curves, ["TA", "seconds"], "streams")
-    shares = check_frame(shares, ["share"], "streams")
+    shares = shares[np.isfinite(shares["share"])]
     methods = list(dict.fromkeys(curves.loc[curves["done"] == 0, "title"]))
     figure = theme.make_canvas(theme.DOUBLE, 1.0 + 3 * max(1.9, 0.16 * len(methods)))
     panels = figure.subplots(3, 1, sharex=True)

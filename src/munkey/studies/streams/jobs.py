@@ -87,7 +87,7 @@ def stream(
     start_time = now()
     data = prepared.load(files.images.parent)
     device = around.device
-    stage = Stage(dataset, "stream", seed // 2)  # the same for both models of a pair
+    stage = Stage(dataset, "stream", seed // 2)
     split = forget_sets.split(data, files.forget, files.absent)
     order = draw_stream(split, data.get_ids("val"), series.requests, series.additions, stage / seed)
     all_keys = None

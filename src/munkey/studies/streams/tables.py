@@ -202,7 +202,8 @@ def _make_triangles(shares: pd.DataFrame) -> Iterator[TitledTable]:
     """Yield one table per method, with one row per request and one column per number of requests done."""
     for title, part in shares[shares["request"] != ALL_REQUESTS].groupby("title", sort=False):
         wide = part.pivot(index="request", columns="done", values="share")
-        cells = wide.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
+        whole = wide.astype(float).round() + 0.0  # -0.0 + 0.0 is 0.0
+        cells = whole.map("{:.0f}".format, na_action="ignore").fillna("").add_prefix("after ")
         frame = cells.reset_index().rename(columns={"request": "Request"})
         yield TitledTable(f"{title}: residual share of each request [%]", frame)
 
@@ -219,7 +220,7 @@ def _format_share(shares: pd.DataFrame, done: int, request: int) -> str:
     if shares.empty:  # the system is an oracle
         return ABSENT
     row = shares.xs((done, request))[["share", "share_low", "share_high"]].astype(float)
-    value, low, high = (row + 0.0).round()
+    value, low, high = row.round() + 0.0  # -0.0 + 0.0 is 0.0
     return f"{value:.0f} [{low:.0f}, {high:.0f}]".replace("inf", "∞")
 
 
