@@ -12,8 +12,8 @@ from munkey.audits.roc import TOLERANCE, Attack, Scores, attack_pairs
     title="U-LiRA",
     needs="pairs",
     definition=(
-        "likelihood ratio of two Gaussians for each sample: margins of models that deleted it,"
-        " and never saw it"
+        "likelihood ratio of two Gaussians for each sample, with a pooled variance: margins of the"
+        " other pairs' models that deleted it, and never saw it"
     ),
     source="Hayes et al. 2024, arXiv 2403.01218",
 )
