@@ -9,7 +9,7 @@ from PIL import Image
 from munkey.data.registry import DATASETS
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.source_settings import apply_source_settings
-from tests.data.inputs import loaded, settings
+from tests.data.inputs import archive, loaded, settings
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (12, 4, 6, 3), dtype=np.uint8)
 
@@ -109,3 +109,10 @@ def test_classes_that_are_numbers_can_be_named():
         apply_source_settings(numbered, settings(classes=["cat", "dog", "bird"]))
     with pytest.raises(SourceError, match=r"already have names \(a, b"):
         apply_source_settings(source(), settings(classes=["cat", "dog"]))
+
+
+def test_names_of_classes_that_differ_in_spaces_are_refused(tmp_path):
+    archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 3})
+    named = settings(tmp_path / "x.npz", classes=["cat", "cat ", "dog"])
+    with pytest.raises(SourceError, match="two classes are named 'cat'"):
+        apply_source_settings(DATASETS["npz"].load(named), named)

@@ -204,3 +204,25 @@ def test_a_published_encoder_is_built_from_its_repository_at_the_revision_of_the
     monkeypatch.setattr(hub_models, "load_transformers_encoder", lambda *of: of)
     built = ENCODERS["dinov2"].build(settings("dinov2", revision="12" * 20), "cpu")
     assert built == ("facebook/dinov2-base", "12" * 20, "cpu")
+
+
+def test_a_saved_vit_that_lacks_weights_is_refused(tmp_path, monkeypatch):
+    import transformers
+    from safetensors.torch import load_file, save_file
+
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    config = transformers.ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=16,
+        image_size=32,
+    )
+    transformers.ViTModel(config, add_pooling_layer=False).save_pretrained(tmp_path)
+    transformers.ViTImageProcessor(size={"height": 32, "width": 32}).save_pretrained(tmp_path)
+    find(str(tmp_path)).build(settings(tmp_path), "cpu")
+    weights = load_file(tmp_path / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "layer" not in name}
+    save_file(kept, tmp_path / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(ValueError, match=r"weights are missing"):
+        find(str(tmp_path)).build(settings(tmp_path), "cpu")

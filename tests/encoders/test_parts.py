@@ -123,6 +123,8 @@ def test_a_portable_name_has_absolute_folders_and_all_image_sizes(tmp_path, monk
     portable_one = make_portable(settings("efficientnet-lite0+encoders/mine", 96))
     assert portable_one.encoder == f"efficientnet-lite0@96+{tmp_path}/encoders/mine"
     assert portable_one.image_size is None
+    saved_by_timm = make_portable(settings("timm:local-dir:mine"))
+    assert saved_by_timm.encoder == f"timm:local-dir:{tmp_path}/mine"
     assert make_portable(settings("efficientnet-lite0", 96)) == settings("efficientnet-lite0", 96)
 
 

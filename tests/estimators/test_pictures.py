@@ -14,6 +14,7 @@ from munkey import ForgettingLDA, MunkeyClassifier, PictureKeys, readable_pictur
 from munkey.deploy.errors import PictureError
 from munkey.encoders.keys import extract
 from munkey.encoders.registry import find
+from munkey.estimators import pictures
 from munkey.settings import EncoderSettings
 from tests.data.inputs import picture
 
@@ -131,6 +132,13 @@ def test_a_bright_picture_does_not_silence_the_warning_for_the_dim_ones(tmp_path
     dim_key, bright_key = keys_of([dim_file, bright_file], white=[4095, 65_535])
     assert np.array_equal(dim_key, keys_of([dim_file], white=4095)[0])
     assert np.array_equal(bright_key, keys_of([bright_file], white=65_535)[0])
+
+
+@pytest.mark.parametrize(
+    ("encoder", "side"), [("vit-b16", None), ("efficientnet-lite0", 96), ("vit-b16+pixels", 96)]
+)
+def test_an_encoder_with_a_size_of_its_own_gets_no_other(encoder, side):
+    assert pictures.choose_sides(encoder)["image_size"] == side
 
 
 def test_progress_is_shown_while_pictures_are_read_and_keys_computed(files, capsys):

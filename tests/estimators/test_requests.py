@@ -234,7 +234,7 @@ def test_exact_copies_of_forgotten_rows_are_named(kind, place, tmp_path):
         model.save(tmp_path / "model")
     preview = model.forget(ids=3, dry_run=True)
     assert preview.copies == [{"id": N, "unit": "77"}]
-    advice = r"exact copies of these remain: ids 40, of unit 77; .*forget\(ids=\[40\]\)"
+    advice = r"same key as these remain: ids 40, of unit 77; .*forget\(ids=\[40\]\)"
     with pytest.warns(UserWarning, match=advice):
         receipt = model.forget(ids=3)
     assert receipt.copies == [{"id": N, "unit": "77"}]
@@ -400,3 +400,109 @@ def test_pictures_are_named_by_ids_units_files_and_classes(tmp_path):
 )
 def test_the_examples_in_docstrings_run(module):
     assert doctest.testmod(module).failed == 0
+
+
+ROWS = np.random.default_rng(1).normal(size=(6, 4))
+PEOPLE = ["Anna", "Ben", "Cem", "Dan", "Eve", "Fay"]
+
+
+def small_model(labels=tuple("ababab"), **arguments) -> munkey.ForgettingNCM:
+    """Six rows of six people."""
+    return munkey.ForgettingNCM().fit(ROWS, labels, **arguments)
+
+
+@pytest.mark.parametrize("name", ["ids_", "units_", "classes_"])
+def test_what_a_user_changes_in_an_attribute_changes_no_row(name):
+    model = small_model(units=PEOPLE)
+    values = getattr(model, name)
+    values[:] = values[::-1].copy()
+    assert model.forget(units="Anna").tolist() == [0]
+    assert model.units_.tolist() == PEOPLE[1:]
+    assert set(model.predict(ROWS)) <= {"a", "b"}
+
+
+def test_a_table_is_no_list_of_names():
+    model = small_model(units=PEOPLE)
+    for request in ({"ids": pd.DataFrame([3, 5])}, {"units": pd.DataFrame(["3", "5"])}):
+        with pytest.raises(InvalidRequestError, match="not a DataFrame"):
+            model.forget(**request)
+    with pytest.raises(InvalidRequestError, match="not a dict"):
+        model.forget(units={"Anna": 1})
+    for units in (np.array(PEOPLE)[:, None], set(PEOPLE)):
+        with pytest.raises(InvalidRequestError, match="one name for each row"):
+            small_model(units=units)
+    with pytest.raises(InvalidRequestError, match="one id for each row"):
+        small_model(ids=set(range(6)))
+
+
+def test_a_mask_is_no_list_of_classes():
+    labels = [0, 1, 0, 1, 0, 1]
+    model = small_model(labels)
+    with pytest.raises(InvalidRequestError, match="boolean mask"):
+        model.forget(labels=np.array(labels) == 1)
+    with pytest.raises(InvalidRequestError, match="boolean mask"):
+        small_model([True, False] * 3).forget(labels=1)
+    for missing in (None, np.nan):
+        with pytest.raises(InvalidRequestError, match="class is missing"):
+            model.forget(labels=[missing], ignore_missing=True)
+    assert len(model.ids_) == 6
+
+
+def test_a_large_float_is_no_id():
+    large = 2**53
+    model = small_model(ids=[large, large + 1, large + 2, 3, 4, 5])
+    with pytest.raises(InvalidRequestError, match=r"2\^53"):
+        model.forget(pd.Series([large + 1, np.nan]).dropna())
+    assert model.forget(np.array([np.int64(large + 1)], dtype=object)).tolist() == [large + 1]
+
+
+def test_the_same_index_in_another_order_is_refused():
+    frame = pd.DataFrame(ROWS)
+    for tables in (
+        (frame, pd.Series(list("ababab"), index=range(5, -1, -1)), None),
+        (frame.iloc[::-1], list("ababab"), pd.Series(PEOPLE)),
+    ):
+        with pytest.raises(InvalidRequestError, match="another order"):
+            munkey.ForgettingNCM().fit(tables[0], tables[1], units=tables[2])
+
+
+def test_hashes_as_an_index_are_no_ids():
+    frame = pd.DataFrame(ROWS, index=np.array([2**63 + 5, 1, 2, 3, 4, 5], dtype=np.uint64))
+    with pytest.warns(UserWarning, match="distinct nonnegative integers"):
+        model = munkey.ForgettingNCM().fit(frame, list("ababab"))
+    assert model.ids_.tolist() == list(range(6))
+
+
+def test_a_fit_that_fails_leaves_the_model_as_it_was():
+    frame = pd.DataFrame(ROWS, columns=list("wxyz"))
+    model = munkey.ForgettingNCM().fit(frame, list("ababab"))
+    answers = model.predict(frame)
+    with pytest.raises(ValueError, match="distinct ids"):
+        model.fit(ROWS[:, :3], list("ababab"), ids=[0, 0, 1, 2, 3, 4])
+    assert model.feature_names_in_.tolist() == list("wxyz")
+    assert model.predict(frame).tolist() == answers.tolist()
+
+
+def test_the_smallest_integer_is_not_within_a_bound():
+    rows = np.array([[-32768, 10], [5, 20], [7, 3], [1, 2]], dtype=np.int16)
+    with pytest.raises(ValueError, match="reaches 32768"):
+        munkey.ForgettingNCM(norm=None, bound=1024).fit(rows, list("abab"))
+
+
+def test_multiples_of_a_row_are_not_called_copies():
+    rows = np.array([[1.0, 1], [2, 2], [5, 5], [0, 3]])
+    model = munkey.ForgettingNCM().fit(rows, list("aabb"), units=PEOPLE[:4])
+    with pytest.warns(UserWarning, match="rows with the same key as these remain: ids 1, 2"):
+        model.forget(units="Anna")
+
+
+def test_dates_are_no_classes():
+    with pytest.raises(ValueError, match="make them text"):
+        small_model(np.array(["2020-01-01", "2021-01-01"] * 3, dtype="M8[D]"))
+
+
+def test_unsigned_classes_stay_integers():
+    model = small_model([0, 1] * 3)
+    model.add(ROWS[:2], np.array([0, 5], dtype=np.uint64))
+    assert model.classes_.tolist() == [0, 1, 5]
+    assert model.classes_.dtype.kind == "i"

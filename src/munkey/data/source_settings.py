@@ -1,5 +1,6 @@
 """Settings that any data set supports: class names, fewer samples, another size, alterations."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
@@ -33,7 +34,12 @@ def apply_source_settings(source: Source, settings: SourceSettings) -> Source:
         )
     if settings.classes is not None:
         _check_class_names(source.classes, settings.classes)
-        source = replace(source, classes=[normalize_name(name) for name in settings.classes])
+        class_names = [normalize_name(name) for name in settings.classes]
+        for name, count in Counter(class_names).items():
+            if count > 1:
+                fault = f"two classes are named {name!r}, but for the Unicode form or spaces"
+                raise SourceError("source.classes", [fault])
+        source = replace(source, classes=class_names)
     if settings.only is not None:
         source = select_classes(source, settings.only)
     if settings.units is not None and source.units is None:

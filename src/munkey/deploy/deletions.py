@@ -227,7 +227,7 @@ class Deletion:
             text += f"; numbers {sequences[0]} to {sequences[-1]} in the chain"
         return text
 
-    def describe_copies(self, remedy: str = "") -> str:
+    def describe_copies(self, remedy: str = "", copies: str = "exact copies of these") -> str:
         """Describe the exact copies: whether they remain, and how to forget them, too."""
         ids = [copy["id"] for copy in self.copies]
         id_list = f"ids {format_first_ten(ids)}"
@@ -238,7 +238,7 @@ class Deletion:
             return f"{len(ids):,} of these are exact copies of samples that you named: {id_list}"
         if not remedy:
             remedy = f"call forget(ids={ids[:10]})"
-        return f"exact copies of these remain: {id_list}; to forget them too, {remedy}"
+        return f"{copies} remain: {id_list}; to forget them too, {remedy}"
 
 
 @dataclass(frozen=True)

@@ -117,7 +117,7 @@ def load_transformers_encoder(name: str, revision: str | None, device: str) -> E
         if model_type is None:
             return _load_pooled_encoder(name, type_name, revision, device)
         model_class = getattr(transformers, model_type.class_name)
-        model = model_class.from_pretrained(name, revision=revision, **model_type.arguments)
+        model, _ = _load_model(model_class, name, revision, **model_type.arguments)
         processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
     except OSError as error:
         raise _make_missing_error(name, revision) from error
@@ -137,23 +137,33 @@ def _read_model_type(name: str, revision: str | None) -> str:
     return str(config.model_type)
 
 
-def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
-    """Load a model of any type that returns one vector per picture. Raises ValueError."""
-    import torch
-    import transformers
+def _load_model(
+    model_class: Any, name: str, revision: str | None, **arguments: Any
+) -> tuple[Any, list[str]]:
+    """Load a model, and list the weights of its pooler that are missing. Others must not be.
 
-    processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
-    model, loading_info = transformers.AutoModel.from_pretrained(
-        name, revision=revision, output_loading_info=True
+    Raises ValueError if another weight is missing: it would be random, and so would be the keys.
+    """
+    model, loading_info = model_class.from_pretrained(
+        name, revision=revision, output_loading_info=True, **arguments
     )
     missing_weights = sorted(loading_info["missing_keys"])
-    # A missing pooler is replaced below; any other missing weight is random and makes keys useless.
     needed_weights = [weight for weight in missing_weights if not weight.startswith("pooler.")]
     if needed_weights:
         raise ValueError(
             f"{name}: {len(needed_weights)} of the model's weights are missing, e.g."
             f" {needed_weights[0]}, so its features would be random; save the complete model again"
         )
+    return model, missing_weights
+
+
+def _load_pooled_encoder(name: str, model_type: str, revision: str | None, device: str) -> Encoder:
+    """Load a model of any type that returns one vector per picture. Raises ValueError."""
+    import torch
+    import transformers
+
+    processor = transformers.AutoImageProcessor.from_pretrained(name, revision=revision)
+    model, missing_weights = _load_model(transformers.AutoModel, name, revision)
     model.eval().to(device)
 
     def encode(images: "Tensor") -> "Tensor":

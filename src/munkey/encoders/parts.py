@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 SIDE = re.compile(r"@(\d{1,4})$")  # a commit, as in timm:hf-hub:NAME@COMMIT, is longer
+TIMM_FOLDER = "timm:local-dir:"
 MAX_SIDE = 4096  # pixels, as for keys.image_size
 MAX_PARTS = 16
 MAX_FOLDER_NAME = 120  # file systems allow 255 bytes; logs append to the name
@@ -132,7 +133,10 @@ def make_portable(settings: EncoderSettings) -> EncoderSettings:
     names = []
     for part in split_parts(settings):
         name = part.encoder
-        if "/" in name and not name.startswith("timm:"):  # a folder
+        timm_folder = name.removeprefix(TIMM_FOLDER)
+        if timm_folder != name:
+            name = f"{TIMM_FOLDER}{Path(timm_folder).absolute()}"
+        elif "/" in name and not name.startswith("timm:"):  # a folder
             name = str(Path(name).absolute())
         parts.append(part.model_copy(update={"encoder": name}))
         names.append(f"{name}@{part.image_size}" if part.image_size else name)

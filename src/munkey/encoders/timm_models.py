@@ -47,7 +47,7 @@ def load_timm(name: str, setting: str, **arguments: Any) -> "nn.Module":
     except (OSError, RuntimeError, SafetensorError) as error:
         raise MissingEncoderError(
             f"timm's model {name!r} cannot be loaded ({type(error).__name__}:"
-            f" {str(error).splitlines()[0]}). If this machine has no Internet access, save it on"
+            f" {str(error).partition(chr(10))[0]}). If this machine has no Internet access, save it on"
             f" one that has with timm.models.save_for_hf(model, FOLDER), and set {setting} to the folder"
         ) from error
 

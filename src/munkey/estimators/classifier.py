@@ -50,6 +50,8 @@ from munkey.memory.sums import UNIT
 # Equal rows with at least this many columns count as copies. With fewer columns, rows can be equal
 # by chance.
 MIN_COPY_COLUMNS = 16
+SAME_KEY = "rows with the same key as these"  # copies, multiples, or equal by chance
+COLUMNS_OF_FIT = ("n_features_in_", "feature_names_in_")  # set by scikit-learn's `validate_data`
 
 
 class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -114,8 +116,16 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         settings = family.read_section({self.family: self._get_family_settings()})
         params = self._get_estimator_params()
         tables = {"X": X, "y": y, "units": units}
-        rows = self._validate_rows(tables, ids, params.get("bound"), first_id=0, is_fit=True)
-        self._rows = RowsInMemory(self.family, settings, rows, params)
+        columns = {name: vars(self)[name] for name in COLUMNS_OF_FIT if name in vars(self)}
+        try:
+            rows = self._validate_rows(tables, ids, params.get("bound"), first_id=0, is_fit=True)
+            self._rows = RowsInMemory(self.family, settings, rows, params)
+        except Exception:
+            # The estimator stays as it was fitted before.
+            for name in COLUMNS_OF_FIT:
+                vars(self).pop(name, None)
+            vars(self).update(columns)
+            raise
         self._change_lock = ThreadLock()
         if save_to is not None:
             self.save(save_to)
@@ -241,7 +251,7 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
                 ignore_missing=ignore_missing,
             )
             deletion = rows.forget(matches.ids, dry_run=dry_run)
-        return complete_deletion(deletion, matches, stacklevel=2)
+        return complete_deletion(deletion, matches, SAME_KEY, stacklevel=2)
 
     def decision_function(self, X: ArrayLike) -> np.ndarray:
         """Return the logits of each class. Their softmax is `predict_proba`.
@@ -513,7 +523,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
 
     def _require_within_bound(self, X: np.ndarray, bound: float) -> None:
         """Raise ValueError if an absolute value exceeds `bound`, since sums would not be exact."""
-        row, column = np.unravel_index(np.abs(X).argmax(), X.shape)
+        # As floats, because the absolute value of the smallest integer is not an integer.
+        row, column = np.unravel_index(np.abs(X.astype(np.float64)).argmax(), X.shape)
         largest = abs(float(X[row, column]))
         if largest <= bound:
             return
@@ -557,6 +568,8 @@ def match_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
         # A directory of an earlier version may hold names that are not normalized.
         class_of_name = {class_name(name): name for name in model_classes}
         return np.array([class_of_name.get(name, name) for name in labels.tolist()])
+    if new_kind == "integers" and labels.dtype != classes.dtype:
+        return labels.astype(np.int64)  # unsigned 64-bit integers beside others would become floats
     return labels
 
 

@@ -13,7 +13,7 @@ from munkey.deploy.deletions import Deletion, DeletionRequest, list_patterns
 from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
 from munkey.estimators.errors import InvalidRequestError, UnknownRowsError
-from munkey.estimators.names import RowRequest, class_name
+from munkey.estimators.names import RowRequest, class_name, describe_kind
 
 
 class NamedRows(NamedTuple):
@@ -78,6 +78,12 @@ def match_rows(
     # Normalize the names. Those in the request are already normalized.
     units = [None if unit is None else unit_name(unit) for unit in rows.units]
     labels = [class_name(label) if isinstance(label, str) else label for label in rows.labels]
+    # In Python, True == 1, so a mask would match the classes 0 and 1.
+    kinds = {describe_kind(request.labels), describe_kind(labels)} - {""}
+    if "booleans" in kinds and len(kinds) > 1:
+        raise InvalidRequestError(
+            "labels must be classes, not a boolean mask; pass `ids=ids_[mask]`, or the classes"
+        )
     present_units = {unit for unit in units if unit is not None}
     present_labels = set(labels)
     unknown_ids = np.setdiff1d(request.ids, rows.ids).tolist()
@@ -143,13 +149,22 @@ def delete_rows(model: Predictor, ids: np.ndarray, *, dry_run: bool) -> Deletion
     return deletion
 
 
-def complete_deletion(deletion: Deletion, matches: RowMatches, *, stacklevel: int) -> Deletion:
+def complete_deletion(
+    deletion: Deletion,
+    matches: RowMatches,
+    copies: str = "exact copies of these",
+    *,
+    stacklevel: int,
+) -> Deletion:
     """Add the names that matched no row, and warn about copies and unpurged files that remain.
 
-    stacklevel: the stack level of the user's call, seen from the caller.
+    copies: what equal rows are called. stacklevel: the stack level of the user's call, seen from the
+    caller.
     """
     if deletion.copies and not deletion.dry_run:
-        warnings.warn(deletion.describe_copies(), UserWarning, stacklevel=stacklevel + 1)
+        warnings.warn(
+            deletion.describe_copies(copies=copies), UserWarning, stacklevel=stacklevel + 1
+        )
     if deletion.unpurged:
         warnings.warn(deletion.unpurged, UserWarning, stacklevel=stacklevel + 1)
     return replace(deletion, missing=tuple(matches.missing), patterns=matches.patterns)

@@ -605,7 +605,9 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
         classifier = cls()
         classifier.set_params(family=manifest.family)
         if manifest.estimator:
-            classifier.set_params(**manifest.estimator.params)
+            params = dict(manifest.estimator.params)
+            params.pop("device", None)  # the machine that loads it may have another
+            classifier.set_params(**params)
         classifier._open_directory(Path(directory))
         return classifier
 

@@ -6,7 +6,7 @@ They may be lists, arrays, pandas objects or single values.
 import math
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -20,6 +20,8 @@ from munkey.memory.rows import check_ids
 
 # scikit-learn's functions that fit a model only to measure it.
 CROSS_VALIDATION_FUNCTIONS = ("_fit_and_score", "_fit_and_predict")
+MAX_EXACT_FLOAT = 2.0**53  # up to here, each integer is a float
+DATES = "mM"  # the kinds of NumPy arrays with dates and durations, which have no form in JSON
 
 
 class RowRequest(NamedTuple):
@@ -53,16 +55,20 @@ def list_values(values: Any) -> list[Any]:
     """Return the values of a list, an array, a Series, an Index or a generator as a list.
 
     A single value gives a list of one value, and None gives an empty list.
+
+    Raises InvalidRequestError for a table or a mapping, whose items would be the names of columns.
     """
     if values is None:
         return []
+    if hasattr(values, "columns") or isinstance(values, Mapping):
+        raise InvalidRequestError(
+            f"expected a list of values, not a {type(values).__name__}; pass one of its columns"
+        )
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
         return [to_python(values)]
-    if not hasattr(values, "tolist"):
-        return [to_python(value) for value in values]
-    python_values = values.tolist()
+    python_values = values.tolist() if hasattr(values, "tolist") else list(values)
     if isinstance(python_values, list):
-        return python_values
+        return [to_python(value) for value in python_values]
     return [python_values]  # the single value of a zero-dimensional array
 
 
@@ -102,6 +108,11 @@ def read_ids(ids: Any, argument: str) -> np.ndarray:
             raise InvalidRequestError(
                 f"{argument} must be ids of rows, not a boolean mask; pass `ids_[mask]`"
             )
+        if isinstance(value, float) and abs(value) >= MAX_EXACT_FLOAT:
+            raise InvalidRequestError(
+                f"{argument}: {value!r} is a float, which cannot tell integers from 2^53 on apart;"
+                " pass integers (one missing value in a pandas column makes all of them floats)"
+            )
         if isinstance(value, float):
             is_whole = value.is_integer()
         elif isinstance(value, str):
@@ -128,6 +139,8 @@ def resolve_ids(ids: Any, tables: dict[str, Any], count: int, start: int) -> np.
     tables
         Same as for `read_index_ids`.
     """
+    if isinstance(ids, set | frozenset):
+        raise InvalidRequestError("ids: pass one id for each row, in the order of the rows")
     if ids is not None:
         row_ids = read_ids(ids, "ids")
     else:
@@ -146,7 +159,10 @@ def read_unit_names(units: Any) -> list[str | None] | None:
     """
     if units is None:
         return None
-    return [unit_name(unit) for unit in list_values(units)]
+    names = list_values(units)
+    if isinstance(units, set | frozenset) or any(isinstance(name, list) for name in names):
+        raise InvalidRequestError("units: pass one name for each row, in the order of the rows")
+    return [unit_name(unit) for unit in names]
 
 
 def read_index_ids(tables: dict[str, Any], count: int) -> np.ndarray | None:
@@ -155,28 +171,33 @@ def read_index_ids(tables: dict[str, Any], count: int) -> np.ndarray | None:
     Also None, with a warning, if an index cannot be used as ids. Warns as well if X has no index,
     because its user may take row numbers for ids. Tables with another number of rows than `count`
     are ignored.
+
+    Raises InvalidRequestError if two indices hold the same values in another order.
     """
-    ids: np.ndarray | None = None
-    fault = ""
-    # The name of the table whose index gives the ids.
-    name_of_index = ""
+    indices: dict[str, np.ndarray] = {}
     for name, table in tables.items():
         index = getattr(table, "index", None)
         # The `index` of a list is a method, which has no dtype.
-        if not hasattr(index, "dtype") or len(table) != count:
-            continue
-        values = np.asarray(index)
-        is_integer = values.dtype.kind in "iu"
-        if is_integer and np.array_equal(values, np.arange(count)):
-            continue
-        if not is_integer or values.min() < 0 or len(np.unique(values)) < count:
+        if hasattr(index, "dtype") and len(table) == count:
+            indices[name] = np.asarray(index)
+    _require_same_order(indices)
+    # An index that counts from 0 is that of a table without ids.
+    chosen = {
+        name: values
+        for name, values in indices.items()
+        if values.dtype.kind not in "iu" or not np.array_equal(values, np.arange(count))
+    }
+    if not chosen:
+        return None
+    name_of_index, ids = next(iter(chosen.items()))
+    fault = ""
+    for name, values in chosen.items():
+        if not _is_usable_index(values):
             fault = f"the index of {name} does not consist of distinct nonnegative integers"
             break
-        if ids is not None and not np.array_equal(ids, values):
+        if not np.array_equal(ids, values):
             fault = f"the index of {name} differs from the others"
             break
-        ids = values.astype(np.int64)
-        name_of_index = name_of_index or name
     if fault:
         _warn_of_ids(
             f"{fault}, so rows are numbered by position. Do not pass values of the index to"
@@ -184,12 +205,41 @@ def read_index_ids(tables: dict[str, Any], count: int) -> np.ndarray | None:
             " units"
         )
         return None
-    if ids is not None and name_of_index != "X":
+    if name_of_index != "X":
+        reason = "has no index" if "X" not in indices else "is numbered from 0"
         _warn_of_ids(
-            f"the index of {name_of_index} gives the ids, because X has no index: they are not row"
+            f"the index of {name_of_index} gives the ids, because X {reason}: they are not row"
             f" numbers, and the first row has the id {ids[0]}. Pass ids=… here to choose others"
         )
-    return ids
+    return ids.astype(np.int64)
+
+
+def _is_usable_index(values: np.ndarray) -> bool:
+    """Return whether the values of an index can be ids."""
+    if values.dtype.kind not in "iu" or len(np.unique(values)) < len(values):
+        return False
+    return bool(values.min() >= 0 and values.max() < ID_LIMIT)
+
+
+def _require_same_order(indices: dict[str, np.ndarray]) -> None:
+    """Raise InvalidRequestError if two tables have the same index in another order.
+
+    Rows are matched by position, so each unit or class would belong to another row.
+    """
+    names = list(indices)
+    for name in names[1:]:
+        first, values = indices[names[0]], indices[name]
+        is_shuffled = (
+            first.dtype.kind in "iu"
+            and values.dtype.kind in "iu"
+            and not np.array_equal(first, values)
+            and np.array_equal(np.sort(first), np.sort(values))
+        )
+        if is_shuffled:
+            raise InvalidRequestError(
+                f"{names[0]} and {name} have the same index in another order, but rows are matched"
+                f" by position: sort them alike, e.g. {name}.loc[{names[0]}.index]"
+            )
 
 
 def _warn_of_ids(message: str) -> None:
@@ -219,6 +269,8 @@ def read_labels(y: Any) -> Any:
     values = np.asarray(y, dtype=None if hasattr(y, "dtype") else object)
     if values.ndim == 0:
         return y
+    if values.dtype.kind in DATES:
+        raise ValueError(f"y: classes cannot be of type {values.dtype}; make them text")
     if values.dtype.kind not in "OUf":
         return values
     flat_values = values.ravel().tolist()
@@ -255,8 +307,18 @@ def _is_missing(value: Any) -> bool:
 
 
 def read_label_request(labels: Any) -> list[Any]:
-    """Return the classes in a request, with normalized names."""
-    return [class_name(label) if isinstance(label, str) else label for label in list_values(labels)]
+    """Return the classes in a request, with normalized names.
+
+    Raises InvalidRequestError if a class is missing or is no single value.
+    """
+    names = []
+    for label in list_values(labels):
+        if isinstance(label, list):
+            raise InvalidRequestError("labels must be a list of classes, not a table")
+        if _is_missing(label):
+            raise InvalidRequestError("labels: a class is missing (None, NaN, or no letters)")
+        names.append(class_name(label) if isinstance(label, str) else label)
+    return names
 
 
 def describe_kind(values: Iterable[Any]) -> str:

@@ -23,6 +23,7 @@ from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.model.model import build_encoder, choose_device
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import split_parts
+from munkey.encoders.registry import find
 from munkey.settings import EncoderSettings, OnBad
 
 DEFAULT_SIDE = 96  # side in pixels of an encoder's input
@@ -194,10 +195,15 @@ def readable_pictures(
     else:
         paths = []
         for path in sorted(Path(file) for file in files):
+            if path.is_dir():
+                names, skipped_files = list_pictures(path)
+                paths += sorted(map(Path, names))
+                other_files += skipped_files
+                continue
             is_skipped = path.name.startswith("._") or not IGNORED_FOLDERS.isdisjoint(path.parts)
             if is_picture_name(path.name) and not is_skipped:
                 paths.append(path)
-            elif not path.is_dir():
+            else:
                 other_files.append(path)
     pictures: list[Path] = []
     faults: list[str] = []
@@ -219,10 +225,15 @@ def readable_pictures(
 def choose_sides(encoder: str) -> dict[str, Any]:
     """Return the settings `encoder` and `image_size` with the default sides of encoders' inputs.
 
-    A key of the encoder `pixels` has three numbers for each pixel, so its default side is small.
+    A key of the encoder `pixels` has three numbers for each pixel, so its default side is small. An
+    encoder with a size of its own has no side.
     """
     parts = [PIXELS_AT_DEFAULT_SIDE if part == "pixels" else part for part in encoder.split("+")]
-    return {"encoder": "+".join(parts), "image_size": DEFAULT_SIDE}
+    try:
+        has_own_size = len(parts) == 1 and find(encoder).size == "own"
+    except KeyError:  # an unknown name, which is refused later
+        has_own_size = False
+    return {"encoder": "+".join(parts), "image_size": None if has_own_size else DEFAULT_SIDE}
 
 
 def find_largest_side(settings: EncoderSettings) -> int:

@@ -173,15 +173,15 @@ class RowsInMemory:
 
     @property
     def ids(self) -> np.ndarray:
-        return self._state.columns.ids
+        return self._state.columns.ids.copy()  # what users change must not change the rows
 
     @property
     def units(self) -> np.ndarray:
-        return self._state.columns.units
+        return self._state.columns.units.copy()
 
     @property
     def classes(self) -> np.ndarray:
-        return self._state.classes
+        return self._state.classes.copy()
 
     @property
     def settings(self) -> Section:

@@ -133,3 +133,9 @@ def test_a_named_index_beside_named_columns_is_ignored(tmp_path):
     np.testing.assert_array_equal(
         read_vectors(tmp_path / "v.csv", 3, ["0.1", "0.2", "0.3"]), FRAME.to_numpy()
     )
+
+
+@pytest.mark.parametrize(("text", "width"), [("0,1\n5,6\n", 2), ("0\n5\n", 1)])
+def test_a_first_row_of_one_or_two_numbers_is_a_vector(tmp_path, text, width):
+    (tmp_path / "v.csv").write_text(text)
+    assert len(read_vectors(tmp_path / "v.csv", width)) == 2

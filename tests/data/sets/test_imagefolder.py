@@ -404,3 +404,17 @@ def test_folders_that_differ_in_spaces_or_case_are_told_about(tmp_path, capsys):
     (tmp_path / "pets/dog").rename(tmp_path / "pets/cat ")
     with pytest.raises(SourceError, match="two folders are named 'cat'"):
         source_of(tmp_path / "pets")
+
+
+def test_pictures_outside_the_class_folders_are_mentioned(pets, tmp_path, capsys):
+    picture(pets / "loose.png")
+    source_of(pets)
+    assert "left out 1 picture outside the class folders" in capsys.readouterr().out
+
+
+def test_folders_in_a_list_of_pictures_are_searched(tmp_path):
+    class_folders(tmp_path, {"cat": 2, "dog": 1})
+    found = readable_pictures([tmp_path / "cat", tmp_path / "dog/000.png"])
+    assert [path.relative_to(tmp_path).as_posix() for path in found] == [
+        *("cat/000.png", "cat/001.png", "dog/000.png")
+    ]

@@ -313,3 +313,11 @@ def test_labels_that_begin_at_1_need_first_label_and_valid_is_val(tmp_path):
 def test_a_pointer_of_git_lfs_is_named(tmp_path):
     (tmp_path / "x.npz").write_text("version https://git-lfs.github.com/spec/v1\n")
     assert "x.npz: is a pointer of Git LFS" in refusal(tmp_path / "x.npz")
+
+
+def test_two_names_of_one_split_are_refused(tmp_path):
+    written = archive(tmp_path / "x.npz", {"train": 6, "val": 3, "test": 3})
+    written |= {f"valid_{name}": written[f"val_{name}"] for name in ("images", "labels")}
+    np.savez(tmp_path / "x.npz", **written)
+    with pytest.raises(SourceError, match="val_images and valid_images are the same split"):
+        DATASETS["npz"].load(settings(tmp_path / "x.npz"))

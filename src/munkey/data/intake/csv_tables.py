@@ -175,7 +175,8 @@ def _is_header(cells: Sequence[str], names: Sequence[str] | None) -> bool:
         header = header[1:]
         if all(name.isdecimal() for name in header):
             return True
-    if header == [str(number) for number in range(len(header))]:
+    # With one or two columns, 0 and 1 may as well be the first row.
+    if len(header) > 2 and header == [str(number) for number in range(len(header))]:
         return True
     return not any(map(_is_number_or_gap, header))
 

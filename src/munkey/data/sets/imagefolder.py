@@ -10,13 +10,14 @@ from pathlib import Path
 
 import numpy as np
 
-from munkey.core.console import warn
+from munkey.core.console import pluralize, warn
 from munkey.data.decoding.picture_files import White
 from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import (
     are_readable,
     decode,
     format_skipped_files_warning,
+    is_picture_name,
     is_skipped_folder,
     list_pictures,
     list_visible,
@@ -81,6 +82,7 @@ def imagefolder(settings: SourceSettings) -> Source:
                 skipped_paths += other_files
                 pictures = pictures[: get_class_limit(settings, split)]
                 folders.append(ClassFolder(folder / name, split, label, pictures))
+    _warn_of_loose_pictures(root, {root, *split_folders.values()})
     if skipped_paths:
         warn(f"{root}: {format_skipped_files_warning(skipped_paths)}")
     if settings.on_bad == "skip":
@@ -107,6 +109,19 @@ def imagefolder(settings: SourceSettings) -> Source:
         names=names,
         units=units,
     )
+
+
+def _warn_of_loose_pictures(root: Path, folders: Iterable[Path]) -> None:
+    """Warn of pictures beside the class folders, which belong to no class."""
+    loose_pictures = []
+    for folder in sorted(folders):
+        for path in list_visible(folder):
+            if path.is_file() and is_picture_name(path.name):
+                loose_pictures.append(path)
+    if loose_pictures:
+        count = pluralize(len(loose_pictures), "picture")
+        example = escape_undecodable(str(loose_pictures[0]))
+        warn(f"{root}: left out {count} outside the class folders, e.g. {example}")
 
 
 def _list_class_folders(folders: Iterable[Path]) -> tuple[list[str], list[Path]]:

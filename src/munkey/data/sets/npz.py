@@ -57,7 +57,7 @@ def read_archive(
     """
     with _open_archive(path) as archive:
         names = set(archive.namelist())
-        arrays = arrays or _find_prefixes(names)
+        arrays = arrays or _find_prefixes(path, names)
         _require_arrays(path, names, arrays)
         prefixes = list(arrays.values())
         parts = []
@@ -83,12 +83,19 @@ def read_archive(
     )
 
 
-def _find_prefixes(names: set[str]) -> dict[str, str]:
-    """Return the prefix of each split's arrays in an archive with the files `names`."""
+def _find_prefixes(path: Path, names: set[str]) -> dict[str, str]:
+    """Return the prefix of each split's arrays in an archive with the files `names`.
+
+    Raises SourceError if a split has two prefixes, such as `val` and `valid`.
+    """
     prefixes: dict[str, str] = {}
     for prefix, split in SPLIT_NAMES.items():
-        if f"{prefix}_images.npy" in names:
-            prefixes.setdefault(split, prefix)
+        if f"{prefix}_images.npy" not in names:
+            continue
+        if split in prefixes:
+            fault = f"{prefixes[split]}_images and {prefix}_images are the same split: keep one"
+            raise SourceError(f"{path} cannot be used", [fault])
+        prefixes[split] = prefix
     return prefixes
 
 

@@ -68,8 +68,10 @@ def put_last(logits: Tensor, is_empty: Tensor) -> Tensor:
 
     EMPTY_CLASS_LOGIT is low enough unless a small shrinkage or temperature makes logits large.
     """
-    # Without a branch on `is_empty`, which would read it back from a GPU; if all are empty, `below`
-    # is infinite and nothing changes.
+    if not len(is_empty):
+        return logits
+    # Without a branch on the values of `is_empty`, which would read them back from a GPU. If all are
+    # empty, `below` is infinite and nothing changes.
     below = logits.masked_fill(is_empty, torch.inf).amin(dim=1, keepdim=True) - 1
     return torch.where(is_empty, torch.minimum(logits, below), logits)
 
