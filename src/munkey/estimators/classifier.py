@@ -137,7 +137,8 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         Parameters
         ----------
         X, y, ids, units : array-like
-            Same as for `fit`. By default, ids continue after the highest id that was ever used.
+            Same as for `fit`. Without an integer index, ids continue after the highest id that was
+            ever used.
 
         Returns
         -------
