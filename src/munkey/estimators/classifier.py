@@ -116,15 +116,15 @@ class ForgettingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         settings = family.read_section({self.family: self._get_family_settings()})
         params = self._get_estimator_params()
         tables = {"X": X, "y": y, "units": units}
-        columns = {name: vars(self)[name] for name in COLUMNS_OF_FIT if name in vars(self)}
+        columns = {name: self.__dict__[name] for name in COLUMNS_OF_FIT if name in self.__dict__}
         try:
             rows = self._validate_rows(tables, ids, params.get("bound"), first_id=0, is_fit=True)
             self._rows = RowsInMemory(self.family, settings, rows, params)
         except Exception:
             # The estimator stays as it was fitted before.
             for name in COLUMNS_OF_FIT:
-                vars(self).pop(name, None)
-            vars(self).update(columns)
+                self.__dict__.pop(name, None)
+            self.__dict__.update(columns)
             raise
         self._change_lock = ThreadLock()
         if save_to is not None:
