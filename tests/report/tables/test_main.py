@@ -99,7 +99,7 @@ def test_latex_shows_all_data_sets_in_one_table_with_the_rates_over_their_metric
     lines = render_main_table(summarize(metrics, rows), rows, "latex").splitlines()
     assert lines[:2] == ["% needs booktabs, amsmath", r"\begin{tabular}{l cccc c cccc c}"]
     assert lines[3:6] == [
-        r" & \multicolumn{5}{c}{Random forget (10\%)} & \multicolumn{5}{c}{Random forget (2\%)} \\",
+        r" & \multicolumn{5}{c}{Forget rate 10\%} & \multicolumn{5}{c}{Forget rate 2\%} \\",
         r"\cmidrule(lr){2-6} \cmidrule(lr){7-11}",
         " & ".join(["Method", *["TA", "RA", "FA", "MIA", r"Avg Gap $\downarrow$"] * 2]) + r" \\",
     ]

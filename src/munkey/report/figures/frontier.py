@@ -113,7 +113,7 @@ def _add_legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     if points["before"].notna().any():
         handles.append(Line2D([], [], linestyle="none", label="before deletion", **BEFORE))
     if not np.isfinite(points["bound"]).all():
-        handles.append(_make_handle("o", "no bound on what is left (†)", theme.GRAY, face="none"))
+        handles.append(_make_handle("o", "no bound (†)", theme.GRAY, face="none"))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns)
 
 

@@ -200,7 +200,7 @@ def _make_header(rates: Sequence[float]) -> pd.MultiIndex:
         rules.append(rf"\cmidrule(lr){{{first}-{first + width - 1}}}")
     labels = [("", f"{' '.join(rules)}\nMethod")]
     for rate in rates:
-        upper = rf"Forget ({100 * rate:g}%)"
+        upper = rf"Forget rate {100 * rate:g}%"
         for name in (*GAP_METRICS, r"Avg Gap $\downarrow$"):
             labels.append((upper, name))
     return pd.MultiIndex.from_tuples(labels)
