@@ -29,8 +29,7 @@ def test_only_knobs_that_differ_are_named(grid):
 def test_each_setting_has_a_line_with_its_paths_side_by_side(grid):
     grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
     titled = make_grid_table(grid, "digits")
-    assert titled.title.startswith("digits: 4 pairs of models")
-    assert titled.title.endswith("P_s and share: 1.00")
+    assert titled.title == "digits: 4 pairs of models for each setting"
     assert titled.frame.iloc[0].to_dict() == {
         "p_token": "0.1",
         "crop_scale": "1–1",
@@ -45,6 +44,12 @@ def test_each_setting_has_a_line_with_its_paths_side_by_side(grid):
         "TA after": "94.0",
     }
     assert len(titled.frame) == 3
+
+
+def test_a_grid_of_many_settings_has_a_correlation(grid):
+    copies = [grid.assign(setting=grid["setting"] + f"-{number}") for number in range(3)]
+    titled = make_grid_table(pd.concat(copies, ignore_index=True), "digits")
+    assert titled.title.endswith("P_s and share: 1.00")
 
 
 def test_the_accuracy_of_a_head_alone_is_beside_that_of_its_model(grid):
