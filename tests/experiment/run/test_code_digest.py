@@ -161,6 +161,7 @@ WRITE_MESSAGES = {
     "munkey.data.intake.unit_names",
     "munkey.data.pictures",
     "munkey.data.prepared",
+    "munkey.data.sets.imagefolder",
     "munkey.data.sets.csv_file",
     "munkey.data.source_settings",
     "munkey.deploy.errors",
