@@ -68,8 +68,8 @@ vit,cf,deployed,method,residue,share,False,0.1,27.0,16.0,38.0
     [
         (MAIN, None, "(run `make audits`)"),
         (MAIN, 0, "(run `make audits`)"),  # older than the metrics
-        (MAIN, 2, "27.0 [16.0, 38.0]%"),
-        (AUDITED, 2, "27.0 [16.0, 38.0]%"),
+        (MAIN, 2, "27.0% [16.0, 38.0]"),
+        (AUDITED, 2, "27.0% [16.0, 38.0]"),
     ],
 )
 def test_the_main_run_and_the_audits_end_with_what_to_deploy(
