@@ -132,7 +132,7 @@ def test_a_munkey_model_learns_is_saved_forgets_and_adds(tmp_path):
     assert not temporary.exists()  # nothing would be deleted from it
     loaded = MunkeyClassifier.load(tmp_path / "model")
     assert loaded.predict_proba(X).tobytes() == before.tobytes()
-    assert loaded.get_params() == model.get_params()
+    assert loaded.get_params() == model.get_params() | {"device": "auto"}
     receipt = loaded.forget([100], units=["person 1"])
     expected = np.union1d(IDS[np.array(PEOPLE) == "person 1"], [100])
     assert receipt.tolist() == expected.tolist()
