@@ -130,6 +130,19 @@ def test_temporary_files_of_a_killed_preparation_are_removed(source, tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [*sums, *names]
 
 
+def test_new_images_never_lie_beside_the_samples_of_old_ones(source, tmp_path, monkeypatch):
+    prepare(source, tmp_path)
+
+    def die(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("munkey.data.prepared.write_csv", die)
+    with pytest.raises(KeyboardInterrupt):
+        prepare(source, tmp_path)
+    with pytest.raises(FileNotFoundError):
+        load(tmp_path)
+
+
 def test_an_interrupted_preparation_starts_again_and_gives_the_same_bytes(source, tmp_path):
     source = in_blocks(source)
 

@@ -141,6 +141,24 @@ def test_an_encoder_with_a_size_of_its_own_gets_no_other(encoder, side):
     assert pictures.choose_sides(encoder)["image_size"] == side
 
 
+@pytest.mark.parametrize("argument", ["image_size", "key_size"])
+def test_a_side_for_an_encoder_with_a_size_of_its_own_is_refused(files, argument):
+    if argument == "image_size":
+        model = PictureKeys(encoder="vit-b16", image_size=64)
+    else:
+        model = MunkeyClassifier(encoder="vit-b16", key_size=64, device="cpu")
+    with pytest.raises(ValueError, match=f"{argument} = 64: .*vit-b16 fixes the size"):
+        model.fit(files, range(len(files))) if argument == "key_size" else model.transform(files)
+
+
+def test_numbers_of_numpy_are_settings(files):
+    sizes = {"image_size": np.int64(8), "batch_size": np.int32(2)}
+    keys = PictureKeys(encoder="pixels", mirror=np.bool_(False), **sizes).transform(files)
+    np.testing.assert_array_equal(
+        keys, PictureKeys(encoder="pixels", image_size=8).transform(files)
+    )
+
+
 def test_progress_is_shown_while_pictures_are_read_and_keys_computed(files, capsys):
     keys_of(files * 20, batch_size=64)
     progress = capsys.readouterr().out

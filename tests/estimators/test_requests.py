@@ -391,6 +391,10 @@ def test_pictures_are_named_by_ids_units_files_and_classes(tmp_path):
     rows = munkey.ForgettingLDA.load(tmp_path / "second")
     assert rows.forget(files="pets/9.png", ignore_missing=True).missing == ("file 'pets/9.png'",)
     assert rows.forget(files=str(files[4])).tolist() == [24]
+    with pytest.raises(
+        InvalidRequestError, match="files must be names or paths of pictures, not 3"
+    ):
+        rows.forget(files=3)
     with pytest.raises(InvalidRequestError, match="numbers its rows itself"):
         rows.add(np.ones((1, rows.n_features_in_)), ["cat"], ids=[99])
 

@@ -103,6 +103,8 @@ def prepare(
         leftover.unlink()
     with atomic_with_checksum(folder / "images.npy") as temporary:
         digests = _write_images(source, temporary)
+        # A process killed from here on must not leave new images beside the samples of old ones.
+        (folder / "samples.csv").unlink(missing_ok=True)
     for warning in _find_suspicious_samples(source, digests):
         report(f"WARNING: {warning}")
     write_csv(folder / "samples.csv", _make_sample_rows(source))

@@ -63,6 +63,7 @@ from munkey.estimators.pictures import (
     get_encoder,
     iterate_inputs,
     prepare_pictures,
+    require_free_size,
     require_on_bad,
     show_key_progress,
     show_picture_progress,
@@ -669,6 +670,8 @@ def _make_sections(params: dict[str, Any]) -> dict[str, dict[str, Any]]:
         sections[section][setting] = params[name]
     if params["key_size"] == "auto":
         sections["keys"] |= choose_sides(params["encoder"])
+    else:
+        require_free_size(params["encoder"], key_size=params["key_size"])
     return sections
 
 

@@ -47,8 +47,17 @@ def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
         ids=read_ids(ids, "ids"),
         units=_require_present("units", unit_names),
         labels=read_label_request(labels),
-        files=[os.fspath(file) for file in list_values(files)],
+        files=[_read_file_name(file) for file in list_values(files)],
     )
+
+
+def _read_file_name(file: Any) -> str:
+    """Return a file's name as text. Raises InvalidRequestError for anything but text or a path."""
+    if not isinstance(file, str | os.PathLike):
+        raise InvalidRequestError(
+            f"files must be names or paths of pictures, not {file!r}; numbers are ids or units"
+        )
+    return os.fspath(file)
 
 
 def list_values(values: Any) -> list[Any]:

@@ -24,6 +24,7 @@ from munkey.deploy.model.model import build_encoder, choose_device
 from munkey.encoders.keys import extract
 from munkey.encoders.parts import split_parts
 from munkey.encoders.registry import find
+from munkey.estimators.names import to_python
 from munkey.settings import EncoderSettings, OnBad
 
 DEFAULT_SIDE = 96  # side in pixels of an encoder's input
@@ -126,9 +127,11 @@ class PictureKeys(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
         ValueError
             If a key is zero or not finite.
         """
-        params = self.get_params()
+        params = {name: to_python(value) for name, value in self.get_params().items()}
         if params["image_size"] == "auto":
             params |= choose_sides(params["encoder"])
+        else:
+            require_free_size(params["encoder"], image_size=params["image_size"])
         settings = EncoderSettings(**{name: params[name] for name in EncoderSettings.model_fields})
         device = choose_device("auto")
         side = find_largest_side(settings)
@@ -229,11 +232,25 @@ def choose_sides(encoder: str) -> dict[str, Any]:
     encoder with a size of its own has no side.
     """
     parts = [PIXELS_AT_DEFAULT_SIDE if part == "pixels" else part for part in encoder.split("+")]
+    side = None if has_own_size(encoder) else DEFAULT_SIDE
+    return {"encoder": "+".join(parts), "image_size": side}
+
+
+def require_free_size(encoder: str, **side: int | None) -> None:
+    """Raise ValueError if a side is given by this argument, but the encoder has a size of its own."""
+    ((argument, value),) = side.items()
+    if value is not None and has_own_size(encoder):
+        raise ValueError(
+            f"{argument} = {value}: the preprocessing of {encoder} fixes the size; leave out {argument}"
+        )
+
+
+def has_own_size(encoder: str) -> bool:
+    """Return whether this is a single encoder whose preprocessing fixes the size of its input."""
     try:
-        has_own_size = len(parts) == 1 and find(encoder).size == "own"
-    except KeyError:  # an unknown name, which is refused later
-        has_own_size = False
-    return {"encoder": "+".join(parts), "image_size": None if has_own_size else DEFAULT_SIDE}
+        return find(encoder).size == "own"
+    except KeyError:  # several encoders, or an unknown name, which is refused later
+        return False
 
 
 def find_largest_side(settings: EncoderSettings) -> int:
