@@ -313,15 +313,15 @@ def test_a_system_is_measured_from_its_files(run, predictions):
 
 
 def test_rf_jsd_by_hand_compares_mean_answers_by_class():
-    """Class 0: [1/2, 1/2] beside [1, 0], mixed [3/4, 1/4]; class 1: alike; class 2 was not forgotten."""
+    """Class 0: [1/2, 1/2] beside [1, 0], mixed [3/4, 1/4]; class 1: alike; others in one set only."""
     before = np.log(
         [[0.75, 0.25, 1e-99], [0.25, 0.75, 1e-99], [0.25, 0.75, 1e-99], [0.5, 0.5, 1e-99]]
     )
-    after = np.log([[1.0, 1e-99, 1e-99], [0.25, 0.75, 1e-99]]) + 3.0
-    divergence_of_model = compute_rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1]))
+    after = np.log([[1.0, 1e-99, 1e-99], [0.25, 0.75, 1e-99], [0.1, 0.8, 0.1]]) + 3.0
+    divergence_of_model = compute_rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([0, 1, 3]))
     divergence = (0.5 * np.log(0.5 / 0.75) + 0.5 * np.log(0.5 / 0.25) + np.log(1 / 0.75)) / 2
     assert divergence_of_model == pytest.approx((divergence + 0) / 2, abs=1e-12)
-    assert np.isnan(compute_rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([3, 3])))
+    assert np.isnan(compute_rf_jsd(before, np.array([0, 0, 1, 2]), after, np.array([3, 3, 3])))
 
 
 def test_rf_jsd_is_measured_where_the_original_is_known(run, predictions, tmp_path):
