@@ -88,6 +88,9 @@ def test_the_spread_of_tow_compares_each_seed_with_its_own_oracle():
     summary = summarize_scenarios(lines, ROWS).set_index(["case", "method"])
     expected = pd.Series([0.9 * 0.95 * 0.8, 0.9 * 0.97 * 0.8]).std()
     assert summary.loc[MUNKEY, "ToW_sd"] == pytest.approx(expected)
+    is_lost = is_munkey & (lines["metric"] == "FA") & (lines["seed"] == 1)
+    without_accuracy = summarize_scenarios(lines[~is_lost], ROWS).set_index(["case", "method"])
+    assert pd.isna(without_accuracy.loc[MUNKEY, "ToW_sd"])
     one_seed = summarize_scenarios(tidy().query("seed == 0"), ROWS)
     assert one_seed["ToW_sd"].isna().all()
 
