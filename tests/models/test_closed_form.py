@@ -214,6 +214,17 @@ def test_rows_that_were_never_added_cannot_be_subtracted():
     assert row.class_sums.any()
 
 
+def test_only_empty_classes_at_the_end_are_added_and_removed():
+    rows = Sums.empty(CLASSES, WIDTH, with_outer_products=False)
+    rows.add(MEMBERS.keys[:1], np.array([2]))
+    rows.resize(CLASSES + 2)
+    rows.resize(3)
+    assert rows.counts.tolist() == [0, 0, 1]
+    assert rows.class_sums.shape == (3, WIDTH)
+    with pytest.raises(ValueError, match="beyond the first 2 has rows"):
+        rows.resize(2)
+
+
 def test_a_head_does_not_depend_on_the_size_of_blocks(monkeypatch):
     whole = bits(system("lda"))
     monkeypatch.setattr(sums, "BLOCK", 7)
