@@ -6,7 +6,7 @@ import os
 import resource
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +20,14 @@ from munkey.memory.errors import (
     UnreadableMemoryError,
     translate_sqlite_error,
 )
-from munkey.memory.memory_file import APPLICATION_ID, Classes, MemoryFile, check_rows, parse_classes
+from munkey.memory.memory_file import (
+    APPLICATION_ID,
+    MAX_WIDTH,
+    Classes,
+    MemoryFile,
+    check_rows,
+    parse_classes,
+)
 from tests.memory.inputs import add, change_database, content, create, raw
 
 
@@ -175,14 +182,81 @@ def test_nothing_is_left_of_a_memory_that_could_not_be_created(path):
     with pytest.raises(ValueError, match="finite"):
         MemoryFile.create(path, ids, keys * np.nan, tokens)
     assert not list(path.parent.iterdir())
+    wide = np.ones((3, MAX_WIDTH + 1), np.float32)
+    for arguments, faults in (
+        ((ids, wide, tokens), {}),
+        ((ids, keys, tokens), {"name": b"short"}),
+        ((ids, keys, tokens), {"next_id": -1}),
+    ):
+        with pytest.raises(ValueError, match="a name must have 16 bytes"):
+            MemoryFile.create(path, *arguments, **faults)
+    with pytest.raises(TypeError, match="of type"):
+        MemoryFile.create(path, ids, keys, tokens, classes=Classes(("a",), "<i8"))
+    assert not list(path.parent.iterdir())
     path.write_text("mine")
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match=r"memory\.db: exists; choose another"):
         MemoryFile.create(path, ids, keys, tokens)
     assert [one.name for one in path.parent.iterdir()] == ["memory.db"]
     assert path.read_text() == "mine"
 
 
+def test_a_memory_that_cannot_be_opened_does_not_get_its_name(path, monkeypatch):
+    monkeypatch.setattr(MemoryFile, "_check_format", raise_full_disk)
+    with pytest.raises(OSError, match="No space"):
+        create(path)
+    assert not list(path.parent.iterdir())
+    monkeypatch.undo()
+    Path(f"{path}-lock").symlink_to("nowhere")
+    with pytest.raises(FileExistsError, match="-lock: belongs to an earlier memory"):
+        create(path)
+    assert not path.exists()
+
+
+def raise_full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
 # Files that are refused
+
+
+def test_the_journal_of_another_database_is_not_applied(path):
+    """SQLite would write its pages into the memory."""
+    create(path, 300).close()
+    before = path.read_bytes()
+    with closing(sqlite3.connect(path.with_name("other.db"), isolation_level=None)) as other:
+        other.execute("PRAGMA cache_size=2")
+        other.execute("CREATE TABLE t (x)")
+        blobs = [(os.urandom(900),) for _ in range(400)]
+        other.executemany("INSERT INTO t VALUES (?)", blobs)
+        other.execute("BEGIN")
+        other.execute("UPDATE t SET x = zeroblob(900)")
+        journal = path.with_name("other.db-journal").read_bytes()
+        other.execute("ROLLBACK")
+    foreign = path.with_name("memory.db-journal")
+    foreign.write_bytes(journal)
+    with pytest.raises(UnreadableMemoryError, match=r"memory\.db-journal lies beside it"):
+        MemoryFile.open(path)
+    with pytest.raises(UnreadableMemoryError, match=r"memory\.db-journal"):
+        is_in_use(path)
+    assert path.read_bytes() == before
+    assert foreign.read_bytes() == journal
+    foreign.unlink()
+    with MemoryFile.open(path) as file:
+        foreign.write_bytes(journal)
+        with pytest.raises(UnreadableMemoryError, match=r"memory\.db-journal"):
+            file.delete(raw(300)[0][:1])
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("table", ["rows", "vectors"])
+def test_a_memory_that_lacks_rows_is_neither_purged_nor_copied(path, table):
+    create(path, 100).close()
+    change_database(path, f"DELETE FROM {table} WHERE number = 3")  # not one that opening checks
+    with MemoryFile.open(path) as file:
+        for use in (file.purge, lambda: file.copy(path.with_name("copy.db"))):
+            with pytest.raises(UnreadableMemoryError, match=f"99 {table} in place of 100"):
+                use()
+    assert not path.with_name("copy.db").exists()
 
 
 @pytest.mark.parametrize(
@@ -443,6 +517,29 @@ def test_a_file_that_is_replaced_while_it_is_open_is_noticed(path, suffix):
         for use in (file.snapshot, lambda: file.delete(raw(5)[0][:1])):
             with pytest.raises(OSError, match="was replaced or removed"):
                 use()
+
+
+def test_a_file_that_is_replaced_after_a_fork_is_noticed(tmp_path):
+    """A fork closes the connections, so that a new file could get the same inode, as on ext4."""
+    path = tmp_path / "memory.db"
+    file = create(path, 50)
+    backup = path.with_name("backup")
+    backup.write_bytes(path.read_bytes())
+    ids = raw(50)[0]
+    file.delete(ids[:2])
+    child = os.fork()
+    if not child:
+        os._exit(0)
+    os.waitpid(child, 0)
+    # Where inodes are given anew, one of these files has that of the memory.
+    for _ in range(20):
+        path.unlink()
+        path.write_bytes(backup.read_bytes())
+    for use in (file.snapshot, lambda: file.delete(ids[4:5])):
+        with pytest.raises(OSError, match="was replaced or removed"):
+            use()
+    assert not file.is_in_place
+    file.close()
 
 
 @contextmanager

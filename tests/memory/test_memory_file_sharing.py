@@ -122,6 +122,23 @@ def test_sums_are_exact_while_threads_and_processes_add_delete_and_purge(path):
     follow_changes(path, 40)
 
 
+def test_sums_that_could_not_follow_are_computed_anew(path):
+    with create(path, 40) as file:
+        following = FollowingSums(make_sums())
+        memory = file.snapshot().memory
+        with following.follow(memory, 40):
+            pass
+        file.delete(memory.ids[:5])
+        later = file.snapshot().memory
+        with pytest.raises(ValueError, match="beyond the first 20"), following.follow(later, 20):
+            pass
+        expected = make_sums()
+        expected.add(later.keys[later.live_rows], later.labels[later.live_rows])
+        with following.follow(later, 40) as sums:
+            assert np.array_equal(sums.counts, expected.counts)
+            assert np.array_equal(sums.outer_products, expected.outer_products)
+
+
 @pytest.mark.soak
 def test_sums_are_exact_during_ten_thousand_changes(path):
     follow_changes(path, 3400)

@@ -75,13 +75,14 @@ def check_run(file: File, folder: Folder = None, cores: Cores = 2) -> None:
     \b
     munkey check-run default-1f2e3d4c5b6a7988.zip
 
-    Nothing is trained, and no code of the file is run. Run this command in the project folder. It exits with 1 if the
-    file was altered, or if a result differs.
+    Nothing is trained, and no code of the file is run. Run this command in a clone, at best of the run's commit, with
+    munkey[experiment] installed; elsewhere, it only compares checksums. It exits with 1 if the file was altered, or if
+    a result differs. docs/publishing.md
     """
     from munkey.experiment.publish.check import check_run as check
 
     run = _open(file)
-    with _workspace(folder) as workspace, output.show_spinner("computing results"):
+    with _workspace(folder) as workspace:
         result = check(run, workspace, cores)
     _print_check(run, result)
     if result.different:
@@ -100,9 +101,9 @@ def rerun(
     \b
     munkey rerun default-1f2e3d4c5b6a7988.zip --draw 1
 
-    It needs the data, and stops before it trains if the data here is not the published data. Run this command in the
-    project folder, for a long run with --folder: after an interruption, it continues there. It exits with 1 if a
-    number differs by more than rounding.
+    It needs the data, and stops before it trains if the data here is not the published data. Run this command in a
+    clone, at best of the run's commit, with munkey[experiment] installed; for a long run with --folder: after an
+    interruption, it continues there. It exits with 1 if a number differs by more than rounding. docs/publishing.md
     """
     from munkey.experiment.publish import rerun as reruns
     from munkey.experiment.publish.check import find_other_code
@@ -138,14 +139,20 @@ def rerun(
 
 
 def _open(file: Path) -> "PublishedRun":
-    """Read a published run. Raises NotVerifiedError with all files that were altered."""
+    """Read a published run, in a clone. Raises NotVerifiedError with all files that were altered."""
     from munkey.experiment.publish.published_run import AlteredRunError, open_run
+    from munkey.experiment.publish.workflow import require_clone
 
     try:
         run = open_run(file)
     except AlteredRunError as error:
         raise output.NotVerifiedError(str(error)) from error
     print(f"{file}: SHA-256 {run.sha256}; {len(run.files)} checksums agree", flush=True)
+    commit = run.facts.machine.get("commit")
+    require_clone(
+        "to compute the results of this run again, run this command in a clone, at best of its commit"
+        f" {commit}, with munkey[experiment] installed; docs/publishing.md"
+    )
     return run
 
 

@@ -320,6 +320,26 @@ def require_empty_folder(folder: Path) -> None:
 
 
 @contextmanager
+def fill_folder(folder: Path) -> Iterator[None]:
+    """Let the block write files into an empty or missing folder; if it fails, remove them.
+
+    Unlike `create_folder`, it also works for a folder that cannot be renamed, such as a mounted one.
+    Raises FileExistsError if `folder` has files.
+    """
+    require_empty_folder(folder)
+    try:
+        yield
+    except BaseException:
+        if folder.is_dir():
+            for path in folder.iterdir():
+                if path.is_dir() and not path.is_symlink():
+                    shutil.rmtree(path)
+                else:
+                    path.unlink()
+        raise
+
+
+@contextmanager
 def create_folder(folder: Path) -> Iterator[Path]:
     """Yield a hidden folder, which is renamed to `folder` if the block succeeds.
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from munkey.core.files import atomic
+from munkey.core.files import atomic, fill_folder
 from munkey.deploy.additions import Additions
 from munkey.deploy.certificate import (
     Certificate,
@@ -828,21 +828,22 @@ class Predictor(AbstractContextManager["Predictor"]):
     def copy(self, folder: Path) -> None:
         """Write a purged copy of the model, including its log of deletions.
 
-        Others may change the model meanwhile.
+        Others may change the model meanwhile. If this fails, no file is left behind.
 
         Parameters
         ----------
         folder : Path
             A new or empty folder.
         """
-        self._file.copy(folder / MEMORY)
-        for name in self.manifest.static_files:
-            content = manifests.read_static_file(self.directory, self.manifest, name)
-            with atomic(folder / name) as temporary:
-                temporary.write_bytes(content)
-        self.manifest.write(folder)
-        with Predictor.load(folder) as copied_model:
-            copied_model.purge()
+        with fill_folder(folder):
+            self._file.copy(folder / MEMORY)
+            for name in self.manifest.static_files:
+                content = manifests.read_static_file(self.directory, self.manifest, name)
+                with atomic(folder / name) as temporary:
+                    temporary.write_bytes(content)
+            self.manifest.write(folder)
+            with Predictor.load(folder) as copied_model:
+                copied_model.purge()
 
     def close(self) -> None:
         """Release the memory. Further calls do nothing."""

@@ -27,6 +27,8 @@ from munkey.memory.errors import (
 )
 
 SIDE_FILES = ("-wal", "-shm", "-lock")  # suffixes of the files beside the database
+# SQLite would copy such a file's pages into the database. In write-ahead mode, it writes none.
+FOREIGN_JOURNAL = "-journal"
 CLOSE_PATIENCE_S = 10.0  # seconds that a database waits for changes by others when it is closed
 POLL_S = 0.002  # seconds between two attempts to get the file lock
 SQLITE_PATIENCE_MS = 30_000  # for readers, while another process recovers a log
@@ -97,6 +99,17 @@ def _identify(name: str) -> Identity:
     return status.st_dev, status.st_ino
 
 
+def _pin_file(path: Path) -> int | None:
+    """Return a descriptor that keeps the inode of a file from being used again, on Linux.
+
+    Otherwise, a file that replaces it might get the same one while a fork has closed the connections.
+    """
+    if not hasattr(os, "O_PATH"):
+        return None
+    # Unlike others, a descriptor of this kind can be closed without losing SQLite's locks.
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
 def _is_file_at(descriptor: int, name: str) -> bool:
     """Return whether an open file still has a name."""
     try:
@@ -131,6 +144,7 @@ class Database:
     _reader: sqlite3.Connection | None = None
     _writer: sqlite3.Connection | None = None
     _lock_descriptor: int | None = None
+    _pin: int | None = None
 
     def __init__(self, path: Path, wait: float) -> None:
         self.path = path
@@ -144,6 +158,7 @@ class Database:
         self._lock_depth = 0  # of nested blocks that hold the file lock
         # Not paths: these are looked up several times in every change.
         self._watched = (os.fspath(path), f"{path}-wal", f"{path}-shm")
+        self._pin = _pin_file(path)
         self._identity = _identify(self._watched[0])
         self._log_identities: list[Identity] = []
         self._opened_count = 0  # how often the reader was opened
@@ -165,6 +180,7 @@ class Database:
                 f"{self.path}: this process was forked during a change or a verification of it; start"
                 " the process with `spawn`, or fork it before or afterwards"
             )
+        _require_no_journal(self.path)
         uri = f"{self.path.absolute().as_uri()}?mode={mode}"
         with self.translate_errors():
             connection = sqlite3.connect(
@@ -464,16 +480,22 @@ class Database:
                 with suppress(LockedMemoryError):
                     self._lock_file(CLOSE_PATIENCE_S)
                 self._close_writer()
-            if self._lock_descriptor is not None:
-                os.close(self._lock_descriptor)
-                self._lock_descriptor = None
+            self._close_descriptors()
+
+    def _close_descriptors(self) -> None:
+        for descriptor in (self._lock_descriptor, self._pin):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._lock_descriptor = None
+        self._pin = None
 
     def _remove_empty_log(self) -> None:
         """Close the reader so that SQLite removes an empty log and its index, if nobody else has them.
 
         SQLite does so when the last connection that can write is closed.
         """
-        if self._writer is not None or self.log_size or not self.is_in_place:
+        was_opened = self._opened_count > 0
+        if not was_opened or self._writer is not None or self.log_size or not self.is_in_place:
             return
         writer = self._connect("rw")
         try:
@@ -487,8 +509,7 @@ class Database:
         for connection in (self._reader, self._writer):
             if connection is not None:
                 connection.close()
-        if self._lock_descriptor is not None:
-            os.close(self._lock_descriptor)
+        self._close_descriptors()
 
     # Forking
 
@@ -509,9 +530,7 @@ class Database:
             _INHERITED.setdefault(self.path, []).extend(inherited)
         self._reader = None
         self._writer = None
-        if self._lock_descriptor is not None:
-            os.close(self._lock_descriptor)  # or the lock would outlive the parent
-            self._lock_descriptor = None
+        self._close_descriptors()  # or the lock would outlive the parent
 
 
 def is_in_use(path: Path) -> bool:
@@ -519,6 +538,7 @@ def is_in_use(path: Path) -> bool:
 
     Raises UnreadableMemoryError if it is damaged, and OSError if it cannot be accessed.
     """
+    _require_no_journal(path)
     uri = f"{path.absolute().as_uri()}?mode=rw"
     try:
         with closing(sqlite3.connect(uri, uri=True, timeout=0)) as connection:
@@ -537,6 +557,16 @@ def _require_plain_file(path: Path) -> None:
     """Raise UnreadableMemoryError if a path exists, but is not a regular file."""
     if path.is_symlink() or (path.exists() and not path.is_file()):
         raise UnreadableMemoryError(path, "not a regular file, but one of the memory's files")
+
+
+def _require_no_journal(path: Path) -> None:
+    """Raise UnreadableMemoryError if a rollback journal lies beside a database."""
+    if os.path.lexists(f"{path}{FOREIGN_JOURNAL}"):
+        raise UnreadableMemoryError(
+            path,
+            f"{path.name}{FOREIGN_JOURNAL} lies beside it, which belongs to another database",
+            "move that file away",
+        )
 
 
 def _apply_settings(path: Path, connection: sqlite3.Connection) -> None:

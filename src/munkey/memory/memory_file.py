@@ -34,7 +34,7 @@ from munkey.memory.chain import (
     to_bytes,
     to_datetime,
 )
-from munkey.memory.database import Database, query_one
+from munkey.memory.database import FOREIGN_JOURNAL, SIDE_FILES, Database, query_one
 from munkey.memory.errors import (
     UnknownIdsError,
     UnreadableMemoryError,
@@ -407,10 +407,22 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             classes=json.dumps(classes),
             secret=secrets.token_bytes(32),
         )
-        with (
-            _create_file(path) as temporary,
-            closing(sqlite3.connect(temporary, isolation_level=None)) as connection,
-        ):
+        if not state.is_plausible():
+            raise ValueError(
+                f"a name must have 16 bytes, next_id must not be negative, and keys and tokens have at"
+                f" most {MAX_WIDTH:,} numbers; not {len(state.store)}, {next_id}, {state.key_width:,},"
+                f" and {state.token_width:,}"
+            )
+        parse_classes(state.classes)
+        with _create_file(path) as temporary:
+            cls._write_file(temporary, state, new_rows)
+            # Opening it can fail, too, e.g. on a full disk. Then it must not get its name.
+            cls(temporary, WAIT_S).close()
+        return cls(path, WAIT_S)
+
+    @staticmethod
+    def _write_file(path: Path, state: State, new_rows: NewRows) -> None:
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             # It becomes the memory only once it is complete and on disk.
             connection.execute("PRAGMA journal_mode=OFF")
             connection.execute("PRAGMA synchronous=OFF")
@@ -423,7 +435,6 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             _write_state(connection, state, compute_first_head(state.store), b"")
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode=WAL")
-        return cls(path, WAIT_S)
 
     @classmethod
     def open(cls, path: str | Path, *, wait: float = WAIT_S) -> "MemoryFile":
@@ -548,6 +559,15 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
                 room, count = _read_rows(connection, state, earlier.state.last_number)
                 memory = memory.add(room.take(slice(count)))
         return memory
+
+    def _require_all_rows(self, connection: sqlite3.Connection, state: State) -> None:
+        """Raise UnreadableMemoryError unless the file has as many rows as its state says."""
+        for table in ("rows", "vectors"):
+            [count] = query_one(connection, f"SELECT count(*) FROM {table}")
+            if count != state.row_count:
+                raise UnreadableMemoryError(
+                    self.path, f"damaged: it has {count} {table} in place of {state.row_count}"
+                )
 
     def read_state(self) -> State:
         """Read the state alone, without the rows."""
@@ -739,7 +759,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         wait_for_readers = self._database.wait if wait is None else wait
         with self._database.lock_changes(wait):
             with self._database.read() as connection:
-                _, sequence, *_ = self._read_state(connection)
+                state, sequence, *_ = self._read_state(connection)
+                self._require_all_rows(connection, state)
             # First, since the vacuum writes the whole file into the log.
             self._database.wait_until_log_is_empty(wait_for_readers)
             self._database.vacuum()
@@ -777,6 +798,8 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
         """
         with _create_file(Path(path)) as temporary:
             with self._database.read_for_long() as connection:
+                state, *_ = self._read_state(connection)
+                self._require_all_rows(connection, state)
                 connection.execute("COMMIT")  # SQLite copies in a transaction of its own
                 try:
                     connection.execute("VACUUM INTO ?", (str(temporary),))
@@ -964,7 +987,9 @@ def _create_file(path: Path) -> Iterator[Path]:
     `path` exists, and the errors of `translate_sqlite_error` for those of SQLite.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for suffix in ("-wal", "-shm"):
+    if os.path.lexists(path):
+        raise FileExistsError(f"{path}: exists; choose another name or folder")
+    for suffix in (*SIDE_FILES, FOREIGN_JOURNAL):
         if os.path.lexists(f"{path}{suffix}"):
             raise FileExistsError(
                 f"{path}{suffix}: belongs to an earlier memory of this name; choose another name or"
@@ -982,7 +1007,7 @@ def _create_file(path: Path) -> Iterator[Path]:
     except sqlite3.DatabaseError as error:
         raise translate_sqlite_error(path, error) from error
     finally:
-        for suffix in ("", "-wal", "-shm", "-journal"):
+        for suffix in ("", *SIDE_FILES, FOREIGN_JOURNAL):
             Path(f"{temporary}{suffix}").unlink(missing_ok=True)
     sync_folder(path.parent)
 

@@ -552,3 +552,22 @@ def test_a_forked_child_cannot_use_a_predictor(predictor, images):
         os._exit(refusals)
     other.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == len(calls)
+
+
+def test_a_copy_that_fails_leaves_no_file_and_can_be_made_again(predictor, tmp_path, monkeypatch):
+    folder = tmp_path / "copy"
+    folder.mkdir()
+
+    def purge(*_):
+        raise OSError("no space")
+
+    monkeypatch.setattr(Predictor, "purge", purge)
+    with pytest.raises(OSError, match="no space"):
+        predictor.copy(folder)
+    assert not list(folder.iterdir())
+    monkeypatch.undo()
+    predictor.copy(folder)
+    with Predictor.load(folder, device="cpu") as copied:
+        assert copied.verify().sound
+    with pytest.raises(FileExistsError, match="already contains files"):
+        predictor.copy(folder)

@@ -267,7 +267,7 @@ class EstimatorSystem(TrainedSystem):
             system=system.family,
         )
         origin = {
-            "commit": "MunkeyClassifier",
+            "commit": "not recorded: fitted by MunkeyClassifier",
             "device": device,
             "versions": {"munkey": version("munkey")},
         }

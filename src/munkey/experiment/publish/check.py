@@ -87,7 +87,7 @@ def repeat(jobs: Sequence[RecordedJob], targets: Sequence[str], folder: Path, co
                 f"refused, since the rule {rule}, which makes {path}, is said to make tables only"
             )
     arguments = ["--cores", str(cores), "--forceall", "--allowed-rules", *rules]
-    run_snakemake([*arguments, "--", *targets], folder)
+    run_snakemake([*arguments, "--", *targets], folder, show=True)
 
 
 def _find_difference(published: bytes, path: Path) -> str:

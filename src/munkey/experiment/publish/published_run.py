@@ -44,8 +44,9 @@ class NotAPublishedRunError(ValueError):
 class AlteredRunError(Exception):
     """A published run is not as it was written. The message lists what was altered."""
 
-    def __init__(self, path: Path, faults: list[str]) -> None:
-        super().__init__("\n  ".join([f"{path}: is not as it was written:", *faults]))
+    def __init__(self, path: Path, digest: str, faults: list[str]) -> None:
+        heading = f"{path}: is not as it was written (its SHA-256 is {digest}):"
+        super().__init__("\n  ".join([heading, *faults]))
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ def open_run(path: Path) -> PublishedRun:
             files, jobs = _read_description(json.loads(description))
             faults += _find_damage(archive, entries, files)
             if faults:
-                raise AlteredRunError(path, faults)
+                raise AlteredRunError(path, digest, faults)
             facts = RunFacts.model_validate_json(archive.read(FACTS))
     except (AlteredRunError, NotAPublishedRunError):
         raise
     except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, TypeError) as error:
         if faults:  # the name's checksum already shows that the file was altered
-            raise AlteredRunError(path, [*faults, str(error)]) from None
-        message = f"{path}: is not a published run, or is damaged ({error})"
+            raise AlteredRunError(path, digest, [*faults, str(error)]) from None
+        message = f"{path}: is not a published run, or is damaged, e.g. not downloaded to the end ({error})"
         raise NotAPublishedRunError(message) from None
     for name in (*files, *facts.sources):
         if not is_inside(name):

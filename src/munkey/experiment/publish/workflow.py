@@ -9,13 +9,16 @@ import csv
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 
 SNAKEFILE = Path("Snakefile")
+RULES = Path("workflow/rules")
 METADATA = Path(".snakemake/metadata")
 MAX_NAME = 255  # Snakemake splits longer names of its records into folders that start with @
 CODE = re.compile(r"'([\w.]+) ([0-9a-f]{16})'")  # the param that names a job's function
@@ -50,6 +53,18 @@ class RecordedJob:
     outputs: list[str] = field(default_factory=list)
 
 
+def require_clone(advice: str = "run this command in a clone") -> None:
+    """Check that the current folder has the workflow, and that Snakemake is installed.
+
+    Raises FileNotFoundError, whose message ends in the advice, or ModuleNotFoundError.
+    """
+    # A published run has a Snakefile, too, but no rules.
+    if not (SNAKEFILE.exists() and RULES.is_dir()):
+        raise FileNotFoundError(f"{Path.cwd()}: is not a clone of munkey; {advice}")
+    if find_spec("snakemake") is None:
+        raise ModuleNotFoundError("No module named 'snakemake'", name="snakemake")
+
+
 def run_snakemake(arguments: Sequence[str], folder: Path, show: bool = False) -> str:
     """Run the workflow of this project's folder in another folder, and return the standard output.
 
@@ -63,24 +78,27 @@ def run_snakemake(arguments: Sequence[str], folder: Path, show: bool = False) ->
     WorkflowFailedError
         If Snakemake fails.
     """
-    if not SNAKEFILE.exists():
-        raise FileNotFoundError(
-            f"there is no {SNAKEFILE} in {Path.cwd()}: run this command in the project's folder"
-        )
+    require_clone()
     command = [sys.executable, "-m", "snakemake", "--snakefile", str(SNAKEFILE.absolute())]
     command += ["--directory", str(folder), *arguments]
     # A profile of the user may send jobs to other machines, which do not see the folder.
     environment = {**os.environ}
     environment.pop("SNAKEMAKE_PROFILE", None)
     output = None if show else subprocess.PIPE
-    completed = subprocess.run(
-        command, env=environment, stdout=output, stderr=output, text=True, check=False
-    )
-    if completed.returncode:
-        printed = f"{completed.stdout or ''}\n{completed.stderr or ''}".strip()
-        last_lines = "\n".join(printed.splitlines()[-30:])
-        raise WorkflowFailedError(f"the workflow failed in {folder}\n{last_lines}")
-    return completed.stdout or ""
+    process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, text=True)
+    # To Snakemake, SIGTERM means to finish the running jobs first, and SIGINT to end them.
+    earlier_handler = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    try:
+        printed, errors = process.communicate()
+    except KeyboardInterrupt:
+        process.wait()  # the terminal interrupts it, too
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, earlier_handler)
+    if process.returncode:
+        lines = f"{printed or ''}\n{errors or ''}".strip().splitlines()
+        raise WorkflowFailedError("\n".join([f"the workflow failed in {folder}", *lines[-30:]]))
+    return printed or ""
 
 
 def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[RecordedJob]:
