@@ -46,7 +46,8 @@ def test_a_failure_shows_what_snakemake_printed(clone):
         run_snakemake(["--cores", "1", "--", "nothing"], clone)
 
 
-def test_a_terminated_command_ends_its_jobs(clone):
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_an_ended_command_ends_its_jobs(clone, number):
     code = (
         "from pathlib import Path\n"
         "from munkey.experiment.publish.workflow import run_snakemake\n"
@@ -61,9 +62,11 @@ def test_a_terminated_command_ends_its_jobs(clone):
         time.sleep(0.1)
     job = int((clone / "pid").read_text())
     os.kill(job, 0)  # it runs
-    command.send_signal(signal.SIGTERM)
+    command.send_signal(number)
     _, errors = command.communicate(timeout=60)
     assert command.returncode
-    assert b"the workflow failed in" in errors
+    assert (
+        b"KeyboardInterrupt" if number == signal.SIGINT else b"the workflow failed in"
+    ) in errors
     with pytest.raises(ProcessLookupError):
         os.kill(job, 0)

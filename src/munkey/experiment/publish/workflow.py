@@ -85,13 +85,24 @@ def run_snakemake(arguments: Sequence[str], folder: Path, show: bool = False) ->
     environment = {**os.environ}
     environment.pop("SNAKEMAKE_PROFILE", None)
     output = None if show else subprocess.PIPE
-    process = subprocess.Popen(command, env=environment, stdout=output, stderr=output, text=True)
-    # To Snakemake, SIGTERM means to finish the running jobs first, and SIGINT to end them.
-    earlier_handler = signal.signal(signal.SIGTERM, lambda *_: process.send_signal(signal.SIGINT))
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdout=output,
+        stderr=output,
+        text=True,
+        start_new_session=True,  # so that a signal to its group reaches its jobs, but not us
+    )
+
+    def end_jobs(*_: object) -> None:
+        os.killpg(process.pid, signal.SIGINT)  # at SIGTERM, Snakemake would let the jobs finish
+
+    earlier_handler = signal.signal(signal.SIGTERM, end_jobs)
     try:
         printed, errors = process.communicate()
     except KeyboardInterrupt:
-        process.wait()  # the terminal interrupts it, too
+        end_jobs()
+        process.wait()
         raise
     finally:
         signal.signal(signal.SIGTERM, earlier_handler)
