@@ -59,6 +59,7 @@ def relearning_plot(curves: pd.DataFrame) -> Figure:
     first = grid[0, 0]  # all panels share the scales of the first one
     first.set_xscale("symlog", linthresh=1)
     first.xaxis.set_major_formatter(ScalarFormatter())
+    first.yaxis.set_major_formatter("{x:g}")  # 100, not 100.0, which would reach the label
     first.set_xlim(0, frame["step"].max())
     first.set_ylim(top=min(first.get_ylim()[1], 100.5))
     figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=len(STYLES))
