@@ -114,6 +114,20 @@ def test_changes_between_two_memories_are_found_by_row_number():
     assert back.ids[added].tolist() == [3, 50, 51]
 
 
+def test_a_row_that_was_added_and_dropped_again_is_no_change():
+    first = Memory.create(rows(range(40)))
+    both = first.add(rows([50, 51], numbers=[41, 42]))
+    later = both.drop(both.find_rows(np.array([50])))
+    assert np.shares_memory(first.keys, later.keys)
+    dropped, added = later.find_changes(first)
+    assert (dropped.tolist(), later.ids[added].tolist()) == ([], [51])
+
+
+def test_a_row_that_is_named_twice_is_dropped_once():
+    memory = Memory.create(rows(range(40))).drop(np.array([7, 7]))
+    assert len(memory) == len(memory.live_rows) == 39
+
+
 def test_copies_units_and_files_are_found_among_live_rows():
     memory = Memory.create(rows(range(12))).drop(np.array([8]))
     assert memory.find_copies(np.array([0])).tolist() == [4]

@@ -100,6 +100,9 @@ def test_a_request_that_does_not_change_the_original_has_no_mark():
         value=lambda lines: lines["value"].where(lines["metric"] != "FM", 50.0)
     )
     assert summarize_scenarios(unchanged, ROWS)["mark"].isna().all()
+    is_original = (unchanged["metric"] == "FM") & (unchanged["method"] == "original-m")
+    lower = unchanged.assign(value=unchanged["value"].where(~is_original, 30.0))
+    assert summarize_scenarios(lower, ROWS)["mark"].isna().all()
 
 
 def test_the_figure_has_a_line_for_each_method_and_a_mark_for_each_request():
