@@ -145,6 +145,14 @@ def test_the_folder_of_the_data_set_means_its_files(make_memory, tmp_path, monke
     assert ids(sources, ".") == ids(sources, "../cats") == ids(sources, "glob:../*ats/**") == [0, 1]
 
 
+def test_a_pattern_that_finds_the_same_files_from_two_folders_is_clear(
+    make_memory, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    sources = SourceFiles(make_memory("cats/a.png"), str(tmp_path / "pictures"))
+    assert ids(sources, "glob:**/a.png") == [0]
+
+
 def test_a_folder_that_can_be_two_is_refused(make_memory, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     sources = SourceFiles(
