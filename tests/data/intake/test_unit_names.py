@@ -10,6 +10,7 @@ from munkey.data.intake.unit_names import (
     find_similar_names,
     format_large_units_warning,
     format_similar_names_warning,
+    match_units,
     unit_name,
     unit_names,
 )
@@ -39,6 +40,10 @@ from munkey.data.intake.unit_names import (
 )
 def test_an_empty_cell_is_not_a_unit_in_any_spelling(empty):
     assert unit_name(empty) is None
+
+
+def test_a_name_that_means_no_unit_matches_none_but_itself():
+    assert match_units(["nan", "NA", "7"], ["NA", "7.0"]) == {"nan": [], "NA": ["NA"], "7": ["7.0"]}
 
 
 @pytest.mark.parametrize(
