@@ -49,8 +49,11 @@ def test_a_failure_shows_what_snakemake_printed(clone):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_an_ended_command_ends_its_jobs(clone, number):
     code = (
+        "import signal\n"
         "from pathlib import Path\n"
         "from munkey.experiment.publish.workflow import run_snakemake\n"
+        # Tests may be run with `&`, which lets their commands ignore it.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "run_snakemake(['--cores', '1', '--', 'slept'], Path())\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}

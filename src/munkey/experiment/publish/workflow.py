@@ -95,7 +95,8 @@ def run_snakemake(arguments: Sequence[str], folder: Path, show: bool = False) ->
     )
 
     def end_jobs(*_: object) -> None:
-        os.killpg(process.pid, signal.SIGINT)  # at SIGTERM, Snakemake would let the jobs finish
+        # Snakemake waits for its jobs. SIGINT would not end them where a script runs us with `&`.
+        os.killpg(process.pid, signal.SIGTERM)
 
     earlier_handler = signal.signal(signal.SIGTERM, end_jobs)
     try:

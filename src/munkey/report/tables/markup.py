@@ -69,7 +69,8 @@ def format_number(value: float | None, digits: int) -> str:
     """Return a number with this many decimals, or – if it is missing."""
     if value is None or pd.isna(value):
         return ABSENT
-    return f"{value:.{digits}f}"
+    rounded = round(value, digits) + 0.0  # -0.0 + 0.0 is 0.0
+    return f"{rounded:.{digits}f}"
 
 
 def format_mean_sd(mean: float, sd: float, digits: int = 2) -> str:
