@@ -736,7 +736,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
     def purge(self, wait: float | None = None) -> int:
         """Remove every byte of deleted rows from the memory's files.
 
-        Readers continue. Other changes wait, 7 s for 1,000,000 rows.
+        Readers continue. Other changes wait, 9 s for 700,000 rows.
 
         Parameters
         ----------
