@@ -44,6 +44,8 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
         ("a.csv", b"number\n1\n", "no column `id` or `file`"),
         ("a.txt", b"0\n1\n1\n0\n", "mask of zeros and ones.*np.flatnonzero"),
         ("a.json", b"[3, 14, 15]\n", "is JSON, not a list"),
+        ("a.txt", b"[3, 14, 15]\n", "is JSON, not a list"),
+        ("a.txt", b'{"digits": [3]}', "is JSON, not a list"),
         ("a.pt", b"PK", "a file of PyTorch, not a list"),
         ("a.csv", b"PK\x03\x04", "is not text but a spreadsheet"),
         ("a.npy", b"no array", "not a NumPy array of integers or names"),

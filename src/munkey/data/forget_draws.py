@@ -3,8 +3,10 @@
 `forget_sets` reads them, so that a change here does not, for example, extract keys again.
 """
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -333,10 +335,10 @@ def read_list(path: Path) -> list[int] | list[str]:
 
     Raises ValueError if the file cannot be read, is empty, or repeats an entry.
     """
-    if path.suffix.lower() in OTHER_LISTS:
+    kind = _find_other_kind(path)
+    if kind:
         raise ValueError(
-            f"{path}: is {OTHER_LISTS[path.suffix.lower()]}, not a list; save the ids as an .npy array"
-            " or as text, one a line"
+            f"{path}: is {kind}, not a list; save the ids as an .npy array or as text, one a line"
         )
     if path.suffix == ".npy":
         entries = _read_npy(path)
@@ -365,6 +367,17 @@ def read_list(path: Path) -> list[int] | list[str]:
     if all(entry.isdecimal() for entry in entries):
         return [int(entry) for entry in entries]
     return entries
+
+
+def _find_other_kind(path: Path) -> str | None:
+    """Return what a file is that is not a list, or None. A text may be JSON, too."""
+    kind = OTHER_LISTS.get(path.suffix.lower())
+    if path.suffix == ".txt" and _read_text(path).lstrip().startswith(("[", "{")):
+        # Or the name of a file begins with a bracket.
+        with suppress(ValueError):
+            json.loads(_read_text(path))
+            kind = OTHER_LISTS[".json"]
+    return kind
 
 
 def find_listed_ids(
