@@ -70,7 +70,7 @@ test: .venv/ready  ## run the tests
 	pytest $(if $(MARKS),-m "$(MARKS)") --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 40 --durations-min 15
 
 soak: .venv/ready  ## run the tests that take many minutes: kills, damaged files, tutorial, website, rehearsal, random faults
-	pytest -m soak -rP
+	pytest -m soak -rP --numprocesses auto --dist loadfile --no-loadscope-reorder --durations 0 --durations-min 15
 
 SPELLED := py pyi smk md yaml rst toml cff j2 sh
 lint: style types  ## check style and types

@@ -172,7 +172,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Files that take long come first: at the end, short ones are left to share among the workers of `make test`.
+    """Files that take long come first: at the end, short ones are left to share among the workers.
 
     Where `drawn` tests are asked for, the commit draws them: all workers draw the same, and another commit others.
     """
@@ -191,6 +191,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     long = {
         item.path
         for item in items
-        if "integration" in item.path.parts or item.get_closest_marker("slow")
+        if "integration" in item.path.parts
+        or item.get_closest_marker("slow")
+        or item.get_closest_marker("soak")
     }
     items.sort(key=lambda item: item.path not in long)

@@ -241,7 +241,7 @@ def test_added_pictures_are_listed_and_do_not_come_back_once_blocked(munkey, mod
     for label in ("bird", "1"):
         refused = munkey("add", model, picture, "--class", label)
         assert refused.code == 2
-        assert f"'{label}' is not the name of a class" in refused.err
+        assert f"'{label}' is not a class" in refused.err
         assert "cat, dog & co, fish" in refused.err
 
 
@@ -428,7 +428,7 @@ def test_samples_of_any_unit_name_can_be_forgotten_by_the_printed_csv(munkey, mo
 
 
 def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
-    receipt = tmp_path / "receipt.json"
+    receipt = tmp_path / "certificate.json"
     deletion = munkey("forget", model, "--ids", "10,12", "--certificate", receipt, "--json")
     salt = deletion.json["salt"]
     munkey("forget", model, "--ids", "14")
@@ -465,7 +465,7 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
 def test_a_signed_certificate_is_checked_without_the_model(munkey, model, tmp_path):
     key = tmp_path / "key"
     public_key = f"{key}.pub"
-    receipt = tmp_path / "receipt.json"
+    receipt = tmp_path / "certificate.json"
     fingerprint = munkey("keygen", key, "--json").json["fingerprint"]
     forgotten = munkey(
         "forget", model, "--ids", "10,12", "--certificate", receipt, "--sign", key, "--json"
@@ -493,12 +493,12 @@ def test_a_signed_certificate_is_checked_without_the_model(munkey, model, tmp_pa
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["receipt.json"], "munkey certificate DIR FILE"),
-        (["receipt.json", "--check"], "munkey certificate DIR FILE"),
-        (["MODEL", "receipt.json", "--key", "key.pub"], "--check"),
-        (["MODEL", "receipt.json", "--check", "--sign", "key"], "--sign"),
-        (["MODEL", "receipt.json", "--sign", "missing"], "missing: not a private key"),
-        (["receipt.json", "--check", "--key", "missing"], "missing: not a public key"),
+        (["certificate.json"], "munkey certificate DIR FILE"),
+        (["certificate.json", "--check"], "munkey certificate DIR FILE"),
+        (["MODEL", "certificate.json", "--key", "key.pub"], "--check"),
+        (["MODEL", "certificate.json", "--check", "--sign", "key"], "--sign"),
+        (["MODEL", "certificate.json", "--sign", "missing"], "missing: not a private key"),
+        (["certificate.json", "--check", "--key", "missing"], "missing: not a public key"),
     ],
 )
 def test_options_of_signatures_that_contradict_each_other_are_refused(
@@ -510,10 +510,10 @@ def test_options_of_signatures_that_contradict_each_other_are_refused(
 
 
 def test_a_key_that_cannot_be_read_deletes_nothing(munkey, model, tmp_path):
-    certificate = ["--certificate", tmp_path / "receipt.json", "--sign", tmp_path / "missing"]
+    certificate = ["--certificate", tmp_path / "certificate.json", "--sign", tmp_path / "missing"]
     refused = munkey("forget", model, "--ids", "10", *certificate)
     assert refused.code == 2
-    nothing = munkey("certificate", model, tmp_path / "receipt.json")
+    nothing = munkey("certificate", model, tmp_path / "certificate.json")
     assert "0 deleted samples" in nothing.err
 
 
@@ -521,7 +521,7 @@ def test_a_check_that_finds_damage_ends_with_1_and_an_unreadable_file_with_2(
     munkey, model, tmp_path
 ):
     """As the help of `verify` and `certificate` says."""
-    receipt = tmp_path / "receipt.json"
+    receipt = tmp_path / "certificate.json"
     backup = shutil.copytree(model, tmp_path / "backup")
     munkey("forget", model, "--ids", "10", "--certificate", receipt)
     restored = munkey("certificate", backup, receipt, "--check")
@@ -543,7 +543,7 @@ def test_a_check_that_finds_damage_ends_with_1_and_an_unreadable_file_with_2(
         (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: not a certificate"),
         (["certificate", "MODEL", "new.json"], 2, "the chain has 0 deleted samples"),
         (["certificate", "MODEL", "."], 2, "munkey: .: is a folder"),
-        (["certificate", "MODEL", "receipt.html"], 2, "give the name of the JSON file"),
+        (["certificate", "MODEL", "certificate.html"], 2, "give the name of the JSON file"),
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
         (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
         (["export", "nothing/here", "MODEL"], 2, "already contains files"),
@@ -576,7 +576,7 @@ def test_a_wrong_option_ends_with_2(munkey, model):
 @pytest.mark.parametrize(
     ("heading", "samples", "page"),
     [
-        ("The command `munkey`", 22, "receipt.html"),
+        ("The command `munkey`", 22, "certificate.html"),
         pytest.param("A privacy officer's day", 21, "proof-2026-18.html", marks=pytest.mark.ci),
     ],
 )

@@ -70,7 +70,7 @@ def test_ids_are_deleted_and_the_head_of_the_chain_is_printed(munkey, model):
     [
         (["--ids", "12", "--request", "S", "--no-purge"], 1),
         (["--ids", "12"], 0),
-        (["--ids", "12", "--certificate", "receipt.json"], 0),
+        (["--ids", "12", "--certificate", "certificate.json"], 0),
         (["--ids", "10", "--request", "R"], 0),
         (["--ids", "11", "--ignore-missing"], 0),
         (["--ids", "12", "--dry-run"], 0),
@@ -178,7 +178,7 @@ CERTIFIED = ["--ids", "10", "--certificate", "made.json"]
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
         ([*CERTIFIED, "--no-purge"], "--no-purge"),
         (["--csv", "requests.csv", "--certificate", "made.json"], "{request}"),
-        (["--class", "bird"], "'bird' is not the name of a class"),
+        (["--class", "bird"], "class bird. The classes are cat, dog & co, fish"),
         ([*CERTIFIED, "--salt-file", "made.json"], "its own file"),
         ([*CERTIFIED, "--salt-file", "MODEL/salt"], "is inside the model's directory"),
         ([*CERTIFIED, "--salt-file", "requests.csv"], "its own salt"),
@@ -435,7 +435,7 @@ def test_ids_are_read_from_standard_input(content, code, munkey, model, monkeypa
 
 
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
-    file = tmp_path / "receipt.json"
+    file = tmp_path / "certificate.json"
     result = munkey("forget", model, "--ids", "10,12", "--certificate", file, "--json")
     receipt = certificate.read_certificate(file)
     assert result.code == 0
@@ -453,7 +453,7 @@ def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_pat
 
 
 def test_the_reason_for_a_missing_certificate_is_named(munkey, model, tmp_path):
-    receipt = tmp_path / "receipt.json"
+    receipt = tmp_path / "certificate.json"
     for more in ([], ["--dry-run"]):
         words = ["--ids", "11", "--ignore-missing", "--certificate", receipt]
         result = munkey("forget", model, *words, *more)
@@ -469,12 +469,12 @@ def test_the_reason_for_a_missing_certificate_is_named(munkey, model, tmp_path):
 @pytest.mark.parametrize(
     "words",
     [
-        ["forget", "MODEL", "--ids", "12", "--certificate", "receipt.json"],
-        ["certificate", "MODEL", "receipt.json"],
-        ["certificate", "MODEL", "receipt.json", "--ids", "10", "--salt", "00"],
+        ["forget", "MODEL", "--ids", "12", "--certificate", "certificate.json"],
+        ["certificate", "MODEL", "certificate.json"],
+        ["certificate", "MODEL", "certificate.json", "--ids", "10", "--salt", "00"],
         ["certificate", "MODEL", "new.json", "--ids", "10"],
         ["certificate", "MODEL", "new.json", "--salt", "00"],
-        ["certificate", "MODEL", "receipt.json", "--check", "--deletion", "1"],
+        ["certificate", "MODEL", "certificate.json", "--check", "--deletion", "1"],
     ],
     ids=" ".join,
 )
@@ -482,7 +482,7 @@ def test_an_existing_certificate_is_not_overwritten_and_nothing_is_deleted(
     words, munkey, model, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    munkey("forget", model, "--ids", "10", "--certificate", "receipt.json")
+    munkey("forget", model, "--ids", "10", "--certificate", "certificate.json")
     before = {path.name: path.read_bytes() for path in tmp_path.glob("*.*")}
     result = munkey(*replace_model(words, model))
     assert result.code == 2
@@ -503,7 +503,7 @@ def test_a_purge_that_fails_is_reported_and_stays_due(
         monkeypatch.setattr(Database, "empty_log", lambda _: False)
     if prevented == "a full disk":
         monkeypatch.setattr(Database, "vacuum", fail_as_full_disk)
-    file = tmp_path / "receipt.json"
+    file = tmp_path / "certificate.json"
     words = ["--files", "pets/10.png", "--certificate", file, "--wait", "0.1"]
     result = munkey("forget", model, *words, "--json")
     assert result.code == (FAILED if prevented else 0)
@@ -541,7 +541,7 @@ def test_committed_deletions_are_reported_whatever_fails_afterwards(
     fails, munkey, model, tmp_path, monkeypatch
 ):
     """As on a disk that is full."""
-    receipt = tmp_path / "receipt.json"
+    receipt = tmp_path / "certificate.json"
     with monkeypatch.context() as patch:
         if fails == "standard output":
             patch.setattr(sys, "stdout", open("/dev/full", "w"))  # noqa: PTH123, SIM115
@@ -603,7 +603,7 @@ def test_a_deletion_that_another_process_prevents_leaves_no_salt_and_can_be_trie
 
 
 def test_a_salt_can_be_kept_in_a_file_that_only_its_owner_reads(munkey, model, tmp_path):
-    receipt = tmp_path / "receipt.json"
+    receipt = tmp_path / "certificate.json"
     salt = tmp_path / "secret" / "salt"
     words = ["--ids", "10", "--certificate", receipt, "--salt-file", salt]
     result = munkey("forget", model, *words, "--json")
@@ -868,7 +868,7 @@ def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
     for command in ("list", "forget"):
         result = munkey(command, model, "--class", "Cat")
         assert result.code == 2
-        assert "'Cat' is not the name of a class of this model; similar: 'cat';" in result.err
+        assert "Similar class names for 'Cat': 'cat'." in result.err
 
 
 @pytest.mark.parametrize(

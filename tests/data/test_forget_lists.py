@@ -80,6 +80,14 @@ def test_ids_and_file_names_find_the_same_samples(tmp_path):
     assert find_listed_ids(["2.png"], SAMPLES, tmp_path).tolist() == [1]
 
 
+def test_a_file_is_found_in_another_unicode_form_unless_both_forms_are_files(tmp_path):
+    composed, decomposed = "cat/Zo\u00eb.png", "cat/Zoe\u0308.png"
+    samples = [{**SAMPLES[0], "name": f"train/{decomposed}"}, *SAMPLES[1:]]
+    assert find_listed_ids([composed], samples, tmp_path).tolist() == [0]
+    samples[1] = {**SAMPLES[1], "name": f"train/{composed}"}
+    assert find_listed_ids([composed], samples, tmp_path).tolist() == [1]
+
+
 @pytest.mark.parametrize(
     ("listed", "words"),
     [

@@ -68,8 +68,8 @@ def test_nothing_is_certified_where_nothing_was_certify_deletion(file):
 
 def test_a_certificate_lists_ids_only_if_requested(file, tmp_path):
     issued = certificate.add_ids(certify_deletion(file, IDS[[7, 2]]), IDS[[7, 2]].tolist(), b"salt")
-    certificate.write_certificate(issued, tmp_path / "receipt.json")
-    for name in ("receipt.json", "receipt.html"):
+    certificate.write_certificate(issued, tmp_path / "certificate.json")
+    for name in ("certificate.json", "certificate.html"):
         text = (tmp_path / name).read_text()
         assert str(IDS[7]) not in text
         assert str(IDS[2]) not in text
@@ -90,15 +90,15 @@ def test_the_salted_hash_of_ids_does_not_depend_on_their_order():
 
 
 def test_the_hash_of_a_certificate_can_be_computed_without_munkey(file, tmp_path):
-    certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "receipt.json")
-    value = json.loads((tmp_path / "receipt.json").read_text())
+    certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "certificate.json")
+    value = json.loads((tmp_path / "certificate.json").read_text())
     digest = value.pop("sha256")
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     assert hashlib.sha256(text.encode()).hexdigest() == digest
 
 
 def test_a_file_that_was_changed_is_refused(file, tmp_path):
-    path = tmp_path / "receipt.json"
+    path = tmp_path / "certificate.json"
     issued = certify_deletion(file, IDS[:2])
     certificate.write_certificate(issued, path)
     assert certificate.read_certificate(path) == issued
@@ -109,9 +109,9 @@ def test_a_file_that_was_changed_is_refused(file, tmp_path):
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", "{", '{"kind": "something else"}', "\0\xff"])
 def test_a_file_that_is_no_certificate_is_refused(content, tmp_path):
-    (tmp_path / "receipt.json").write_text(content)
+    (tmp_path / "certificate.json").write_text(content)
     with pytest.raises(CertificateError, match=r"receipt\.json: not a certificate"):
-        certificate.read_certificate(tmp_path / "receipt.json")
+        certificate.read_certificate(tmp_path / "certificate.json")
     with pytest.raises(CertificateError, match=r"No such file"):
         certificate.read_certificate(tmp_path / "missing.json")
 
@@ -199,7 +199,7 @@ def test_an_id_that_came_back_as_another_row_contradicts_no_certificate(file):
 
 def test_the_page_states_all_digests_and_limits_and_loads_nothing(file, tmp_path):
     issued = certificate.add_ids(certify_deletion(file, IDS[:2]), IDS[:2].tolist(), b"salt")
-    page = certificate.write_certificate(issued, tmp_path / "receipt.json").read_text()
+    page = certificate.write_certificate(issued, tmp_path / "certificate.json").read_text()
     words = " ".join(re.sub(r"<[^>]*>", " ", page).split())
     assert "2 samples were deleted from the memory" in words
     assert "samples in the memory 12 10" in words
@@ -254,11 +254,13 @@ def test_a_purge_is_certified_only_of_deletions_before_it_and_of_a_folder_that_w
         assert model.certificate(2).purged_at == model.purged_at > purged_at
 
 
-@pytest.mark.parametrize("existing_name", ["receipt.json", "receipt.html"])
+@pytest.mark.parametrize("existing_name", ["certificate.json", "certificate.html"])
 def test_an_existing_file_is_not_overwritten(existing_name, file, tmp_path):
     (tmp_path / existing_name).symlink_to(tmp_path / "nowhere")
     with pytest.raises(CertificateError, match=rf"{existing_name}: exists already"):
-        certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "receipt.json")
+        certificate.write_certificate(
+            certify_deletion(file, IDS[:1]), tmp_path / "certificate.json"
+        )
     assert [path.name for path in tmp_path.glob("receipt*")] == [existing_name]
 
 
@@ -272,7 +274,9 @@ def test_a_certificate_that_cannot_be_written_leaves_no_page(file, tmp_path, mon
 
     monkeypatch.setattr(certificate, "write_new_file", write_json_only)
     with pytest.raises(OSError, match="full"):
-        certificate.write_certificate(certify_deletion(file, IDS[:1]), tmp_path / "receipt.json")
+        certificate.write_certificate(
+            certify_deletion(file, IDS[:1]), tmp_path / "certificate.json"
+        )
     assert not list(tmp_path.glob("receipt*"))
 
 
@@ -309,8 +313,11 @@ def test_a_process_killed_while_it_writes_a_certificate_leaves_no_trace_of_ids(
     child = os.fork()
     if child == 0:
         os.fsync = lambda _: os.kill(os.getpid(), signal.SIGKILL)
-        certificate.write_certificate(issued, tmp_path / "out" / "receipt.json")
+        certificate.write_certificate(issued, tmp_path / "out" / "certificate.json")
     assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL
     assert len(list((tmp_path / "out").iterdir())) == (not nameless)
-    certificate.write_certificate(issued, tmp_path / "out" / "receipt.json")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"receipt.json", "receipt.html"}
+    certificate.write_certificate(issued, tmp_path / "out" / "certificate.json")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "certificate.json",
+        "certificate.html",
+    }

@@ -118,7 +118,7 @@ def test_the_command_forgets_and_verifies_and_says_what_else_it_needs(packages, 
 
     for words in (
         ["--help"],
-        ["forget", model, "--ids", "10", "--certificate", tmp_path / "receipt.json"],
+        ["forget", model, "--ids", "10", "--certificate", tmp_path / "certificate.json"],
         ["verify", model],
     ):
         done = munkey(*words)

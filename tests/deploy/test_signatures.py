@@ -31,7 +31,7 @@ def key_file(tmp_path) -> Path:
 
 @pytest.fixture
 def signed_file(unsigned, key_file, tmp_path) -> Path:
-    path = tmp_path / "receipt.json"
+    path = tmp_path / "certificate.json"
     signed = signatures.sign(unsigned, signatures.read_private_key(key_file))
     certificate.write_certificate(signed, path)
     return path
@@ -93,7 +93,7 @@ def test_another_key_and_a_certificate_without_signature_fail(
 
 
 def test_a_certificate_without_signature_has_no_field_of_one(unsigned, tmp_path):
-    path = tmp_path / "receipt.json"
+    path = tmp_path / "certificate.json"
     certificate.write_certificate(unsigned, path)
     assert "sign" not in path.read_text().replace(UNSIGNED_LIMIT, "")
     assert unsigned.not_claimed[-len(NOT_CLAIMED) :] == NOT_CLAIMED

@@ -420,6 +420,6 @@ def test_a_class_without_rows_cannot_be_used_after_a_purge(tmp_path):
         model.purge()
         assert model.classes.names == (0, 1, None, 3)
         for label in (2, "2", ""):
-            with pytest.raises(ValueError, match="is not the name of a class"):
+            with pytest.raises(ValueError, match="is not a class"):
                 model.add(QUERIES[:1], [label])
     assert munkey.ForgettingNCM.load(tmp_path / "model").classes_.tolist() == [0, 1, 3]

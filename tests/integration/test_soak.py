@@ -1,4 +1,4 @@
-"""The default grid, ten times, with faults at random: nothing is lost or left over, and the bytes are the same."""
+"""The default methods, ten times, with faults at random: nothing is lost or left over, and the bytes are the same."""
 
 import contextlib
 import json
@@ -26,8 +26,9 @@ from tests.integration.slurm import free_ports, wait
 ROUNDS = 10
 FAULTS = 8
 CORES = 2
+SMALLER = {"seeds": [0], "source": {"limit_per_class": {"train": 40}}, "checkpoint_s": 1}
 KINDS = ("job", "fork", "server", "snakemake", "disk", "tracking")  # of faults
-PAUSE = (2.0, 50.0)  # between faults [s]
+PAUSE = (1.0, 20.0)  # between faults [s]
 HOUR = 3600
 TEMPORARY = re.compile(r"\..+\.\d+-\w+(\.\w+)?")
 
@@ -159,15 +160,16 @@ class Soak:
 
 @pytest.fixture(scope="module")
 def default(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The default grid, nothing run."""
+    """The default methods with one seed and 400 training images, nothing run."""
     project = checkout(tmp_path_factory.mktemp("default") / "project")
+    project.params(SMALLER)
     project.commit("default")
     return project
 
 
 @pytest.fixture(scope="module")
 def undisturbed(default: Project, tmp_path_factory: pytest.TempPathFactory) -> Project:
-    """The default grid, after a run to which nothing happens."""
+    """The same, after a run to which nothing happens."""
     project = default.copy(tmp_path_factory.mktemp("undisturbed") / "project")
     started = time.monotonic()
     project.run("snakemake", "--cores", str(CORES), "--resources", "gpu=1", timeout=HOUR)

@@ -36,4 +36,4 @@ def test_the_commands_of_the_tutorial_run_and_print_the_lines_of_the_page(tmp_pa
         f"{(time.monotonic() - start) / 60:.1f} minutes, of which the page promises ten on two free cores"
     )
     assert [kind for kind, _ in BLOCKS].count("text") == 6  # what the page shows is compared
-    assert "Deletion certificate" in (project.path / "receipt.html").read_text()
+    assert "Deletion certificate" in (project.path / "certificate.html").read_text()

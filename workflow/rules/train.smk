@@ -10,6 +10,7 @@ use rule gpu_job as train with:
         record=fill(LAYOUT.record, system="{run}-{letter}"),
     log:
         LAYOUT.log("train/{case}/seed{seed}/{subset}/{run}-{letter}"),
+    priority: lambda w: 0.5 if w.subset == "full" else 0  # all unlearning waits for the originals
     params:
         family=lambda w: PLAN.find_family_by_letter(w.letter).name,
         dataset=lambda w: plan.get_dataset(w.case),

@@ -276,10 +276,10 @@ def certificate(
     """Write a certificate of the last deletion, or check one. No file is overwritten.
 
     \b
-    munkey certificate model receipt.json                    also writes receipt.html, a readable page
-    munkey certificate model receipt.json --check
-    munkey certificate model receipt.json --check --ids 17,42 --salt 0f3c…
-    munkey certificate receipt.json --check --key certificates.pub             without the model
+    munkey certificate model certificate.json                    also writes certificate.html, a readable page
+    munkey certificate model certificate.json --check
+    munkey certificate model certificate.json --check --ids 17,42 --salt 0f3c…
+    munkey certificate certificate.json --check --key certificates.pub             without the model
 
     With ids and salt, the check also verifies that the certificate was written for these samples,
     and fails if any of them is still in the memory. It cannot prove that they are the deleted

@@ -16,7 +16,7 @@ from munkey.core.files import read_user_text
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.core.randomness import Stage
 from munkey.data.intake.csv_tables import parse_table
-from munkey.data.intake.unit_names import find_name, suggest_names
+from munkey.data.intake.unit_names import find_class, find_unit, normalize_path, suggest_names
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
@@ -81,6 +81,7 @@ class Groups(NamedTuple):
 
     ids: np.ndarray
     names: np.ndarray
+    are_classes: bool = False
 
     def list_names(self) -> list[str]:
         """Return the names of all groups, sorted."""
@@ -96,7 +97,7 @@ def group_samples(dataset: Dataset, sampling: str, split: str = "train") -> Grou
     rows = dataset.rows(ids)
     if sampling == "class":
         class_names = np.array(dataset.classes, dtype=object)
-        return Groups(ids, class_names[dataset.labels[rows]])
+        return Groups(ids, class_names[dataset.labels[rows]], are_classes=True)
     if dataset.units is None:
         raise ValueError(
             "forget.sampling = unit: this data set has no units; a CSV file may have a column `unit`, folders a pattern"
@@ -142,9 +143,10 @@ def check_group_names(groups: Groups, names: Sequence[str]) -> list[str]:
     Raises ValueError, which lists known names, for an unknown name.
     """
     group_names = groups.list_names()
+    find = find_class if groups.are_classes else find_unit
     spellings = []
     for name in names:
-        spelling = find_name(name, group_names)
+        spelling = find(name, group_names)
         if spelling is not None:
             spellings.append(spelling)
             continue
@@ -430,18 +432,22 @@ def _find_ids_of_files(files: list[str], samples: list[Mapping[str, str]], path:
         raise ValueError(
             f"{path}: lists file names, but this data set's samples are not files; list ids"
         )
-    # a/b/c.png can be found as a/b/c.png, b/c.png or c.png.
+    # a/b/c.png can be found as a/b/c.png, b/c.png or c.png, and in another Unicode form.
     ids_by_ending: dict[str, list[int]] = {}
+    ids_by_normalized_ending: dict[str, list[int]] = {}
     for row in samples:
         parts = Path(row["name"]).parts
         for start in range(len(parts)):
             ending = "/".join(parts[start:])
-            ids_by_ending.setdefault(ending, []).append(int(row["id"]))
+            sample_id = int(row["id"])
+            ids_by_ending.setdefault(ending, []).append(sample_id)
+            ids_by_normalized_ending.setdefault(normalize_path(ending), []).append(sample_id)
     unknown = []
     ambiguous = []
     id_by_file = {}
     for file in files:
-        ids = ids_by_ending.get("/".join(Path(file).parts), [])
+        name = "/".join(Path(file).parts)
+        ids = ids_by_ending.get(name) or ids_by_normalized_ending.get(normalize_path(name), [])
         if not ids:
             unknown.append(file)
             continue

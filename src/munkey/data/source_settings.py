@@ -10,7 +10,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.data.decoding.picture_files import resize
-from munkey.data.intake.unit_names import find_name, normalize_name, suggest_names
+from munkey.data.intake.unit_names import find_class, normalize_name, suggest_names
 from munkey.data.sizes import get_class_limit
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
@@ -122,7 +122,7 @@ def _find_labels(setting: str, names: Sequence[str], source: Source) -> list[int
     """Return the labels of classes by name. Raises SourceError for an unknown class."""
     labels = []
     for name in names:
-        class_name = find_name(name, source.classes)
+        class_name = find_class(name, source.classes)
         if class_name is None:
             raise SourceError(
                 setting, [f"there is no class {name!r}{suggest_names(name, source.classes)}"]

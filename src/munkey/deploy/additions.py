@@ -10,7 +10,7 @@ from munkey.deploy.errors import PictureError, format_first_ten
 from munkey.deploy.model.images import Images
 from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.sources import AddedSamples
-from munkey.memory.memory_file import Change, NewRows, check_rows
+from munkey.memory.memory_file import Change, Class, NewRows, check_rows
 from munkey.memory.rows import digest_keys
 
 ClassLabel = str | bool | int | float
@@ -25,7 +25,7 @@ class Additions:
     def add(
         self,
         images: Images,
-        labels: Iterable[int | str] | np.ndarray,
+        labels: Iterable[Class] | np.ndarray,
         units: Sequence[str | None] | None,
         allow_blocked: bool,
     ) -> AddedSamples:

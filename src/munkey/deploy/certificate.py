@@ -30,6 +30,7 @@ from munkey.core.console import pluralize
 from munkey.core.files import UnwritableFileError, open_temporary, sync_folder
 from munkey.core.ids import NO_NEIGHBOR
 from munkey.core.templates import render_template
+from munkey.data.intake.unit_names import normalize_name
 from munkey.deploy.model.manifest import compute_digest, format_canonical
 from munkey.memory.chain import Receipt
 from munkey.memory.memory import Memory
@@ -259,7 +260,8 @@ def find_receipt(
     receipts = [receipt for receipt in log if receipt.sequences]
     deleted_count = sum(len(receipt.sequences) for receipt in receipts)
     if request is not None:
-        receipts = [receipt for receipt in receipts if receipt.request == request]
+        number = normalize_name(request)
+        receipts = [receipt for receipt in receipts if receipt.request == number]
         reason = f", and none has the request {request!r}"
     elif sequence is not None:
         receipts = [receipt for receipt in receipts if sequence in receipt.sequences]

@@ -39,7 +39,7 @@ from munkey.deploy.model.prediction import Prediction
 from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection
 from munkey.memory.chain import Receipt, to_datetime
 from munkey.memory.database import SIDE_FILES
-from munkey.memory.memory_file import WAIT_S, Classes
+from munkey.memory.memory_file import WAIT_S, Class, Classes
 from munkey.memory.rows import check_ids
 from munkey.memory.verify import MemoryReport
 from munkey.settings import OnBad
@@ -275,7 +275,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def rows(
         self,
         *,
-        labels: Iterable[int | str] = (),
+        labels: Iterable[Class] = (),
         units: Iterable[str | None] = (),
         files: Iterable[str | Path] = (),
     ) -> list[MemoryRow]:
@@ -283,8 +283,9 @@ class Predictor(AbstractContextManager["Predictor"]):
 
         Parameters
         ----------
-        labels : iterable of int or str
-            Classes, by index or name. By default, all.
+        labels : iterable of str or int
+            Classes, by name. A number is an index unless the classes themselves are numbers. By
+            default, all.
         units : iterable of str or None
             Units of the samples, such as persons or devices; None selects samples without a unit.
             By default, all.
@@ -299,11 +300,9 @@ class Predictor(AbstractContextManager["Predictor"]):
         Raises
         ------
         UnknownNamesError
-            If a file or unit has no sample.
+            If a file or unit has no sample, or a label is not a class of the model.
         AmbiguousFileError
             If a name matches more than one file.
-        ValueError
-            If a label is not a class of the model.
         """
         return self._model.samples().list_rows(labels, units, files)
 
@@ -312,7 +311,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         *,
         ids: ArrayLike | Iterable[int] = (),
         files: Iterable[str | Path] = (),
-        labels: Iterable[int | str] = (),
+        labels: Iterable[Class] = (),
         units: Iterable[str] = (),
         ignore_missing: bool = False,
         request: str | None = None,
@@ -326,8 +325,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         files : iterable of str or Path
             Files by name or path, folders for all files below them, and patterns such as
             ``glob:pets/*.png``. They are looked up in the memory, not on disk.
-        labels : iterable of int or str
-            Classes, by index or name.
+        labels : iterable of str or int
+            Classes, as for `rows`.
         units : iterable of str
             Units of the samples, such as persons or devices.
         ignore_missing : bool
@@ -349,7 +348,7 @@ class Predictor(AbstractContextManager["Predictor"]):
         AmbiguousFileError
             If a name matches more than one file.
         ValueError
-            If something is not an id, or not a class of the model.
+            If something is not an id or not a unit.
         """
         earlier_receipt = None
         if request is not None:
@@ -630,7 +629,7 @@ class Predictor(AbstractContextManager["Predictor"]):
     def add(
         self,
         images: Images,
-        labels: Iterable[int | str] | np.ndarray,
+        labels: Iterable[Class] | np.ndarray,
         *,
         units: Sequence[str | None] | None = None,
         allow_blocked: bool = False,
@@ -641,8 +640,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         ----------
         images : path, Pillow image, array, or iterable
             Pictures or rows, as `predict` takes them.
-        labels : iterable of int or str, length N
-            The class of each sample, by index or name.
+        labels : iterable of str or int, length N
+            The class of each sample, as for `rows`.
         units : sequence of str or None, length N, optional
             The unit of each sample, such as a person or device.
         allow_blocked : bool

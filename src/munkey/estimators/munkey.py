@@ -536,15 +536,13 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
             model = self._handle.model
             classes = _read_classes(model)
             labels = match_labels(labels, classes)
-            index_by_class = {name: index for index, name in enumerate(classes.tolist())}
-            unknown_labels = sorted(set(labels.tolist()) - set(index_by_class))
+            unknown_labels = sorted(set(labels.tolist()) - set(classes.tolist()))
             if unknown_labels:
                 raise ValueError(
                     f"the classes {unknown_labels} are not in `classes_`, and only `fit` can learn"
                     " a new class"
                 )
-            class_indices = [index_by_class[label] for label in labels.tolist()]
-            return model.add(prepare_pictures(X), class_indices, units=unit_names).ids
+            return model.add(prepare_pictures(X), labels.tolist(), units=unit_names).ids
 
     def save(self, directory: str | Path) -> None:
         """Save the model to a new directory, which `forget` and `add` change from then on.

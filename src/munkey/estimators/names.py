@@ -235,19 +235,22 @@ def _require_same_order(indices: dict[str, np.ndarray]) -> None:
 
     Rows are matched by position, so each unit or class would belong to another row.
     """
-    names = list(indices)
-    for name in names[1:]:
-        first, values = indices[names[0]], indices[name]
+    if not indices:
+        return
+    [first_name, *other_names] = indices
+    first_values = indices[first_name]
+    for name in other_names:
+        values = indices[name]
         is_shuffled = (
-            first.dtype.kind in "iu"
+            first_values.dtype.kind in "iu"
             and values.dtype.kind in "iu"
-            and not np.array_equal(first, values)
-            and np.array_equal(np.sort(first), np.sort(values))
+            and not np.array_equal(first_values, values)
+            and np.array_equal(np.sort(first_values), np.sort(values))
         )
         if is_shuffled:
             raise InvalidRequestError(
-                f"{names[0]} and {name} have the same index in another order, but rows are matched"
-                f" by position: sort them alike, e.g. {name}.loc[{names[0]}.index]"
+                f"{first_name} and {name} have the same index in another order, but rows are matched"
+                f" by position: sort them alike, e.g. {name}.loc[{first_name}.index]"
             )
 
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike
 from munkey.core.console import pluralize
 from munkey.core.files import sync_folder
 from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
+from munkey.data.intake.unit_names import normalize_name
 from munkey.memory.chain import (
     Receipt,
     compute_first_head,
@@ -607,9 +608,10 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
 
     def find_receipt(self, request: str) -> Receipt | None:
         """Return the receipt of an earlier request, marked as `repeated`; None if there is none."""
+        number = _read_request_number(request)
         with self._database.read() as connection:
             state, *_ = self._read_state(connection)
-            return _find_receipt(connection, state.store, request)
+            return _find_receipt(connection, state.store, number)
 
     # Changing
 
@@ -715,7 +717,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             If an earlier request had the same number, and any of the ids is in the memory.
         """
         unique_ids = np.unique(check_ids(ids))
-        check_texts("request", [request], 1)
+        request = _read_request_number(request)
         with self.change() as change:
             rows = change.snapshot.memory.find_rows(unique_ids)
             is_unknown = rows == NO_NEIGHBOR
@@ -854,9 +856,10 @@ class Change:
 
     def find_receipt(self, request: str | None) -> Receipt | None:
         """Return the receipt of an earlier request, marked as `repeated`; None if there is none."""
-        if request is None:
+        number = _read_request_number(request)
+        if number is None:
             return None
-        return _find_receipt(self._connection, self.snapshot.state.store, request)
+        return _find_receipt(self._connection, self.snapshot.state.store, number)
 
     def add(self, rows: NewRows, *, allow_blocked: bool = False) -> None:
         """Add rows.
@@ -900,6 +903,7 @@ class Change:
         `MemoryFile.delete`. Raises ValueError if an earlier request had the same number, and there
         are rows to delete.
         """
+        request = _read_request_number(request)
         earlier_receipt = self.find_receipt(request)
         if earlier_receipt and len(rows):
             outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
@@ -1178,6 +1182,25 @@ def _are_blocked(connection: sqlite3.Connection, state: State, contents: np.ndar
             connection, "SELECT EXISTS (SELECT * FROM blocked WHERE hash = ?)", digest
         )
     return is_blocked
+
+
+@overload
+def _read_request_number(request: str) -> str: ...
+
+
+@overload
+def _read_request_number(request: str | None) -> str | None: ...
+
+
+def _read_request_number(request: str | None) -> str | None:
+    """Return a request number as the memory stores it. Raises ValueError if it is blank or no text."""
+    [text] = check_texts("request", [request], 1)
+    if text is None:
+        return None
+    number = normalize_name(text)
+    if not number:
+        raise ValueError(f"a request must be a non-empty string, not {text!r}")
+    return number
 
 
 def _find_receipt(connection: sqlite3.Connection, store: bytes, request: str) -> Receipt | None:

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.samples import Samples
 from munkey.memory.chain import Receipt
 from munkey.memory.memory_file import Classes, MemoryFile
@@ -29,17 +30,58 @@ def receipt(deleted: int) -> Receipt:
 
 
 def test_a_label_that_can_mean_two_classes_is_refused(make_samples):
-    samples = make_samples("7", "7.0")
-    assert samples.encode_labels(["7", "7.0", 0]).tolist() == [0, 1, 0]
-    with pytest.raises(ValueError, match=r"'7\.00' is not the name of a class"):
-        samples.encode_labels(["7.00"])
+    samples = make_samples("cat ", " cat")
+    assert samples.encode_labels(["cat ", " cat", 0]).tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="'cat' is not a class"):
+        samples.encode_labels(["cat"])
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "expected"),
+    [
+        (("7", "8"), ["8", " 7", 1], [1, 0, 1]),
+        ((1, 2), [2, "2", 1.0, np.int64(2)], [1, 1, 0, 1]),
+        ((False, True), [True, "False"], [1, 0]),
+    ],
+)
+def test_a_number_is_the_name_of_a_class_or_else_its_index(make_samples, names, labels, expected):
+    assert make_samples(*names).encode_labels(labels).tolist() == expected
+
+
+@pytest.mark.parametrize("label", [0, True, "2.0"])
+def test_a_number_that_is_no_class_is_refused(make_samples, label):
+    with pytest.raises(ValueError, match="is not a class"):
+        make_samples(1, 2).encode_labels([label])
+
+
+def test_a_class_may_have_a_name_that_means_no_unit(make_samples):
+    assert make_samples("NA", "dog").encode_labels(["NA "]).tolist() == [0]
 
 
 def test_a_class_whose_name_was_forgotten_has_no_index_any_more(make_samples):
     samples = make_samples(None, "dog")
     assert samples.encode_labels([1]).tolist() == [1]
-    with pytest.raises(ValueError, match="0 is not the name of a class"):
+    with pytest.raises(ValueError, match="0 is not a class"):
         samples.encode_labels([0])
+
+
+def test_an_unknown_class_is_a_missing_name_like_any_other(make_samples):
+    samples = make_samples("cat", "dog")
+    selection = samples.select(labels=["dog", "Cat", "Cat", 2], ignore_missing=True)
+    assert selection.ids.tolist() == [0, 1, 2, 3]
+    assert selection.missing == ("class Cat", "class 2")
+    assert "'Cat': 'cat'" in selection.hint
+    for look_up in (samples.select, lambda labels: samples.list_rows(labels, (), ())):
+        with pytest.raises(UnknownNamesError, match=r"class Cat.*The classes are cat, dog"):
+            look_up(labels=["Cat"])
+
+
+def test_a_unit_may_be_given_as_a_number(make_samples):
+    samples = make_samples("cat", "dog")
+    assert samples.select(units=[8.0], ignore_missing=True).missing == ("unit 8",)
+    for missing in (None, float("nan")):
+        with pytest.raises(ValueError, match="is no unit"):
+            samples.select(units=[missing])
 
 
 def test_similar_files_are_suggested_unless_the_request_deleted_the_samples(make_samples):

@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -47,6 +47,11 @@ def normalize_name(name: str) -> str:
     return unicodedata.normalize("NFC", name).strip()
 
 
+def normalize_path(path: str) -> str:
+    """Return a path in Unicode form NFC (macOS writes NFD), without spaces around its parts."""
+    return "/".join(normalize_name(part) for part in path.split("/"))
+
+
 def unit_name(unit: Any) -> str | None:
     """Return the name of a unit as text, or None if it is missing.
 
@@ -74,23 +79,46 @@ def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str
 
     A name that means no unit, such as NA, matches none.
     """
-    stored_by_unit: dict[str | None, list[str]] = defaultdict(list)
+    return _match_names(names, stored_names, unit_name)
+
+
+def match_classes(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
+    """Return the stored names that match each name: the same, or else other spellings of its class.
+
+    Unlike a unit, a class may be named NA, and 7.0 is not 7.
+    """
+    return _match_names(names, stored_names, normalize_name)
+
+
+def _match_names(
+    names: Iterable[str],
+    stored_names: Collection[str],
+    normalize: Callable[[str], str | None],
+) -> dict[str, list[str]]:
+    """Return the stored names that are each name, or else those that are equal once normalized."""
+    spellings: dict[str | None, list[str]] = defaultdict(list)
     for stored_name in stored_names:
-        unit = unit_name(stored_name)
-        if unit is not None:
-            stored_by_unit[unit].append(stored_name)
+        normalized_name = normalize(stored_name)
+        if normalized_name is not None:
+            spellings[normalized_name].append(stored_name)
     matches = {}
     for name in names:
         if name in stored_names:
             matches[name] = [name]
         else:
-            matches[name] = stored_by_unit.get(unit_name(name), [])
+            matches[name] = spellings.get(normalize(name), [])
     return matches
 
 
-def find_name(name: str, stored_names: Collection[str]) -> str | None:
-    """Return the stored name that a name means, or None if there is none, or several."""
+def find_unit(name: str, stored_names: Collection[str]) -> str | None:
+    """Return the stored unit that a name means, or None if there is none, or several."""
     spellings = match_units([name], stored_names)[name]
+    return spellings[0] if len(spellings) == 1 else None
+
+
+def find_class(name: str, stored_names: Collection[str]) -> str | None:
+    """Return the stored class that a name means, or None if there is none, or several."""
+    spellings = match_classes([name], stored_names)[name]
     return spellings[0] if len(spellings) == 1 else None
 
 

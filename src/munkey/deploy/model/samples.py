@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.ids import NO_NEIGHBOR
-from munkey.data.intake.unit_names import find_similar_names, match_units
+from munkey.data.intake.unit_names import match_classes, match_units, unit_name
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.sources import (
     MemoryRow,
@@ -20,10 +20,11 @@ from munkey.deploy.model.sources import (
 )
 from munkey.memory.chain import Receipt, to_datetime
 from munkey.memory.errors import UnknownIdsError
-from munkey.memory.memory_file import Snapshot
+from munkey.memory.memory_file import Class, Snapshot
 from munkey.memory.rows import check_ids
 
 BLOCK_ROWS = 65_536  # rows to read at a time
+MAX_CLASSES_LISTED = 20  # in messages
 
 
 class ExactCopies(NamedTuple):
@@ -82,43 +83,86 @@ class Samples:
         names = [self.classes.get(label, str(label)) for label in labels.tolist()]
         return dict(zip(names, counts.tolist(), strict=True))
 
-    def encode_labels(self, labels: Iterable[int | str] | np.ndarray) -> np.ndarray:
-        """Convert labels, each a class name or a class index, to class indices (N,).
+    def encode_labels(self, labels: Iterable[Class] | np.ndarray) -> np.ndarray:
+        """Convert labels to class indices (N,). See `find_classes` for what a label can be.
 
         Raises ValueError if a label is not a class; the message lists the classes.
         """
-        class_names = self._class_names.texts
         labels = require_list("labels", labels)
-        text_labels = {label for label in labels if isinstance(label, str)}
-        matching_names = match_units(text_labels, class_names)
-        class_indices: list[Any] = []
-        for label in labels:
-            class_index: Any = label
-            if isinstance(label, str) and len(matching_names[label]) == 1:
-                class_index = class_names.index(matching_names[label][0])
-            if not _is_class_index(class_index, self._class_names.names):
-                raise ValueError(_describe_unknown_class(class_index, class_names))
-            class_indices.append(class_index)
+        class_indices = self.find_classes(labels)
+        for label, index in zip(labels, class_indices, strict=True):
+            if index is None:
+                raise ValueError(
+                    f"{label!r} is not a class of this model. {self.suggest_classes([label])}"
+                )
         return np.array(class_indices, dtype=np.int64)
+
+    def find_classes(self, labels: Sequence[Class]) -> list[int | None]:
+        """Return the class index of each label, and None for one that is not a class.
+
+        A label is the name of a class. A number is the name where the classes are numbers, as those
+        of an estimator may be, and a class index otherwise.
+        """
+        names = self._class_names.names
+        texts = self._class_names.texts
+        matching_texts = match_classes({text for text in labels if isinstance(text, str)}, texts)
+        are_numbers = any(name is not None and not isinstance(name, str) for name in names)
+        class_indices: list[int | None] = []
+        for label in labels:
+            index = None
+            if isinstance(label, str):
+                if len(matching_texts[label]) == 1:
+                    index = texts.index(matching_texts[label][0])
+            elif are_numbers:
+                matches = [i for i, name in enumerate(names) if _is_same_number(name, label)]
+                index = matches[0] if matches else None
+            elif _is_class_index(label, len(names)):
+                index = int(label)
+            # The name of a class without rows may be None, because an estimator has removed it.
+            if index is not None and names[index] is None:
+                index = None
+            class_indices.append(index)
+        return class_indices
+
+    def suggest_classes(self, unknown: Sequence[Class]) -> str:
+        """Return sentences that suggest names similar to unknown ones, and list the classes.
+
+        Returns an empty string if none are unknown.
+        """
+        if not unknown:
+            return ""
+        texts = [text for text in self._class_names.texts if text]
+        suggestion = suggest_near_names("class", map(str, unknown), texts)
+        listed_names = ", ".join(texts[:MAX_CLASSES_LISTED])
+        if len(texts) > MAX_CLASSES_LISTED:
+            listed_names += ", …"
+        return f"{suggestion}The classes are {listed_names}. "
 
     def list_rows(
         self,
-        labels: Iterable[int | str],
+        labels: Iterable[Class],
         units: Iterable[str | None],
         files: Iterable[str | Path],
     ) -> list[MemoryRow]:
         """List the samples, sorted by id. See `Predictor.rows` for the parameters and errors."""
-        class_indices = set(self.encode_labels(labels).tolist())
+        labels = require_list("labels", labels)
+        class_indices = self.find_classes(labels)
+        missing_labels = _list_missing(labels, class_indices)
         units = require_list("units", units)
         wants_rows_without_unit = None in units
-        unit_names = [unit for unit in units if unit is not None]
-        ids_by_unit, unit_hint = self._find_ids_by_unit(unit_names)
+        named_units = _require_names([unit for unit in units if unit is not None])
+        ids_by_unit, unit_hint = self._find_ids_by_unit(named_units)
         ids_by_file = self.sources.find_ids_by_name(files)
         missing_files = [name for name, ids in ids_by_file.items() if not ids]
-        missing_units = [f"unit {unit}" for unit, ids in ids_by_unit.items() if not ids]
-        if missing_files or missing_units:
-            hint = f"{unit_hint}{self.sources.suggest_names(missing_files)}".rstrip()
-            raise UnknownNamesError([*missing_files, *missing_units], hint)
+        missing = [
+            *missing_files,
+            *(f"class {label}" for label in missing_labels),
+            *(f"unit {unit}" for unit, ids in ids_by_unit.items() if not ids),
+        ]
+        if missing:
+            class_hint = self.suggest_classes(missing_labels)
+            file_hint = self.sources.suggest_names(missing_files)
+            raise UnknownNamesError(missing, f"{class_hint}{unit_hint}{file_hint}".rstrip())
         ids_of_units = set().union(*ids_by_unit.values())
         ids_of_files = set().union(*ids_by_file.values())
         classes = self.classes
@@ -154,7 +198,7 @@ class Samples:
         *,
         ids: ArrayLike | Iterable[int] = (),
         files: Iterable[str | Path] = (),
-        labels: Iterable[int | str] = (),
+        labels: Iterable[Class] = (),
         units: Iterable[str] = (),
         ignore_missing: bool = False,
         earlier_receipt: Receipt | None = None,
@@ -174,22 +218,28 @@ class Samples:
             *self.sources.find_ids_by_name(files).items()
         ]
         missing_files = [name for name, file_ids in ids_by_name if not file_ids]
-        unit_list = require_list("units", units)
-        if None in unit_list:
-            raise ValueError("units contains None, which is no unit; leave it out")
+        unit_list = _require_names(require_list("units", units))
         ids_by_unit, unit_hint = self._find_ids_by_unit(unit_list)
-        for label in self.encode_labels(labels):
-            class_ids = present_ids[present_labels == label].tolist()
-            ids_by_name.append((f"class {classes[label]}", class_ids))
+        label_list = require_list("labels", labels)
+        class_indices = self.find_classes(label_list)
+        missing_labels = _list_missing(label_list, class_indices)
+        for label, index in zip(label_list, class_indices, strict=True):
+            if index is None:
+                ids_by_name.append((f"class {label}", []))
+            else:
+                class_ids = present_ids[present_labels == index].tolist()
+                ids_by_name.append((f"class {classes[index]}", class_ids))
         for unit, unit_ids in ids_by_unit.items():
             ids_by_name.append((f"unit {unit}", unit_ids))
-        missing_names = [name for name, name_ids in ids_by_name if not name_ids]
+        missing_names = list(dict.fromkeys(name for name, name_ids in ids_by_name if not name_ids))
         # If the request was carried out before, its samples are gone. That is not an error, and the
         # names of their files are not mistyped.
+        class_hint = ""
         file_hint = ""
         if earlier_receipt is None or not earlier_receipt.sequences:
+            class_hint = self.suggest_classes(missing_labels)
             file_hint = self.sources.suggest_names(missing_files)
-        hint = f"{unit_hint}{file_hint}".rstrip()
+        hint = f"{class_hint}{unit_hint}{file_hint}".rstrip()
         if (unknown_ids or missing_names) and not ignore_missing and earlier_receipt is None:
             if missing_names:
                 raise UnknownNamesError([*map(str, unknown_ids), *missing_names], hint)
@@ -253,26 +303,32 @@ class Samples:
         return ExactCopies(copies, samples)
 
 
-def _is_class_index(value: object, classes: Sequence[object]) -> bool:
-    """Return whether a value is the index of a class that has a name."""
+def _list_missing(labels: Sequence[Class], class_indices: Sequence[int | None]) -> list[Class]:
+    """Return the labels that are not a class, once each."""
+    pairs = zip(labels, class_indices, strict=True)
+    return list(dict.fromkeys(label for label, index in pairs if index is None))
+
+
+def _require_names(units: Sequence[Any]) -> list[str]:
+    """Return units as text, as they are stored if they are text. Raises ValueError if one is missing."""
+    names = []
+    for unit in units:
+        name = unit if isinstance(unit, str) else unit_name(unit)
+        if name is None:
+            raise ValueError(f"units contains {unit!r}, which is no unit; leave it out")
+        names.append(name)
+    return names
+
+
+def _is_class_index(value: object, count: int) -> TypeGuard[int | np.integer]:
+    """Return whether a value is the index of one of `count` classes."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         return False
-    # The name of a class without rows may be None, because an estimator has removed it.
-    index = int(value)
-    return 0 <= index < len(classes) and classes[index] is not None
+    return 0 <= int(value) < count
 
 
-def _describe_unknown_class(label: object, names: Sequence[str]) -> str:
-    """Format the error message for a label that is not a class."""
-    text = str(label)
-    close_names = [repr(name) for name in find_similar_names([text], names)[text]]
-    suggestion = ""
-    if close_names:
-        suggestion = f"similar: {' or '.join(close_names)}; "
-    listed_names = ", ".join(names[:20])
-    if len(names) > 20:
-        listed_names += ", …"
-    return (
-        f"{label!r} is not the name of a class of this model; {suggestion}its classes are:"
-        f" {listed_names}"
-    )
+def _is_same_number(name: Class, label: Class) -> bool:
+    """Return whether a label is the number that is a class's name. In Python, True == 1."""
+    if isinstance(label, np.generic):
+        label = label.item()
+    return name is not None and isinstance(name, bool) == isinstance(label, bool) and name == label

@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from munkey.data.intake.unit_names import find_similar_names, normalize_name
+from munkey.data.intake.unit_names import find_similar_names, normalize_path
 from munkey.data.source import escape_undecodable
 from munkey.deploy.errors import AmbiguousFileError
 from munkey.memory.memory import Memory
@@ -85,11 +85,6 @@ def require_list(kind: str, names: Iterable[T]) -> list[T]:
             f"{kind} must be a list, but {str(names)!r} is not one; wrap it in brackets"
         )
     return list(names)
-
-
-def normalize_path(path: str) -> str:
-    """Return a path in Unicode form NFC (macOS writes NFD), without spaces around its parts."""
-    return "/".join(normalize_name(part) for part in path.split("/"))
 
 
 def is_pattern(name: str | Path) -> bool:

@@ -283,8 +283,14 @@ def draw_mean_curve(
 ) -> None:
     """Draw the mean of each group as a line, with a band of ± one standard deviation.
 
-    The band is clipped to [0, top]. groups: a GroupBy of one column, whose keys are the x coordinates.
-    line_kwargs: for `Axes.plot`.
+    Parameters
+    ----------
+    groups
+        A pandas SeriesGroupBy, whose keys are the x coordinates.
+    top
+        The band is clipped to [0, top].
+    line_kwargs
+        Passed to `Axes.plot`.
     """
     values = groups.agg(["mean", "std"]).fillna({"std": 0.0})
     axes.plot(values.index, values["mean"], color=color, **line_kwargs)

@@ -67,7 +67,7 @@ class Row:
 
     @property
     def is_ranked(self) -> bool:
-        """Whether its gap is compared with those of other rows."""
+        """Whether the system's gap is ranked: it has an oracle, and is not shown for context only."""
         return self.oracle is not None and not self.context
 
 
