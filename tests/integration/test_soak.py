@@ -1,4 +1,4 @@
-"""The default methods, ten times, with faults at random: nothing is lost or left over, and the bytes are the same."""
+"""The default methods, six times, with faults at random: nothing is lost or left over, and the bytes are the same."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ from tests.integration.conftest import BIN, Project, checkout
 from tests.integration.faults import Running, disk, results
 from tests.integration.slurm import free_ports, wait
 
-ROUNDS = 10
+ROUNDS = 6
 FAULTS = 8
 CORES = 2
 SMALLER = {"seeds": [0], "source": {"limit_per_class": {"train": 40}}, "checkpoint_s": 1}

@@ -55,7 +55,7 @@ def test_kills_notice_when_a_part_is_taken_out(taken_out, folder):
 
 
 @pytest.mark.soak(long=True)
-def test_three_thousand_kills_lose_and_resurrect_nothing(folder):
-    hits = kill(3200, 1, folder)
+def test_two_thousand_kills_lose_and_resurrect_nothing(folder):
+    hits = kill(2000, 1, folder)
     steps = ("add", "delete", "batch", "request", "purge")
     assert all(hits[step] >= 10 for step in (*steps, "open"))

@@ -138,7 +138,10 @@ def libraries(tmp_path_factory):
 
 @pytest.fixture
 def run(tmp_path):
-    """A run of its own, to be disturbed: of a copy of the module alone, whose server imports nothing slow."""
+    """A run of its own, to be disturbed: of a copy of the module alone, whose server imports nothing slow.
+
+    Its temporary folder has a longer path than a socket may have.
+    """
     source = re.sub(
         r"^LIBRARIES = .*?\n\)",
         "LIBRARIES = ()",
@@ -150,7 +153,10 @@ def run(tmp_path):
         "munkey/experiment/run/fork_server.py": source
     }
     written(tmp_path / "copy", files)
-    with opened(tmp_path, PYTHONPATH=str(tmp_path / "copy")) as disturbed_run:
+    temporary = tmp_path / ("long" * 30)
+    temporary.mkdir()
+    variables = {"PYTHONPATH": str(tmp_path / "copy"), "TMPDIR": str(temporary)}
+    with opened(tmp_path, **variables) as disturbed_run:
         yield disturbed_run
 
 

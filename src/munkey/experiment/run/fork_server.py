@@ -28,6 +28,7 @@ import sys
 import tempfile
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
 
@@ -52,6 +53,16 @@ def get_socket_path(folder: Path) -> Path:
     """Return the path of the server's socket for jobs in the same Python environment."""
     environment = f"{sys.prefix}\n{sys.version}"
     return folder / hashlib.sha256(environment.encode()).hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _shorten(path: Path) -> Iterator[str]:
+    """Yield another path to a socket. Linux takes at most 107 bytes, and TMPDIR may be longer."""
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
 
 
 # In Snakemake's process
@@ -80,7 +91,8 @@ def _launch(path: Path) -> None:
     # The writing end is never closed here. It closes when this process ends, which ends the server.
     reading_end, _ = os.pipe()
     with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(path))
+        with _shorten(path) as address:
+            listener.bind(address)
         listener.listen(256)  # jobs can queue while the libraries are being imported
         subprocess.Popen(
             [sys.executable, "-P", __file__, str(path), str(listener.fileno())],
@@ -141,7 +153,8 @@ def _connect_to_fork(path: Path) -> socket.socket:
     Raises OSError if no fork has begun. In this case, none begins later, either.
     """
     connection = socket.socket(socket.AF_UNIX)
-    connection.connect(str(path))
+    with _shorten(path) as address:
+        connection.connect(address)
     socket.send_fds(connection, [b"0"], [0, 1, 2])
     process_state = [sys.argv, sys.path, str(Path.cwd()), dict(os.environ)]
     connection.sendall(json.dumps(process_state).encode() + b"\n")

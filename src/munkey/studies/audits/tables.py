@@ -98,12 +98,7 @@ def make_strata_table(audit: pd.DataFrame, dataset: str) -> TitledTable:
 
 
 def _describe_strata(methods: pd.DataFrame) -> str:
-    """Return sentences on findings in single strata, which the verdicts do not show.
-
-    The first lists the methods whose interval for the most memorized tenth lies entirely above the
-    interval for all samples. The second lists the methods without a residue on average that have
-    one in a stratum.
-    """
+    """Return sentences on findings in single strata, which the verdicts do not show."""
     if "share_of_top" not in methods:
         return (
             "Strata need at least two pairs of models that swap the same halves, and a pool that is"

@@ -285,23 +285,10 @@ def render_texts(comparison: pd.DataFrame, sentences: list[str]) -> dict[str, st
 
 
 def _melt(summary: pd.DataFrame, table: str) -> pd.DataFrame:
-    """Return a summary in long form, with one row per system and metric.
+    """Return a summary in long form: KEYS, ours_mean and ours_sd of each system and metric.
 
-    A metric that was not measured for a system, or whose mean is NaN because a seed diverged, has
-    no row, because there is nothing to compare.
-
-    Parameters
-    ----------
-    summary
-        One row per system, with METRIC_mean and METRIC_sd for each metric, and those of KEYS that
-        identify the system.
-    table
-        The paper's table that the numbers are compared with.
-
-    Returns
-    -------
-    long
-        The columns KEYS, ours_mean and ours_sd.
+    A metric has no row if it was not measured, or if a seed diverged. table: the paper's table that
+    the numbers are compared with.
     """
     keys = summary.columns.intersection(KEYS)
     parts = []

@@ -99,15 +99,10 @@ def _compute_mark(system: float, *, oracle: float, original: float) -> float:
 
 
 def _compute_tow_by_seed(by_seed: pd.DataFrame, method: str, oracle: str) -> "pd.Series[float]":
-    """Return the ToW of a method by rate and seed.
+    """Return the ToW of a method by rate and seed: the product of 1 - |method - oracle|.
 
-    ToW (Tug-of-War) is the product of 1 - |method - oracle| over FA, RA and TA, which are between 0
-    and 1 here. It is NaN for a seed of which the method or the oracle lacks one of them.
-
-    Parameters
-    ----------
-    by_seed
-        FA, RA and TA in percent, with one row per method, rate and seed.
+    It is NaN for a seed without one of the accuracies. by_seed: FA, RA and TA in percent, with one
+    row per method, rate and seed.
     """
     methods = by_seed.index.get_level_values("method")
     method_accuracies = by_seed[methods == method].droplevel("method")
