@@ -41,6 +41,7 @@ def commands() -> list[object]:
     for param in blocks("sh"):
         for code in command.findall(param.values[0]):
             params.append(pytest.param(code, id=param.id))
+    assert params
     return params
 
 
@@ -81,7 +82,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("code", python_blocks(with_model=True))
-def test_python_that_uses_a_model_runs_as_printed(code: str, model: Path, tmp_path: Path) -> None:
+def test_python_that_uses_a_model_runs_and_prints(code: str, model: Path, tmp_path: Path) -> None:
     assert run(code, Path(shutil.copytree(model, tmp_path / "copy")))
 
 

@@ -53,14 +53,6 @@ def write_pictures(folder: Path) -> list[str]:
     return names
 
 
-def clustered(count: int, around: int = 12) -> np.ndarray:
-    """Pictures that resemble each other in groups, and so do their keys."""
-    random = np.random.default_rng(0)
-    groups = random.integers(0, 216, (around, SIDE, SIDE, 3))
-    noise = random.integers(0, 40, (count, SIDE, SIDE, 3))
-    return (groups[random.integers(around, size=count)] + noise).astype(np.uint8)
-
-
 def result_in(
     root: Path,
     pictures: Path | None = None,

@@ -43,7 +43,7 @@ def test_a_temperature_by_rows_left_out_is_better_than_that_of_other_keys(kind, 
     assert tuned_loss < 0.8 * fixed_loss
 
 
-def test_rows_that_keep_their_length_are_told_apart_by_it():
+def test_lda_without_norm_uses_the_length_of_rows():
     scaled = X - X.mean(axis=0)  # the length of a row tells its class, the direction does not
     _, accuracy = compute_scores(ForgettingLDA(norm=None), scaled, Y)
     _, accuracy_of_unit_rows = compute_scores(ForgettingLDA(), scaled, Y)

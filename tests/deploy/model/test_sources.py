@@ -50,7 +50,7 @@ def test_a_name_that_is_not_utf_8_is_found_as_it_is_stored(make_memory, tmp_path
 
 
 @pytest.mark.parametrize("root", ["pets", None])
-def test_a_name_that_means_two_files_is_refused_and_both_are_make_memory(
+def test_a_name_that_means_two_files_is_refused_and_both_are_named(
     root, make_memory, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

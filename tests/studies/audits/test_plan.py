@@ -162,8 +162,9 @@ def test_the_code_of_every_attack_counts_for_the_job_that_runs_it():
     assert of_logits == {"loss", "margin", "logistic"}
 
 
-def test_the_halves_cover_the_largest_number_of_pairs():
-    assert AuditPlan(small_plan(AUDIT)).list_halves("digits") == [half(seed) for seed in range(6)]
+def test_there_are_two_halves_for_each_of_the_largest_number_of_pairs():
+    halves = [half(seed) for seed in range(2 * AUDIT["audit.pairs"])]
+    assert AuditPlan(small_plan(AUDIT)).list_halves("digits") == halves
     more_controls = AuditPlan(small_plan(AUDIT | {"audit.control_pairs": 5}))
     assert len(more_controls.list_halves("digits")) == 10
     grid = AuditPlan(small_plan(AUDIT | {"audit.grid_pairs": 4}))
