@@ -261,7 +261,7 @@ def test_an_existing_file_is_not_overwritten(existing_name, file, tmp_path):
         certificate.write_certificate(
             certify_deletion(file, IDS[:1]), tmp_path / "certificate.json"
         )
-    assert [path.name for path in tmp_path.glob("receipt*")] == [existing_name]
+    assert [path.name for path in tmp_path.glob("certificate*")] == [existing_name]
 
 
 def test_a_certificate_that_cannot_be_written_leaves_no_page(file, tmp_path, monkeypatch):
@@ -277,7 +277,7 @@ def test_a_certificate_that_cannot_be_written_leaves_no_page(file, tmp_path, mon
         certificate.write_certificate(
             certify_deletion(file, IDS[:1]), tmp_path / "certificate.json"
         )
-    assert not list(tmp_path.glob("receipt*"))
+    assert not list(tmp_path.glob("certificate*"))
 
 
 def test_a_file_is_whole_on_the_disk_before_it_has_a_name(tmp_path, monkeypatch):
