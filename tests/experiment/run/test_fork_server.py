@@ -348,6 +348,15 @@ def test_when_snakemake_is_killed_its_jobs_and_its_server_end(run, switch):
     )
 
 
+def test_when_the_server_and_snakemake_are_killed_a_job_removes_their_folder(run):
+    os.kill(run.server(), signal.SIGKILL)
+    job, pid = long_job(run)
+    assert pid == job.pid
+    run.end(signal.SIGKILL)
+    job.communicate(timeout=60)
+    assert not run.shared.exists()
+
+
 def test_the_server_ends_with_its_run(run):
     server = run.server()
     run.process.communicate("\n")

@@ -79,7 +79,7 @@ def open_run() -> None:
         folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
         # The descriptor is never closed, so this process holds the lock until it ends.
         fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
-        # If Snakemake is killed, the server removes the folder.
+        # If Snakemake is killed, the server or a job removes the folder.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[RUN] = str(folder)
         if sys.platform == "linux" and os.environ.get(SERVER_VARIABLE) != "0":
@@ -142,6 +142,7 @@ def _die_with_run(folder: Path) -> None:
 
     def wait() -> None:
         fcntl.flock(lock, fcntl.LOCK_SH)  # waits for Snakemake's process, which holds the lock
+        shutil.rmtree(folder, ignore_errors=True)  # the server may have been killed, too
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
