@@ -481,6 +481,9 @@ def test_a_signed_certificate_is_checked_without_the_model(munkey, model, tmp_pa
     assert with_model.code == 0
     assert fingerprint in with_model.out
     assert "the chain contains" in with_model.out
+    without_key = munkey("certificate", model, receipt, "--check", "--json").json
+    assert "signature was not checked" in without_key["said"]
+    assert not without_key["signature_checked"]
     later = tmp_path / "later.json"
     assert munkey("certificate", model, later, "--sign", key).code == 0
     assert munkey("certificate", later, "--check", "--key", public_key).code == 0

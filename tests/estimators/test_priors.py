@@ -157,9 +157,9 @@ def test_balanced_priors_take_new_classes_and_those_of_the_next_fit_wait_for_it(
     [
         ([0.5, 0.5], "priors has 2 numbers for 3 classes"),
         (np.ones(4), "priors has 4 numbers for 3 classes"),
-        ([0.5, 0.5, 0.0], "priors"),
-        ([0.5, 0.7, -0.2], "priors"),
-        ([0.5, 0.5, np.nan], "priors"),
+        ([0.5, 0.5, 0.0], "positive numbers"),
+        ([0.5, 0.7, -0.2], "positive numbers"),
+        ([0.5, 0.5, np.nan], "positive numbers"),
         ("uniform", "priors"),
         ({"setosa": 1, "versicolor": 1, "virginica": 1}, "not a dict, whose order"),
     ],

@@ -312,13 +312,7 @@ def certificate(
         assert key is not None
         text, facts = _check_signature(directory, key, id_list, salt_bytes)
     elif check:
-        signature_text = None
-        if key is not None:
-            signature_text, _ = _check_signature(file, key, id_list, salt_bytes)
-        with arguments.open_model(directory) as predictor:
-            text, facts = _check_certificate(predictor, file, id_list, salt_bytes)
-        if signature_text is not None:
-            text = f"{signature_text}\n{text}"
+        text, facts = _check_with_model(directory, file, key, id_list, salt_bytes)
     else:
         arguments.require_certificates(directory, [file])
         sign_certificate = arguments.make_signer(sign)
@@ -381,6 +375,22 @@ def _check_signature(
     text += "; the signature does not prove that this is true"
     facts = {"sound": True, "said": text, "certificate": document.model_dump(mode="json")}
     return text, facts
+
+
+def _check_with_model(
+    directory: Path, file: Path, key: Path | None, ids: list[int] | None, salt: bytes
+) -> tuple[str, dict[str, Any]]:
+    """Return the result of a check of the deletion, and of the signature if there is a key."""
+    signature_text = None
+    if key is not None:
+        signature_text, _ = _check_signature(file, key, ids, salt)
+    with arguments.open_model(directory) as predictor:
+        text, facts = _check_certificate(predictor, file, ids, salt)
+    if signature_text is not None:
+        text = f"{signature_text}\n{text}"
+    elif facts["certificate"].get("signed_by") is not None:
+        text += "\nIts signature was not checked: pass --key KEY.pub"
+    return text, facts | {"said": text, "signature_checked": signature_text is not None}
 
 
 def _check_certificate(

@@ -147,7 +147,8 @@ def _open(file: Path) -> "PublishedRun":
         run = open_run(file)
     except AlteredRunError as error:
         raise output.NotVerifiedError(str(error)) from error
-    print(f"{file}: SHA-256 {run.sha256}; {len(run.files)} checksums agree", flush=True)
+    count = sum(not facts.withheld for facts in run.files.values())
+    print(f"{file}: SHA-256 {run.sha256}; {count} checksums agree", flush=True)
     commit = run.facts.machine.get("commit")
     require_clone(
         "to compute the results of this run again, run this command in a clone, at best of its commit"

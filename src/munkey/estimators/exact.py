@@ -175,7 +175,10 @@ class ForgettingLDA(ForgettingLinear):
                 f" a {type(self.priors).__name__}, whose order may be another"
             )
         if self.priors is not None and not isinstance(self.priors, str):
-            settings["priors"] = list_values(self.priors)
+            priors = list_values(self.priors)
+            if not all(isinstance(prior, int | float) and prior > 0 for prior in priors):
+                raise ValueError(f"priors must be positive numbers, not {priors}")
+            settings["priors"] = priors
         return settings
 
     def _require_possible(self, labels: np.ndarray, rows: RowsInMemory | RowsInDirectory) -> None:

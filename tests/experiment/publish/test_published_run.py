@@ -14,7 +14,7 @@ import pytest
 from munkey.core.files import DamagedFileError, write_npz, write_text
 from munkey.experiment.params.load import Params, load
 from munkey.experiment.publish import check, crate
-from munkey.experiment.publish.check import _count_others, find_repeatable
+from munkey.experiment.publish.check import _count_others, check_run, find_repeatable
 from munkey.experiment.publish.contents import KEYS, KINDS, MODELS, PICTURES, find_kind, list_kinds
 from munkey.experiment.publish.published_run import (
     AlteredRunError,
@@ -247,6 +247,11 @@ def test_another_file_is_not_a_published_run(tmp_path, content):
         open_run(path)
 
 
+def test_a_folder_is_not_a_published_run(tmp_path):
+    with pytest.raises(NotAPublishedRunError, match="is a folder"):
+        open_run(tmp_path)
+
+
 def test_data_outside_the_project_are_not_published(write, params, tmp_path):
     outside = params.source.model_copy(update={"path": str(tmp_path / "my pictures")})
     params.__dict__["source"] = outside
@@ -262,6 +267,13 @@ def test_a_check_needs_no_data(write, tmp_path, monkeypatch):
     run = open_run(write())
     make_workspace_without_data(run, tmp_path / "workspace")
     assert (tmp_path / "workspace/data/mine").is_dir()
+
+
+def test_a_run_of_which_nothing_can_be_computed_again_is_refused(write, tmp_path):
+    run = open_run(write())
+    run.jobs.clear()
+    with pytest.raises(NotAPublishedRunError, match="nothing in it can be computed again"):
+        check_run(run, tmp_path / "workspace", 1)
 
 
 def test_what_is_not_computed_again_is_counted_with_the_reason(write):

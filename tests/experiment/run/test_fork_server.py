@@ -348,13 +348,14 @@ def test_when_snakemake_is_killed_its_jobs_and_its_server_end(run, switch):
     )
 
 
-def test_when_the_server_and_snakemake_are_killed_a_job_removes_their_folder(run):
-    os.kill(run.server(), signal.SIGKILL)
-    job, pid = long_job(run)
-    assert pid == job.pid
-    run.end(signal.SIGKILL)
-    job.communicate(timeout=60)
-    assert not run.shared.exists()
+def test_the_next_run_removes_the_folder_of_a_run_that_was_killed_with_its_server(run):
+    temporary = run.shared.parent
+    with opened(run.folder, **run.environment) as other:
+        os.kill(run.server(), signal.SIGKILL)
+        run.end(signal.SIGKILL)
+        assert run.shared.exists()
+        with opened(run.folder, **run.environment) as third:
+            assert set(temporary.iterdir()) == {other.shared, third.shared}
 
 
 def test_the_server_ends_with_its_run(run):

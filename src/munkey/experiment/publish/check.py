@@ -57,6 +57,10 @@ def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
     jobs = find_repeatable(run)
     unpack_results(run, folder)
     targets = sorted(path for job in jobs for path in job.outputs)
+    if not targets:
+        raise NotAPublishedRunError(
+            f"{run.path}: nothing in it can be computed again without pictures, keys or models"
+        )
     repeat(jobs, targets, folder, cores)
     equal = []
     different = {}

@@ -101,6 +101,8 @@ def open_run(path: Path) -> PublishedRun:
     NotAPublishedRunError
         If it is not a published run, or has paths or sizes that are unsafe to unpack.
     """
+    if path.is_dir():
+        raise NotAPublishedRunError(f"{path}: is a folder; give the zip file itself")
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     faults = []

@@ -36,6 +36,9 @@ LIBRARIES = (
     "snakemake.script", "numpy", "torch", "torch._dynamo", "safetensors.torch", "pydantic.main", "pydantic.types",
     "pydantic.plugin._loader", "faiss", "pandas", "scipy.special", "sklearn.linear_model", "sklearn.model_selection",
 )  # fmt: skip
+# Beginnings of the names of a run's folder, before and after it is locked
+NEW = "munkey-new-"
+NAME = "munkey-run-"
 # Environment variables
 SERVER_VARIABLE = "MUNKEY_FORK_SERVER"  # set it to 0 to run every job in its own process
 RUN = "MUNKEY_RUN"  # the folder of a local run, which Snakemake keeps locked; set for its jobs
@@ -76,14 +79,31 @@ def open_run() -> None:
     with contextlib.suppress(OSError, ImportError):  # Windows has no fcntl
         import fcntl
 
-        folder = Path(tempfile.mkdtemp(prefix="munkey-run-"))
+        _remove_folders_of_ended_runs()
+        new_folder = Path(tempfile.mkdtemp(prefix=NEW))
         # The descriptor is never closed, so this process holds the lock until it ends.
-        fcntl.flock(os.open(folder, os.O_RDONLY), fcntl.LOCK_EX)
-        # If Snakemake is killed, the server or a job removes the folder.
+        fcntl.flock(os.open(new_folder, os.O_RDONLY), fcntl.LOCK_EX)
+        # Once it has this name, it is locked.
+        folder = new_folder.rename(new_folder.with_name(new_folder.name.replace(NEW, NAME)))
+        # If Snakemake is killed, the server removes the folder. If both are, the next run does.
         atexit.register(shutil.rmtree, folder, ignore_errors=True)
         os.environ[RUN] = str(folder)
         if sys.platform == "linux" and os.environ.get(SERVER_VARIABLE) != "0":
             _launch(get_socket_path(folder))
+
+
+def _remove_folders_of_ended_runs() -> None:
+    """Remove the folders that no process of this user holds locked any more."""
+    import fcntl
+
+    for folder in Path(tempfile.gettempdir()).glob(f"{NAME}*"):
+        with contextlib.suppress(OSError):  # locked, or of another user
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def _launch(path: Path) -> None:
@@ -142,7 +162,6 @@ def _die_with_run(folder: Path) -> None:
 
     def wait() -> None:
         fcntl.flock(lock, fcntl.LOCK_SH)  # waits for Snakemake's process, which holds the lock
-        shutil.rmtree(folder, ignore_errors=True)  # the server may have been killed, too
         os.kill(os.getpid(), signal.SIGKILL)
 
     threading.Thread(target=wait, daemon=True).start()
