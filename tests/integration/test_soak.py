@@ -241,7 +241,9 @@ def leftovers(project: Project, temporary: Path) -> list[object]:
                 unfinished.append(path)
     locks = [path for path in (project.path / ".snakemake/locks").rglob("*") if path.is_file()]
     runs = list(temporary.glob("munkey-run-*"))
-    return [*unfinished, *locks, *runs, *processes_in(project.path)]
+    # A dry run of the test itself may just be ending.
+    _, processes = psutil.wait_procs(processes_in(project.path), timeout=30)
+    return [*unfinished, *locks, *runs, *processes]
 
 
 def processes_in(folder: Path) -> list[psutil.Process]:
