@@ -67,9 +67,9 @@ def test_a_class_whose_name_was_forgotten_has_no_index_any_more(make_samples):
 
 def test_an_unknown_class_is_a_missing_name_like_any_other(make_samples):
     samples = make_samples("cat", "dog")
-    selection = samples.select(labels=["dog", "Cat", "Cat", 2], ignore_missing=True)
+    selection = samples.select(labels=["dog", "Cat", "Cat", 2, [0]], ignore_missing=True)
     assert selection.ids.tolist() == [0, 1, 2, 3]
-    assert selection.missing == ("class Cat", "class 2")
+    assert selection.missing == ("class Cat", "class 2", "class [0]")
     assert "'Cat': 'cat'" in selection.hint
     for look_up in (samples.select, lambda labels: samples.list_rows(labels, (), ())):
         with pytest.raises(UnknownNamesError, match=r"class Cat.*The classes are cat, dog"):

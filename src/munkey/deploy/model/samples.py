@@ -303,10 +303,10 @@ class Samples:
         return ExactCopies(copies, samples)
 
 
-def _list_missing(labels: Sequence[Class], class_indices: Sequence[int | None]) -> list[Class]:
-    """Return the labels that are not a class, once each."""
+def _list_missing(labels: Sequence[Class], class_indices: Sequence[int | None]) -> list[str]:
+    """Return the labels that are not a class as text, once each."""
     pairs = zip(labels, class_indices, strict=True)
-    return list(dict.fromkeys(label for label, index in pairs if index is None))
+    return list(dict.fromkeys(str(label) for label, index in pairs if index is None))
 
 
 def _require_names(units: Sequence[Any]) -> list[str]:
