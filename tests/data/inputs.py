@@ -1,6 +1,7 @@
 """Small pictures and settings that the tests of data sets share."""
 
 import io
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,6 @@ from munkey.data.prepared import Dataset, load, prepare
 from munkey.data.source import SPLITS, Source
 from munkey.settings import SourceSettings
 
-RNG = np.random.default_rng(0)
 SHARES = (0.6, 0.15, 0.25)
 
 
@@ -57,9 +57,10 @@ def counts(splits: np.ndarray) -> list[int]:
 
 
 def picture(path: Path, size=(8, 6), mode="RGB", seed=None) -> None:
-    """Write a picture of random pixels, `size` wide and high; the same one for the same seed."""
+    """Write a picture of random pixels, `size` wide and high: the same for a seed, or for the last names of a path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    generator = RNG if seed is None else np.random.default_rng(seed)
+    names = zlib.crc32("/".join(path.parts[-3:]).encode())
+    generator = np.random.default_rng(names if seed is None else seed)
     pixels = generator.integers(0, 256, (size[1], size[0], 3), dtype=np.uint8)
     Image.fromarray(pixels).convert(mode).save(path)
 
@@ -96,8 +97,9 @@ def with_scans(size: tuple[int, int], count: int) -> bytes:
 def archive(path, sizes, dtype=np.uint8, shape=(6, 6, 3), classes=3):
     """Write an archive with `sizes` random images by split, and return its arrays."""
     written = {}
+    generator = np.random.default_rng(0)
     for split, count in sizes.items():
-        pixels = RNG.integers(0, 256, (count, *shape), dtype=np.uint8)
+        pixels = generator.integers(0, 256, (count, *shape), dtype=np.uint8)
         written[f"{split}_images"] = pixels if dtype == np.uint8 else (pixels / 255).astype(dtype)
         written[f"{split}_labels"] = (np.arange(count) % classes)[:, None].astype(np.uint8)
     np.savez_compressed(path, **written)

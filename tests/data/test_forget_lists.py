@@ -48,8 +48,8 @@ def test_an_array_of_numbers_is_a_list_of_ids(tmp_path, array):
         ("a.txt", b'{"digits": [3]}', "is JSON, not a list"),
         ("a.pt", b"PK", "a file of PyTorch, not a list"),
         ("a.csv", b"PK\x03\x04", "is not text but a spreadsheet"),
-        ("a.npy", b"no array", "not a NumPy array of integers or names"),
-        ("a.npy", b"", "not a NumPy array of integers or names"),
+        ("a.npy", b"no array", "not a NumPy array"),
+        ("a.npy", b"", "not a NumPy array"),
         ("a.none", None, "cannot be read"),
     ],
 )
@@ -95,10 +95,10 @@ def test_a_file_is_found_in_another_unicode_form_unless_both_forms_are_files(tmp
         ([0, 3], r"lists 1 samples .*not in training.* 3"),
         (["val/dog/9.png"], "not in training.*'val/dog/9.png'"),
         (["dog/7.png"], "lists 1 unknown files, e.g. 'dog/7.png'"),
-        (["1.png"], "lists 1 ambiguous names .write more of the path., e.g. '1.png'"),
+        (["1.png"], "1 ambiguous names .*'1.png'"),
         (
             ["2.png", "cat/2.png"],
-            "lists 1 samples that it lists twice.*cat/2.png .the same as 2.png",
+            "1 samples .* twice.*cat/2.png .* 2.png",
         ),
         ([2, 0, 2], "lists 1 samples that it lists twice"),
     ],

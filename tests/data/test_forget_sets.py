@@ -234,7 +234,7 @@ def test_hard_samples_have_the_fewest_votes_and_easy_samples_the_most():
         ids = draw_by_difficulty(IDS, np.ones(100), 0.1, "hard", np.random.default_rng(seed))
         ties.add(tuple(ids))
     assert len(ties) == 5
-    with pytest.raises(ValueError, match=r"'hardest' must be hard, medium or easy"):
+    with pytest.raises(ValueError, match=r"'hardest' must be hard"):
         draw_by_difficulty(IDS, votes, 0.1, "hardest", generator())
 
 
@@ -262,5 +262,5 @@ def test_draw_share_draws_a_share_of_the_altered_samples():
 def test_a_group_is_found_in_other_spellings_and_lost_zeros_are_offered():
     groups = Groups(np.arange(6), np.array(["0007", "Zo\u00eb", "0012"] * 2, dtype=object))
     assert check_group_names(groups, ["Zoe\u0308 ", "0012"]) == ["Zo\u00eb", "0012"]
-    with pytest.raises(ValueError, match="no sample belongs to '7'; did you mean '0007'"):
+    with pytest.raises(ValueError, match="'7'; did you mean '0007'"):
         check_group_names(groups, ["7"])

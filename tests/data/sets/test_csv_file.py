@@ -181,7 +181,7 @@ def replaced(number, line):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (replaced(1, "path,label"), "line 1: no column 'file' among path, label"),
+        (replaced(1, "path,label"), "line 1: no column 'file'"),
         (replaced(1, "file|label"), "line 2: 2 cells, but the header has 1"),
         (replaced(1, "file,label,label"), "line 1: the column 'label' is repeated"),
         (replaced(3, "../pets/cat/0.png"), "line 3: 1 cell, but the header has 2"),
@@ -190,19 +190,19 @@ def replaced(number, line):
         (replaced(3, ",cat"), "line 3, column 'file': is empty"),
         (
             lambda lines: [*lines[:2], ",cat", ",dog"],
-            "2 faults\n  - line 3, column 'file': is empty\n  - line 4, .* empty$",
+            "2 faults.*line 3, column 'file'.*line 4, column 'file'",
         ),
         (
             replaced(3, "../pets/cat/0.png," + "7" * 5000),
-            "line 3, column 'label': has 5,000 characters, more than 200",
+            "line 3, column 'label': has 5,000 characters",
         ),
         (
             replaced(3, "../pets/cat,cat"),
-            r"line 3, column 'file': there is no file \S+/pets/cat\n  - line",
+            r"line 3, column 'file': [^\n]*/pets/cat\n",
         ),
         (
             replaced(3, "../pets/./dog/0.png,cat"),
-            r"line 3, column 'file': ../pets/./dog/0.png is already on line 2",
+            r"line 3, column 'file': ../pets/./dog/0.png .* line 2",
         ),
         (lambda lines: lines[:1], "has no lines below its header"),
         (lambda lines: [], "line 1: no column 'file' among"),
@@ -212,8 +212,7 @@ def test_all_faults_are_named_by_line_and_column(pets, change, message):
     rewritten(pets, change)
     if message.startswith("line 3, "):
         rewritten(pets, lambda lines: [*lines[:-1], "gone.png,cat"])
-        message = rf"2 faults\n  - {message}.*line 21, column 'file': there is no file \S+/lists/gone\.png"
-        message = message.replace(r"\n  - line.*", "\n  - ")
+        message = rf"2 faults.*{message}.*line 21, column 'file': [^\n]*/lists/gone\.png"
     with pytest.raises(SourceError, match=f"(?s)pets.csv: .*{message}"):
         source_of(pets)
 

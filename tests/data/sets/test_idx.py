@@ -9,15 +9,16 @@ import pytest
 from munkey.data import arrays
 from munkey.data.registry import DATASETS
 from munkey.data.source import SourceError
-from tests.data.inputs import RNG, counts, loaded, settings
+from tests.data.inputs import counts, loaded, settings
 
 
 def write_idx(folder, ending):
     """Write the four files of an MNIST of 12 and 20 images; returns all images."""
     opener = gzip.open if ending else open
+    generator = np.random.default_rng(0)
     pixels = []
     for part, count in {"train": 12, "t10k": 20}.items():
-        pixels.append(RNG.integers(0, 256, (count, 5, 4), dtype=np.uint8))
+        pixels.append(generator.integers(0, 256, (count, 5, 4), dtype=np.uint8))
         labels = (np.arange(count) % 2).astype(np.uint8)
         for content, array in {
             "images-idx3-ubyte": pixels[-1],
@@ -59,12 +60,12 @@ def header(*shape, magic=(0, 0, 8)):
     [
         ("t10k-images-idx3", lambda c: c[:-20], r"ends too early for \(20, 5, 4\)"),
         ("t10k-labels-idx1", lambda c: c[:-1], r"ends too early for \(20,\)"),
-        ("train-images-idx3", lambda c: b"", r"is not an IDX file of unsigned bytes in 3 dim"),
+        ("train-images-idx3", lambda c: b"", r"is not an IDX file"),
         ("train-images-idx3", lambda c: c[:9], r"ends within its header"),
         (
             "train-images-idx3",
             lambda c: bytes([0, 0, 13]) + c[3:],
-            r"is not an IDX file of unsigned bytes in 3",
+            r"an IDX file of unsigned bytes",
         ),
         (
             "train-images-idx3",
@@ -99,7 +100,7 @@ def header(*shape, magic=(0, 0, 8)):
         (
             "train-labels-idx1",
             lambda c: c[:8] + bytes([7]) + c[9:],
-            r"labels range from 0 to 7, but there are 3 classes",
+            r"labels range from 0 to 7, .* 3 classes",
         ),
     ],
 )
@@ -132,6 +133,4 @@ def test_images_of_other_sizes_need_a_storage_size(tmp_path):
     write_idx(tmp_path, "")
     path = tmp_path / "t10k-images-idx3-ubyte"
     path.write_bytes(header(20, 4, 5) + path.read_bytes()[16:])
-    assert re.search(
-        r"images differ in size, .*\(5, 4\) px and .*\(4, 5\) px; set source", refusal(tmp_path)
-    )
+    assert re.search(r"differ in size, .*\(5, 4\) px .*\(4, 5\) px; set source", refusal(tmp_path))
