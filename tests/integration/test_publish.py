@@ -15,6 +15,8 @@ import pytest
 from tests.integration.conftest import Project
 
 LOGITS = "results/default/logits/digits/seed0/rate0.1/cf.npz"
+TABLE = "results/default/tables/main.md"
+KEYS = "#withheld/results/default/keys/digits/pixels_8px/keys.npz"
 IMAGES = "#withheld/results/default/data/digits/images.npy"
 
 
@@ -52,6 +54,11 @@ def forge(file: Path, change: Callable[[dict[str, bytes], dict[str, dict]], None
     return forged
 
 
+def as_list(references: dict | list[dict]) -> list[dict]:
+    """One or several references of JSON-LD, as a list."""
+    return [references] if isinstance(references, dict) else references
+
+
 @pytest.mark.slow
 def test_every_table_and_figure_can_be_computed_again_from_the_file_alone(
     published: Path, clone: Project
@@ -77,6 +84,21 @@ def test_logits_that_do_not_give_the_tables_are_found(published: Path, clone: Pr
     assert done.returncode == 1
     assert "DIFFERENT results/default/metrics/digits.csv: line" in done.stdout
     assert "DIFFERENT results/default/tables/main.md: line" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_forged_table_is_found_although_its_job_is_said_to_read_keys(
+    published: Path, clone: Project
+) -> None:
+    def hide(contents, entities):
+        contents[TABLE] = contents[TABLE].replace(b"MUNKEY", b"MONKEY")
+        for entity in entities.values():
+            if {"@id": TABLE} in as_list(entity.get("result", [])):
+                entity["object"] = [{"@id": KEYS}]
+
+    done = clone.run("munkey", "check-run", str(forge(published, hide)), check=False)
+    assert done.returncode == 1
+    assert f"DIFFERENT {TABLE}: line" in done.stdout
 
 
 @pytest.mark.ci

@@ -1,6 +1,7 @@
 """The commands `munkey publish`, `munkey check-run` and `munkey rerun`."""
 
 import tempfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,7 +11,7 @@ import typer
 
 from munkey.cli import output
 from munkey.cli.experiment import OVERLAYS, load_plan
-from munkey.core.console import escape_to_one_line
+from munkey.core.console import escape_to_one_line, pluralize
 
 if TYPE_CHECKING:
     from munkey.experiment.publish.check import CheckResult
@@ -86,7 +87,8 @@ def check_run(file: File, folder: Folder = None, cores: Cores = 2) -> None:
         result = check(run, workspace, cores)
     _print_check(run, result)
     if result.different:
-        raise output.NotVerifiedError(f"{file}: {len(result.different)} results differ")
+        count = pluralize(len(result.different), "result")
+        raise output.NotVerifiedError(f"{file}: {count} not as published")
 
 
 def rerun(
@@ -168,12 +170,21 @@ def _workspace(folder: Path | None) -> Iterator[Path]:
 
 
 def _print_check(run: "PublishedRun", result: "CheckResult") -> None:
-    """Print which results are equal, which differ, and which were not computed again."""
+    """Print which results are equal, which differ, and which were not computed again.
+
+    Of the last, tables and figures are named and all are counted by folder.
+    """
+    from munkey.experiment.publish.contents import TABLES_AND_FIGURES
+
     total = len(result.equal) + len(result.different)
     print(f"{len(result.equal)} of {total} computed results are equal, byte by byte")
-    for reason, counts in result.not_repeated.items():
+    for reason, paths in result.not_repeated.items():
+        counts = Counter(path.split("/")[2] for path in paths)
         listed = ", ".join(f"{folder}: {count}" for folder, count in sorted(counts.items()))
         print(escape_to_one_line(f"not computed again, because {reason}: {listed}"))
+        for path in paths:
+            if path.endswith(TABLES_AND_FIGURES):
+                print(escape_to_one_line(f"  {path}"))
     if result.other_code:
         print(f"other code than the published one: {', '.join(result.other_code)}")
         print(escape_to_one_line(f"commit of the run: {run.facts.machine.get('commit')}"))

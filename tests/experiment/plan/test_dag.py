@@ -27,11 +27,10 @@ def plan_jobs(folder: Path) -> list[dict]:
     overlay = str(HERE / "everything.yaml")
     snakemake = [sys.executable, "-m", "snakemake", "-n", "--logger", "jobs"]
     command = [*snakemake, "--configfile", overlay, "--", *TARGETS]
-    search_path = os.pathsep.join([str(HERE / "lister"), str(ROOT / "src")])
     dry_run = subprocess.run(
         command,
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": search_path},
+        env=os.environ | {"PYTHONPATH": str(ROOT / "src")},
         capture_output=True,
         text=True,
         check=False,

@@ -14,14 +14,14 @@ import pytest
 from munkey.core.files import DamagedFileError, write_npz, write_text
 from munkey.experiment.params.load import Params, load
 from munkey.experiment.publish import check, crate
-from munkey.experiment.publish.check import _count_others, check_run, find_repeatable
+from munkey.experiment.publish.check import _list_others, check_run, find_repeatable
 from munkey.experiment.publish.contents import KEYS, KINDS, MODELS, PICTURES, find_kind, list_kinds
 from munkey.experiment.publish.published_run import (
     AlteredRunError,
     NotAPublishedRunError,
     open_run,
 )
-from munkey.experiment.publish.workflow import RecordedJob
+from munkey.experiment.publish.workflow import PlannedJob, RecordedJob, WorkflowFailedError
 from munkey.experiment.publish.workspace import (
     make_workspace,
     make_workspace_with_data,
@@ -269,20 +269,45 @@ def test_a_check_needs_no_data(write, tmp_path, monkeypatch):
     assert (tmp_path / "workspace/data/mine").is_dir()
 
 
-def test_a_run_of_which_nothing_can_be_computed_again_is_refused(write, tmp_path):
+def test_a_run_of_which_nothing_can_be_computed_again_is_refused(write, tmp_path, monkeypatch):
+    monkeypatch.setattr(check, "plan_jobs", lambda targets, folder: [])
     run = open_run(write())
     run.jobs.clear()
     with pytest.raises(NotAPublishedRunError, match="nothing in it can be computed again"):
         check_run(run, tmp_path / "workspace", 1)
 
 
-def test_what_is_not_computed_again_is_counted_with_the_reason(write):
+def test_what_is_not_computed_again_is_listed_with_the_reason(write):
     run = open_run(write())
-    repeated = find_repeatable(run)
-    assert [job.rule for job in repeated] == ["evaluate", "tables"]
-    assert _count_others(run, repeated) == {}
+    assert [job.rule for job in find_repeatable(run)] == ["evaluate", "tables"]
+    assert _list_others(run, [LOGITS, TABLE]) == {}
     run.jobs.clear()
-    assert _count_others(run, []) == {"no job made them": {"logits": 1, "tables": 1}}
+    assert _list_others(run, []) == {"no job made them": [LOGITS, TABLE]}
+
+
+def test_a_job_said_to_read_keys_is_repeated_if_it_reads_none_here(write, tmp_path, monkeypatch):
+    run = open_run(write())
+    tables = PlannedJob("tables", [LOGITS], [TABLE])
+    evaluate = PlannedJob("evaluate", [*SECRETS], [LOGITS])
+    monkeypatch.setattr(check, "plan_jobs", lambda targets, folder: [tables, evaluate])
+    assert check.find_misstated(run, [], tmp_path) == [tables]
+    assert check.find_misstated(run, [TABLE], tmp_path) == []
+
+
+def test_results_that_no_rule_makes_are_refused_with_the_commit(write, tmp_path, monkeypatch):
+    def fail(targets, folder):
+        raise WorkflowFailedError("No rule to produce it")
+
+    monkeypatch.setattr(check, "plan_jobs", fail)
+    with pytest.raises(NotAPublishedRunError, match=r"commit abc:\nNo rule"):
+        check.find_misstated(open_run(write()), [], tmp_path)
+
+
+def test_a_run_whose_parameters_name_another_folder_is_refused(write, config, tmp_path):
+    config["name"] = "other"
+    run = open_run(write())
+    with pytest.raises(NotAPublishedRunError, match=r"name 'other', .* results/default"):
+        make_workspace(run, tmp_path / "workspace", [])
 
 
 # Lists of samples to forget, and models, of the publisher
@@ -355,9 +380,10 @@ def test_a_check_of_a_run_with_a_saved_encoder_needs_only_its_description(
     assert not (workspace / encoder / "model.safetensors").exists()
 
 
-def test_a_rule_that_trains_is_refused_whatever_the_file_says(write, monkeypatch, tmp_path):
+def test_a_rule_that_trains_is_refused_whatever_the_file_says(monkeypatch, tmp_path):
     model = "results/default/models/digits/seed0/full/original-t/system.safetensors"
-    monkeypatch.setattr(check, "find_rules", lambda targets, folder: {model: "tables"})
+    training = PlannedJob("tables", [LOGITS], [model])
+    monkeypatch.setattr(check, "plan_jobs", lambda targets, folder: [training])
     monkeypatch.setattr(check, "run_snakemake", lambda *_: pytest.fail("it ran"))
     with pytest.raises(NotAPublishedRunError, match=r"the rule tables, which makes .*safetensors"):
-        check.repeat(find_repeatable(open_run(write())), [TABLE], tmp_path, 1)
+        check.repeat(["tables"], [TABLE], tmp_path, 1)

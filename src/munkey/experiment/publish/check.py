@@ -4,18 +4,19 @@ The rules of this checkout do it, in a folder that has the published files. Only
 neither read nor write pictures, keys or models, so nothing is trained.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
 
 from munkey.core.files import require_empty_folder
-from munkey.experiment.publish.contents import find_kind, is_result, list_kinds
+from munkey.experiment.publish.contents import is_result, list_kinds
 from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
 from munkey.experiment.publish.workflow import (
+    PlannedJob,
     RecordedJob,
-    find_rules,
+    WorkflowFailedError,
+    plan_jobs,
     read_jobs,
     run_snakemake,
 )
@@ -39,59 +40,103 @@ class CheckResult:
     different
         Where each of the others differs.
     not_repeated
-        How many results were not computed again, by the kinds that their jobs read or write.
+        The results that were not computed again, by the reason.
     other_code
         The rules whose code is not the published one.
     """
 
     equal: list[str]
     different: dict[str, str]
-    not_repeated: dict[str, Counter[str]]
+    not_repeated: dict[str, list[str]]
     other_code: list[str]
 
 
 def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
-    """Compute results again in an empty folder, and compare them with the published ones."""
+    """Compute results again in an empty folder, and compare them with the published ones.
+
+    Raises NotAPublishedRunError if this checkout makes no such results.
+    """
     require_empty_folder(folder)
     make_workspace_without_data(run, folder)
-    jobs = find_repeatable(run)
     unpack_results(run, folder)
-    targets = sorted(path for job in jobs for path in job.outputs)
+    jobs = find_repeatable(run)
+    rules = {job.rule for job in jobs}
+    targets = {path for job in jobs for path in job.outputs}
+    for job in find_misstated(run, targets, folder):
+        rules.add(job.rule)
+        targets.update(path for path in job.outputs if _is_published(run, path))
     if not targets:
         raise NotAPublishedRunError(
             f"{run.path}: nothing in it can be computed again without pictures, keys or models"
         )
-    repeat(jobs, targets, folder, cores)
+    repeat(rules, targets, folder, cores)
     equal = []
     different = {}
-    for path in targets:
+    for path in sorted(targets):
         difference = _find_difference(run.read(path), folder / path)
         if difference:
             different[path] = difference
         else:
             equal.append(path)
-    return CheckResult(equal, different, _count_others(run, jobs), find_other_code(run, folder))
+    return CheckResult(equal, different, _list_others(run, targets), find_other_code(run, folder))
 
 
 def find_repeatable(run: PublishedRun) -> list[RecordedJob]:
-    """Return the jobs that need no pictures, keys or models."""
+    """Return the jobs that, as the file says, need no pictures, keys or models."""
     return [job for job in run.jobs if not list_kinds([*job.inputs, *job.outputs])]
 
 
-def repeat(jobs: Sequence[RecordedJob], targets: Sequence[str], folder: Path, cores: int) -> None:
-    """Run jobs again in a folder that has what they read.
+def find_misstated(run: PublishedRun, known: Iterable[str], folder: Path) -> list[PlannedJob]:
+    """Return the jobs that need no pictures, keys or models here, although the file says so.
 
-    Raises NotAPublishedRunError if a job's rule trains a model or computes keys here, whatever the
-    file says.
+    Whoever alters a table could say that its job reads keys, to keep it from being computed again.
+
+    Parameters
+    ----------
+    known
+        The results of `find_repeatable`.
     """
-    rules = sorted({job.rule for job in jobs})
-    for path, rule in find_rules(targets, folder).items():
-        if rule in rules and find_kind(path):
+    others = {path for path in run.files if _is_published(run, path)} - set(known)
+    if not others:
+        return []
+    jobs = []
+    for job in _plan(run, others, folder):
+        if others & set(job.outputs) and not list_kinds([*job.inputs, *job.outputs]):
+            jobs.append(job)
+    return jobs
+
+
+def _plan(run: PublishedRun, targets: Iterable[str], folder: Path) -> list[PlannedJob]:
+    try:
+        return plan_jobs(sorted(targets), folder)
+    except WorkflowFailedError as error:
+        raise NotAPublishedRunError(
+            f"{run.path}: the rules of this clone do not make all of its results; run this command in"
+            f" a clone of its commit {run.facts.machine.get('commit')}:\n{error}"
+        ) from None
+
+
+def _is_published(run: PublishedRun, path: str) -> bool:
+    """Return whether a path is a result whose content the file has."""
+    return is_result(path) and path in run.files and not run.files[path].withheld
+
+
+def repeat(rules: Iterable[str], targets: Iterable[str], folder: Path, cores: int) -> None:
+    """Run the jobs of rules again in a folder that has what they read.
+
+    Raises NotAPublishedRunError if a rule trains a model or computes keys here, whatever the file
+    says.
+    """
+    allowed = sorted(set(rules))
+    paths = sorted(targets)
+    for job in plan_jobs(paths, folder):
+        if job.rule in allowed and list_kinds(job.outputs):
             raise NotAPublishedRunError(
-                f"refused, since the rule {rule}, which makes {path}, is said to make tables only"
+                f"refused, since the rule {job.rule}, which makes {job.outputs[0]}, is said to make"
+                " tables only"
             )
-    arguments = ["--cores", str(cores), "--forceall", "--allowed-rules", *rules]
-    run_snakemake([*arguments, "--", *targets], folder, show=True)
+    arguments = ["--cores", str(cores), "--forceall", "--allowed-rules", *allowed]
+    run_snakemake([*arguments, "--", *paths], folder, show=True)
 
 
 def _find_difference(published: bytes, path: Path) -> str:
@@ -117,20 +162,18 @@ def _find_difference(published: bytes, path: Path) -> str:
     return "differs in line ends"
 
 
-def _count_others(run: PublishedRun, repeated: Sequence[RecordedJob]) -> dict[str, Counter[str]]:
-    """Count the published results of other jobs, by folder, for each reason."""
-    reasons = dict.fromkeys(filter(is_result, run.files), "no job made them")
+def _list_others(run: PublishedRun, computed: Iterable[str]) -> dict[str, list[str]]:
+    """List the published results that were not computed again, for each reason."""
+    reasons = {path: "no job made them" for path in run.files if _is_published(run, path)}
     for job in run.jobs:
         kinds = ", ".join(list_kinds([*job.inputs, *job.outputs]))
-        reasons |= dict.fromkeys(job.outputs, f"their jobs read or write {kinds}")
-    for job in repeated:
         for path in job.outputs:
-            del reasons[path]
-    counts: dict[str, Counter[str]] = {}
-    for path, reason in reasons.items():
-        if path in run.files and not run.files[path].withheld:
-            counts.setdefault(reason, Counter())[path.split("/")[2]] += 1
-    return counts
+            if path in reasons:
+                reasons[path] = f"their jobs read or write {kinds}"
+    others: dict[str, list[str]] = {}
+    for path in sorted(set(reasons) - set(computed)):
+        others.setdefault(reasons[path], []).append(path)
+    return others
 
 
 def find_other_code(run: PublishedRun, folder: Path) -> list[str]:

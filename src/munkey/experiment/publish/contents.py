@@ -15,7 +15,8 @@ FOLDERS = {
 }
 PICTURE_FILES = ("images.npy", "samples.csv")
 ARRAYS_OF_LOGITS = ("logits", "streams")  # folders in which an .npz file contains logits
-TEXT_AND_FIGURES = (".csv", ".json", ".md", ".tex", ".html", ".svg", ".png")
+TABLES_AND_FIGURES = (".md", ".tex", ".svg", ".png")
+TEXT_AND_FIGURES = (".csv", ".json", ".html", *TABLES_AND_FIGURES)
 
 
 def find_kind(path: str) -> str:

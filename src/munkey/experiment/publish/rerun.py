@@ -210,7 +210,7 @@ def _compare_metrics(
             for file in (Path(path), checksum_path(path)):
                 shutil.copy(folder / file, mixed / file)
         unpack_results(run, mixed)
-        repeat(jobs, targets, mixed, cores)
+        repeat([job.rule for job in jobs], targets, mixed, cores)
         tables = {path: read_csv(mixed / path) for path in targets}
     for path, rows in tables.items():
         published = _read_values(csv.DictReader(io.StringIO(run.read(path).decode())))

@@ -53,6 +53,15 @@ class RecordedJob:
     outputs: list[str] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class PlannedJob:
+    """A job as this checkout plans it."""
+
+    rule: str
+    inputs: list[str]
+    outputs: list[str]
+
+
 def require_clone(advice: str = "run this command in a clone") -> None:
     """Check that the current folder has the workflow, and that Snakemake is installed.
 
@@ -135,10 +144,15 @@ def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Recorded
     return read_jobs(Path(), paths)
 
 
-def find_rules(targets: Sequence[str], folder: Path) -> dict[str, str]:
-    """Return the rule that makes each target, and each file that it depends on, by path."""
-    rows = _summarize(["--", *targets], folder)
-    return {row["output_file"]: row["rule"] for row in rows}
+def plan_jobs(targets: Sequence[str], folder: Path) -> list[PlannedJob]:
+    """Return the jobs that make the targets in a folder, and all that these depend on."""
+    arguments = ["--dry-run", "--forceall", "--logger", "jobs", "--", *targets]
+    jobs = []
+    for line in run_snakemake(arguments, folder).splitlines():
+        if line.startswith("{"):
+            fields = json.loads(line)
+            jobs.append(PlannedJob(fields["rule_name"], fields["input"], fields["output"]))
+    return jobs
 
 
 def _summarize(arguments: Sequence[str], folder: Path) -> list[dict[str, str]]:

@@ -1,8 +1,9 @@
 """Folders in which the workflow runs with the parameters and results of a published run."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import yaml
 
@@ -42,7 +43,19 @@ def make_workspace(run: PublishedRun, folder: Path, links: Sequence[str]) -> Non
     config = read_file(folder / PARAMS)
     if EVALUATED in config:
         raise NotAPublishedRunError(f"{run.path}: refused, since its {PARAMS} contains {EVALUATED}")
+    _check_name(run, config)
     write_text(folder / PARAMS, yaml.safe_dump(config, sort_keys=False))
+
+
+def _check_name(run: PublishedRun, config: Mapping[str, Any]) -> None:
+    """Check that the parameters name the folder of the results."""
+    folders = {path.split("/")[1] for path in run.files if is_result(path)}
+    for folder in sorted({*folders, run.facts.name}):
+        if folder != config.get("name"):
+            raise NotAPublishedRunError(
+                f"{run.path}: refused, since its {PARAMS} has the name {config.get('name')!r}, but its"
+                f" results are in results/{folder}"
+            )
 
 
 def make_workspace_without_data(run: PublishedRun, folder: Path) -> None:

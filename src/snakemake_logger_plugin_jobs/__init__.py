@@ -1,4 +1,4 @@
-"""Lists the jobs of a dry run, one JSON object a line: `snakemake -n --logger jobs`, with its folder on PYTHONPATH."""
+"""Lists the jobs of a dry run, a JSON object on each line: `snakemake --dry-run --logger jobs`."""
 
 import json
 from logging import LogRecord
@@ -8,7 +8,7 @@ from snakemake_interface_logger_plugins.common import LogEvent
 
 
 class LogHandler(LogHandlerBase):
-    """Prints rule, inputs and outputs of each job, and what Snakemake reports as an error."""
+    """Prints the rule, inputs and outputs of each job, and errors."""
 
     writes_to_stream = True
     writes_to_file = False
