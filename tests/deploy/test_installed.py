@@ -25,11 +25,11 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Its dependencies are links to the packages of this environment.
     """
     folder = tmp_path_factory.mktemp("installed")
-    for name in ("pyproject.toml", "LICENSE", "CITATION.cff"):
+    for name in ("pyproject.toml", "setup.py", "LICENSE", "CITATION.cff"):
         shutil.copy(ROOT / name, folder)
     for page in ROOT.glob("*.md"):
         shutil.copy(page, folder)
-    shutil.copytree(ROOT / "docs", folder / "docs", ignore=shutil.ignore_patterns("results"))
+    shutil.copytree(ROOT / "docs", folder / "docs")
     shutil.copytree(
         ROOT / "src", folder / "src", ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
     )
@@ -90,6 +90,18 @@ def test_the_wheel_has_every_page_that_the_package_names(packages):
     assert "docs/methods/newton.md" in named
     for page in [*named, "docs/nginx.conf", "docs/munkey.service", "SECURITY.md"]:
         assert (pages / page).read_bytes() == (ROOT / page).read_bytes()
+
+
+def test_every_link_between_the_wheel_s_pages_leads_to_a_page(packages):
+    (root,) = packages.glob("munkey-*.data/data/share/doc/munkey")
+    links = []
+    for page in root.rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#:\s]+)[)#]", page.read_text()):
+            path = (page.parent / target).resolve()
+            if path.is_relative_to(root / "docs"):
+                links.append(path)
+    assert len(links) > 300
+    assert [path for path in links if not path.exists()] == []
 
 
 def test_the_library_predicts_explains_forgets_and_verifies(packages, tmp_path):
