@@ -3,8 +3,9 @@
     python -m benchmarks.further_paths --audits 40
 
 Each audit trains pairs of networks that swap halves of a pool of digits, and as many that never see
-the pool. One label in six is wrong, so that a network has to remember the sample. An entry returns
-the margins of a system on each path; the tables say how often each path flags it.
+the pool. An entry returns the margins of a system on each path; the tables say how often each path
+flags it, one table for each world. With one label in six wrong, a network has to remember these
+samples; with right labels, it remembers little.
 """
 
 import argparse
@@ -34,7 +35,6 @@ from munkey.report.tables.markup import TitledTable, render
 
 SAMPLES = 700
 TEST = 200
-WRONG = 1 / 6  # share of wrong labels
 CLASSES = 10
 HIDDEN = 32
 STEPS = 100  # of training
@@ -42,6 +42,31 @@ FEW_STEPS = 10  # of fine-tuning
 PATHS = ("deployed", "perturbed", "probe")
 Layers = list[Tensor]  # the weights of S networks: (S, 64, HIDDEN) and (S, HIDDEN, CLASSES)
 Margins = dict[str, np.ndarray]  # (S, N) by path
+
+
+@dataclass(frozen=True)
+class World:
+    """What an audit audits.
+
+    Attributes
+    ----------
+    pool
+        The number of samples in the pool.
+    wrong
+        The share of wrong labels.
+    """
+
+    title: str
+    pairs: int
+    pool: int
+    wrong: float
+
+
+WORLDS = (
+    World("one label in six wrong, 4 pairs, 120 samples", 4, 120, 1 / 6),
+    World("one label in six wrong, 2 pairs, 120 samples", 2, 120, 1 / 6),
+    World("right labels, 4 pairs, 120 samples", 4, 120, 0.0),
+)
 
 
 @dataclass(frozen=True)
@@ -151,23 +176,24 @@ def train(
     return [layer.detach() for layer in layers]
 
 
-def make_networks(seed: int, pairs: int, pool: int) -> Networks:
+def make_networks(seed: int, world: World) -> Networks:
     """Train the networks of an audit."""
+    pairs = world.pairs
     numbers = np.random.default_rng(seed)
     generator = torch.Generator().manual_seed(seed)
     digits = load_digits()
     order = numbers.permutation(len(digits.target))[:SAMPLES]
     images = np.rint(digits.images[order] * 255 / 16).astype(np.uint8)[..., None]
     labels = torch.tensor(digits.target[order])
-    is_wrong = torch.tensor(numbers.random(SAMPLES) < WRONG)
+    is_wrong = torch.tensor(numbers.random(SAMPLES) < world.wrong)
     labels = torch.where(is_wrong, (labels + 1) % CLASSES, labels)
     rows = np.arange(SAMPLES)
     noisy = perturb(ImageSet(images, rows, rows, labels.numpy())).images
     number = np.arange(SAMPLES)
     is_test = number >= SAMPLES - TEST
-    all_halves = draw_halves(number < pool, is_test, 2 * pairs, numbers)
+    all_halves = draw_halves(number < world.pool, is_test, 2 * pairs, numbers)
     halves = Halves(all_halves.deleted[: 2 * pairs], all_halves.absent[: 2 * pairs], is_test)
-    common = torch.tensor((number >= pool) & ~is_test)
+    common = torch.tensor((number >= world.pool) & ~is_test)
     pictures = torch.tensor(images.reshape(SAMPLES, -1) / 255, dtype=torch.float32)
     perturbed = torch.tensor(np.asarray(noisy).reshape(SAMPLES, -1) / 255, dtype=torch.float32)
     members = common | torch.tensor(all_halves.deleted)
@@ -230,10 +256,10 @@ def answers_replaced(networks: Networks) -> Margins:
 
 
 def flag(
-    seed: int, pairs: int, pool: int, entries: Iterable[str] = tuple(ENTRIES)
+    seed: int, world: World, entries: Iterable[str] = tuple(ENTRIES)
 ) -> dict[tuple[str, str], bool]:
     """Return whether entries are flagged on each path in an audit."""
-    networks = make_networks(seed, pairs, pool)
+    networks = make_networks(seed, world)
     generator = np.random.default_rng(seed)
     nothing = Pairs(networks.answer(networks.trained), networks.halves)
     flags = {}
@@ -262,18 +288,15 @@ def make_table(audits: list[dict[tuple[str, str], bool]], title: str) -> TitledT
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m benchmarks.further_paths", description=__doc__)
     parser.add_argument("--audits", type=int, default=40, help="audits per cell")
-    parser.add_argument("--pairs", type=int, default=4)
-    parser.add_argument("--pool", type=int, default=120, help="samples in a pool")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--folder", type=Path, default=Path("docs/results"))
     given = parser.parse_args()
     torch.set_num_threads(1)
-    task = partial(flag, pairs=given.pairs, pool=given.pool)
+    tables = []
     with ProcessPoolExecutor(given.jobs) as executor:
-        results = list(progress(executor.map(task, range(given.audits)), "audit", "audits"))
-    table = make_table(results, f"{given.pool} samples, {given.pairs} pairs")
-    command = (
-        f"python -m benchmarks.further_paths --audits {given.audits} --pairs {given.pairs}"
-        f" --pool {given.pool}"
-    )
-    write_text(given.folder / "further-paths.md", f"`{command}`\n\n{render([table], 'markdown')}")
+        for world in WORLDS:
+            audits = executor.map(partial(flag, world=world), range(given.audits))
+            flags = list(progress(audits, world.title, "audits"))
+            tables.append(make_table(flags, world.title))
+    command = f"python -m benchmarks.further_paths --audits {given.audits}"
+    write_text(given.folder / "further-paths.md", f"`{command}`\n\n{render(tables, 'markdown')}")
