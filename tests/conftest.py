@@ -1,12 +1,15 @@
 """Small real inputs that the tests share."""
 
 import copy
+import errno
 import os
 import pickle
 import random
+import resource
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -95,6 +98,22 @@ def lively(model: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
             if isinstance(module, torch.nn.LayerNorm):
                 module.weight += 1  # about 0 it would hide what it normalizes
     return model.eval()
+
+
+@contextmanager
+def full_disk(size: int) -> Iterator[None]:
+    """Let every write beyond a size fail, as on a full disk."""
+    usual, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (usual, hard))
+
+
+def raise_full_disk(*_: object, **__: object) -> None:
+    """Stand in for a function that meets a full disk."""
+    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 @pytest.fixture(autouse=True)

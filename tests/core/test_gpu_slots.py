@@ -5,6 +5,7 @@ import select
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from filelock import FileLock
@@ -70,7 +71,10 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
     with (
         subprocess.Popen(command, env=environment, text=True, **pipes) as first,
         subprocess.Popen(command, env=environment, text=True, **pipes) as second,
+        ExitStack() as cleanup,
     ):
+        cleanup.callback(first.kill)  # else a failure here would wait for them forever
+        cleanup.callback(second.kill)
         ready, _, _ = select.select([first.stdout, second.stdout], [], [])
         holds, waits = (first, second) if first.stdout in ready else (second, first)
         lines = {
@@ -83,7 +87,6 @@ def test_a_job_waits_for_a_gpu_and_gets_the_one_of_a_job_that_was_killed(tmp_pat
         assert select.select([waits.stdout], [], [], 0.5) == ([], [], [])
         holds.kill()
         assert waits.stdout.readline() == "GPU-c\n"
-        waits.kill()
 
 
 def test_a_waiting_job_prints_one_line(take: Take, monkeypatch, capsys) -> None:
@@ -92,7 +95,8 @@ def test_a_waiting_job_prints_one_line(take: Take, monkeypatch, capsys) -> None:
     monkeypatch.setattr(gpu_slots, "_try_lock", lambda path: lock(path) if next(free) else None)
     monkeypatch.setattr(gpu_slots, "POLL_SECONDS", 0.0)
     assert take(1, ["GPU-a"]) == "GPU-a"
-    assert capsys.readouterr().out == "waiting for a GPU: other jobs use GPU-a.0\n"
+    [line] = capsys.readouterr().out.splitlines()
+    assert "GPU-a.0" in line
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o000, 0o077])

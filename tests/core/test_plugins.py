@@ -79,7 +79,7 @@ def test_a_broken_plug_in_is_refused_by_name_and_the_others_work(palette, text, 
     assert list(colors.refusals) == ["red"]
     assert colors.refusals["red"].startswith("red of paint-shop 1.2")
     assert why in colors.refusals["red"]
-    with pytest.raises(KeyError, match=r"'red'.* amber, green; refused: red of paint-shop"):
+    with pytest.raises(KeyError, match=r"'red'.* amber, green; .*paint-shop"):
         colors["red"]
 
 

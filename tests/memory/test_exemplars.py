@@ -119,7 +119,7 @@ def test_ids_must_ascend(ids):
 @pytest.mark.parametrize("counts", [(2, 3, 2), (2, 2, 3), (3, 2, 2)])
 def test_ids_keys_and_tokens_must_be_equal_in_number(counts):
     ids, keys, tokens = counts
-    with pytest.raises(ValueError, match=f"{ids} ids, {keys} keys and {tokens} tokens"):
+    with pytest.raises(ValueError, match=f"{ids} ids, {keys} keys .*{tokens} tokens"):
         ExemplarMemory(torch.arange(ids), torch.ones(keys, 4), torch.ones(tokens, 5))
 
 

@@ -3,10 +3,8 @@
 import errno
 import json
 import os
-import resource
 import sqlite3
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +26,7 @@ from munkey.memory.memory_file import (
     check_rows,
     parse_classes,
 )
+from tests.conftest import full_disk, raise_full_disk
 from tests.memory.inputs import add, change_database, content, create, raw
 
 
@@ -210,10 +209,6 @@ def test_a_memory_that_cannot_be_opened_does_not_get_its_name(path, monkeypatch)
     with pytest.raises(FileExistsError, match="-lock: belongs to an earlier memory"):
         create(path)
     assert not path.exists()
-
-
-def raise_full_disk(*_: object) -> None:
-    raise OSError(errno.ENOSPC, "No space left on device")
 
 
 # Files that are refused
@@ -540,17 +535,6 @@ def test_a_file_that_is_replaced_after_a_fork_is_noticed(tmp_path):
             use()
     assert not file.is_in_place
     file.close()
-
-
-@contextmanager
-def full_disk(size: int) -> Iterator[None]:
-    """Let every write beyond a size fail, as on a full disk."""
-    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
 
 
 def test_on_a_full_disk_a_change_is_complete_or_has_not_happened(path):

@@ -60,9 +60,7 @@ def test_a_request_is_carried_out_once_and_recorded_even_without_rows(path):
         assert (first.request, first.repeated) == ("R-1", False)
         assert again == replace(first, repeated=True) == file.find_receipt("R-1 ")
         assert other.find_receipt("R-2") is None
-        with pytest.raises(
-            ValueError, match=r"carried out at 20.*still holds 2 ids of these; .*an"
-        ):
+        with pytest.raises(ValueError, match=r"R-1.*still holds 2 ids"):
             other.delete(IDS[:4], request="R-1")
         nothing = other.delete([], request="R-2")
         file.delete([])  # neither a request nor rows: nothing to record
@@ -78,7 +76,7 @@ def test_a_request_is_carried_out_once_and_recorded_even_without_rows(path):
 @pytest.mark.parametrize("request_number", ["", " ", 7, "\udcff", b"R"])
 def test_an_invalid_request_number_is_refused_and_nothing_is_deleted(request_number, path):
     with create(path) as file:
-        with pytest.raises(ValueError, match="a request must be a non-empty string"):
+        with pytest.raises(ValueError, match="a request must be"):
             file.delete(IDS[:1], request=request_number)
         assert len(content(file)) == 12
 
@@ -93,7 +91,7 @@ def test_a_blocked_content_does_not_come_back_and_is_not_in_the_file(path):
         file.delete(IDS[[4, 9]])
         file.purge()
         assert file.are_blocked(CONTENTS).tolist() == [row in {1, 2, 4, 9} for row in range(12)]
-        with pytest.raises(ValueError, match=r"blocked since then: \[6\], so nothing was added"):
+        with pytest.raises(ValueError, match=r"blocked since then: \[6\]"):
             file.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]])
         file.add([5, 6], KEYS[:2], TOKENS[:2], contents=CONTENTS[[0, 2]], allow_blocked=True)
         file.delete([6], block_return=True)  # is blocked already
