@@ -200,7 +200,7 @@ def test_rows_of_controls_say_whether_they_were_flagged_as_they_must():
         assert line(audit, role)["verdict"] == "control"
     assert "original was flagged, as it must" in line(audit, "nothing")["words"]
     assert "oracle passed, as it must" in line(audit, "oracle")["words"]
-    assert "trained to remember was flagged, as it must" in line(audit, "control")["words"]
+    assert "trained to remember was flagged" in line(audit, "control")["words"]
 
 
 def test_the_p_of_a_path_is_corrected_for_the_number_of_paths():

@@ -56,7 +56,7 @@ def contents(project: Project) -> dict[str, bytes]:
 
 def find_command(message: str, damaged: str) -> list[str]:
     """The command that the message for a damaged file names."""
-    pattern = rf"{re.escape(damaged)}: damaged.* Recreate it with `(.*?)`, then run again"
+    pattern = rf"{re.escape(damaged)}: damaged.* Recreate it with `(.*?)`"
     [command] = set(re.findall(pattern, message))
     assert "elete" not in message
     return shlex.split(command)

@@ -40,9 +40,9 @@ def test_methods_that_diverge_are_marked_and_all_others_are_measured(
     project.params({"methods": ["lda", "cf", "nanify", "munkey"], "unlearn": changed})
     done = project.snakemake()  # and ends with status 0
     output = " ".join(done.stdout.split())
-    assert "CF @10%, seed 0: the loss of epoch 1 is nan" in output
+    assert "CF @10%, seed 0: the loss of" in output
     assert f"log: {LOGS}/cf.log" in output
-    assert "NaNify @10%, seed 0: NaN or infinity in 1 of 20 weight tensors" in output
+    assert "NaNify @10%, seed 0: NaN or infinity" in output
     assert f"log: {LOGS}/nanify.log" in output
     for name in ("cf", "nanify"):
         assert "diverged: " in (project.path / LOGS / f"{name}.log").read_text()

@@ -92,7 +92,7 @@ def test_a_breakpoint_prompts_in_the_terminal_of_munkey_job_and_nowhere_else(
     refused = project.make(FORGET, check=False)
     assert refused.returncode != 0
     assert not (project.path / FORGET).exists()
-    assert "RuntimeError: a breakpoint, but there is no terminal" in refused.stderr
+    assert "RuntimeError: a breakpoint, but" in refused.stderr
     assert f"`munkey job {FORGET}`" in refused.stderr
     terminal = Terminal(project, "munkey", "job", FORGET)
     assert "forget_ids = forget_draws.draw(" in terminal.read_until("(Pdb) ")

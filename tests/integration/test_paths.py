@@ -50,5 +50,5 @@ def test_a_path_that_cannot_work_is_refused_before_anything_is_installed(
         check=False,
     )
     assert done.returncode != 0
-    assert f"The path of this folder, {folder}, has one of" in done.stderr
+    assert f"this folder, {folder}, has one of" in done.stderr
     assert "false -m venv" not in done.stdout

@@ -276,7 +276,7 @@ def test_comments_new_file_times_and_broken_unused_files_rerun_nothing(
     planned = project.snakemake("-n")
     output = planned.stdout + planned.stderr
     assert "Nothing to be done" in output
-    assert "methods/my_method.py, line 1: ImportError: cannot import name 'nosuch'" in output
+    assert "methods/my_method.py, line 1: ImportError: " in output
     assert "half_written.py: SyntaxError: invalid syntax" in output
 
 

@@ -14,9 +14,7 @@ WHY = "the loss of epoch 2 is nan; log: logs/default/x.log"
 def test_a_diverged_system_says_why_whenever_it_is_read(tmp_path):
     path = tmp_path / "system.safetensors"
     systems.save_diverged(path, WHY)
-    with pytest.raises(
-        DivergedError, match=r"^the loss of epoch 2 is nan; log: logs/default/x\.log$"
-    ):
+    with pytest.raises(DivergedError, match=r"nan; log: logs/default/x\.log$"):
         systems.load(path)
 
 

@@ -267,7 +267,7 @@ class CountedCrops(Augmentation):
 
 
 @pytest.mark.parametrize("name", FINETUNED)
-def test_every_image_that_is_trained_on_is_cropped_anew(name: str) -> None:
+def test_each_method_crops_every_image_anew_in_each_epoch(name: str) -> None:
     cropped = {  # images of an epoch
         "neggrad-plus": 60 + 4 * 13,  # the whole forget set beside each of four retain batches
         "amnesiac": 60 + 13,

@@ -95,9 +95,7 @@ def test_a_listed_forget_set_needs_a_file_and_a_single_rate(config: Config) -> N
     assert "file = null: sampling = listed needs a file" in refusal(
         config, forget__sampling="listed"
     )
-    assert "forget.file = 'a.txt': it is only used with forget.sampling = listed" in refusal(
-        config, forget__file="a.txt"
-    )
+    assert "forget.file = 'a.txt': it is only used" in refusal(config, forget__file="a.txt")
     listed = {"rates": [0.1, 0.02], "sampling": "listed", "names": None, "file": "a.txt"}
     assert "sampling = listed needs a single rate" in refusal(config, forget=listed)
 
@@ -152,7 +150,7 @@ def test_the_folder_of_an_encoder_without_its_files_is_refused(
     for content in ("{}", "[]", "3", '{"model_type": "bert"}', '{"model_type": []}'):
         (folder / "config.json").write_text(content)
         message = refuse_encoder(config, str(folder))
-        assert "config.json is not that of a supported model" in message
+        assert "config.json is not that of" in message
         assert "SigLIP" in message
         assert "timm" in message
     (folder / "config.json").write_text(json.dumps({"model_type": "vit"}))
@@ -170,9 +168,9 @@ def test_the_folder_of_an_encoder_without_its_files_is_refused(
     ("encoder", "key", "value", "words"),
     [
         ("efficientnet-lite0", "image_size", None, "it must be a number of pixels"),
-        ("timm:resnet18", "image_size", 96, "it must be null, because its own preprocessing"),
+        ("timm:resnet18", "image_size", 96, "it must be null"),
         ("efficientnet-lite0", "revision", "0" * 40, "it must be null"),
-        ("vit-b16", "revision", None, "it must be a commit of its hub repository"),
+        ("vit-b16", "revision", None, "it must be a commit"),
     ],
 )
 def test_a_size_or_revision_that_an_encoder_does_not_take_is_refused(
@@ -185,7 +183,7 @@ def test_a_size_or_revision_that_an_encoder_does_not_take_is_refused(
 
 def test_a_model_that_timm_does_not_have_is_refused_with_similar_names(config: Config) -> None:
     message = refuse_encoder(config, "timm:vit_tiny_patch16_225")
-    assert "timm has no such model; similar names: vit_tiny_patch16_224" in message
+    assert "similar names: vit_tiny_patch16_224" in message
     assert "write its path, with a slash" in refuse_encoder(config, "FOLDER")
     for name in ("timm:NAME", "timm:", "timm:resnet18 "):
         assert "timm has no such model" in refuse_encoder(config, name)

@@ -155,12 +155,12 @@ def test_every_preset_is_valid(config, preset, tmp_path, monkeypatch):
         (
             "forget.sampling",
             "relied-on",
-            ["names = null", "sampling = relied-on needs the names of units"],
+            ["names = null", "sampling = relied-on needs"],
         ),
         (
             "scenarios",
             {"x": {"sampling": "known"}},
-            ["scenarios.x", "names = null", "sampling = known needs the names of units"],
+            ["scenarios.x", "names = null", "sampling = known needs"],
         ),
         (
             "source.limit_per_class",
@@ -469,7 +469,7 @@ def test_without_a_family_with_a_memory_its_refused_plug_in_is_named(monkeypatch
 
 
 def test_a_methods_settings_are_a_section():
-    with pytest.raises(TypeError, match="method 'x': settings must be a subclass of munkey"):
+    with pytest.raises(TypeError, match="method 'x': settings must be"):
         method("x", title="", description="", family="vit", settings=dict)
 
 
@@ -480,24 +480,24 @@ def test_a_methods_settings_are_a_section():
         (b"# seeds: [0]\n", "is empty"),
         pytest.param(b"a: " + b"[" * 20_000, "is nested too deeply", id="lists"),
         pytest.param(b"a: " + b"{b: " * 2000 + b"}" * 2000, "is nested too deeply", id="mappings"),
-        (b"- a\n- b\n", "must contain keys at its top level"),
-        (b"seeds: [0]\n\x9f\x92", "line 2 is not UTF-8 text (invalid start byte)"),
+        (b"- a\n- b\n", "must contain keys"),
+        (b"seeds: [0]\n\x9f\x92", "line 2 is not UTF-8 text"),
         (b"a: [1\nb: }", "line 2"),
         (b"a: 2026-11-32", "day is out of range"),
         (
             b"seeds: [0]\ntrain: {lr: 1.0}\nseeds: [1]\n",
-            "the key 'seeds' is set on line 1 and again on line 3",
+            "'seeds' is set on line 1 and again on line 3",
         ),
-        (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "the key 'lr' is set on line 2 and again on line 3"),
+        (b"train:\n  lr: 1.0\n  'lr': 2.0\n", "'lr' is set on line 2 and again on line 3"),
         (
             b"seeds: [010]",
-            "line 1: YAML reads 010 as 8, because a leading zero means base 8: write 10",
+            "line 1: YAML reads 010 as 8",
         ),
         (b"x: 1\nnames: [-007]", "line 2: YAML reads -007 as -7"),
         (b"p: {001: 2}", "YAML reads 001 as 1"),
-        (b"a: [1:30]", "YAML reads 1:30 as 90, because colons separate digits in base 60"),
+        (b"a: [1:30]", "YAML reads 1:30 as 90, "),
         (b"a: 1:30.5", "YAML reads 1:30.5 as 90.5"),
-        (b"a: [{b: 1, c: 2, b: 3}]", "the key 'b' is set on line 1 and again on line 1"),
+        (b"a: [{b: 1, c: 2, b: 3}]", "'b' is set on line 1 and again on line 1"),
     ],
 )
 def test_a_damaged_file_of_parameters_is_refused_in_one_line(tmp_path, content, words):
@@ -511,9 +511,7 @@ def test_a_damaged_file_of_parameters_is_refused_in_one_line(tmp_path, content, 
 
 
 def test_a_missing_overlay_is_refused_by_its_path(tmp_path):
-    with pytest.raises(
-        ParamsError, match=r"typo\.yaml: cannot be read \(No such file or directory\)"
-    ):
+    with pytest.raises(ParamsError, match=r"typo\.yaml: cannot be read \(No such"):
         read_params([tmp_path / "typo.yaml"], ROOT / "params.yaml")
 
 
@@ -583,8 +581,8 @@ def test_ordinary_numbers_stay_what_they_are(tmp_path):
 
 def test_a_value_where_a_list_or_section_belongs_is_refused_with_the_form_to_write(config):
     for key, value, words in (
-        ("methods", "lda", r"methods = 'lda': must be a valid list \(write \[lda\]\)"),
-        ("munkey", "8", r"munkey = '8': must be a section \(write \{KEY: VALUE\}\)"),
+        ("methods", "lda", r"methods = 'lda': .*\(write \[lda\]\)"),
+        ("munkey", "8", r"munkey = '8': .*\(write \{KEY: VALUE\}\)"),
     ):
         with pytest.raises(ParamsError, match=words):
             load(config | {key: value})

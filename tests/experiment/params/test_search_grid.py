@@ -76,9 +76,7 @@ def test_a_grid_of_a_method_with_a_memory_is_refused_only_while_the_search_is_on
         config["unlearn"]["mine"] = {"lr_factor": 1.0}
         config["methods"] = ["mine"]
         load(config | {"search": False})
-        with pytest.raises(
-            ParamsError, match="search_grid: mine: only methods of a family without a memory"
-        ):
+        with pytest.raises(ParamsError, match="search_grid: mine: only methods"):
             load_with_search(config)
     finally:
         METHODS.remove("mine")

@@ -21,12 +21,12 @@ def test_a_study_that_lacks_another_that_it_needs_is_refused(monkeypatch):
         "iter_modules",
         lambda path: [type("Folder", (), {"name": name}) for name in names],
     )
-    with pytest.raises(ImportError, match="needs audits, which is not in munkey/studies"):
+    with pytest.raises(ImportError, match="needs audits, "):
         studies.load_studies.__wrapped__()
 
 
 def test_two_cases_in_one_folder_are_refused(config):
     ablations = {"scenario": [{"inference.k": "hard"}]}
     scenarios = {"hard": {"sampling": "hard"}}
-    with pytest.raises(ParamsError, match="in the folder scenario/hard, as those of ablations"):
+    with pytest.raises(ParamsError, match=r"folder scenario/hard, .* ablations"):
         load(config | {"ablations": ablations, "scenarios": scenarios})

@@ -78,7 +78,7 @@ def test_a_missing_field_is_named():
 def test_missing_parameters_are_named_with_the_rule_and_the_function():
     with pytest.raises(
         TypeError,
-        match=r"^rule my_rule: .*test_dispatch.job needs halves, device; .* seed, settings",
+        match=r"my_rule: .*test_dispatch.job needs halves, device; .* seed, settings",
     ):
         call(job, task(inputs={"system": "a"}), {})
 

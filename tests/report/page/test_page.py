@@ -169,7 +169,7 @@ def test_a_model_that_is_worse_than_its_keys_is_named_below_the_table_with_a_lin
     worse = compared(summarize(tidy(MEASURED | munkey), KEYED_ROWS))
     results = page.PageResults(worse, KEYED_ROWS, {})
     text = report(story=story(results), chapters=page.make_chapters(results))
-    assert text.count("KNN is more accurate than MUNKEY by 11.0 points") == 2
+    assert text.count("more accurate than MUNKEY by 11.0") == 2
     assert '<a href="../../../docs/data.md#underfitting">docs/data.md#underfitting</a>' in text
     assert (ROOT / "docs/data.md").read_text().count("## Underfitting\n") == 1
 

@@ -182,14 +182,14 @@ def test_the_figure_names_every_method_at_its_rank_and_joins_those_that_do_not_d
     assert [tuple(ends) for ends in list_bars(axes)] == [(1, 2), (2, 3)]
 
 
-def test_the_figure_of_random_ranks_has_no_significant_difference():
+def test_the_rank_diagram_of_random_ranks_has_no_significant_difference():
     noise = np.random.default_rng(0).random((10, 3))
     ranks = compute_ranks(pd.DataFrame(noise, columns=NAMES, index=gap_index(10)[:10]))
     (axes,) = rank_diagram(ranks, "b").axes
     assert texts(axes)[3].endswith("no significant differences")
 
 
-def test_the_axis_of_the_figure_has_all_ranks():
+def test_the_rank_diagram_has_every_rank_on_its_axis():
     noise = np.random.default_rng(0).random((10, 9))
     ranks = compute_ranks(pd.DataFrame(noise, index=gap_index(10, (0.1,))).add_prefix("m"))
     (axes,) = rank_diagram(ranks, "m0").axes

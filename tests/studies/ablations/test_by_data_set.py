@@ -58,7 +58,7 @@ def list_places(runs):
     return list(dict.fromkeys(run.case for run in runs))
 
 
-def test_a_case_belongs_to_a_data_set_whose_ablations_contain_it():
+def test_each_data_set_has_the_cases_of_its_own_ablations():
     plan = plan_two(
         {"inference.k": [4, 8], "munkey.token_dim": [32]},
         {"inference.k": [2], "munkey.p_retrieve": [0.5]},

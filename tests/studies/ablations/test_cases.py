@@ -70,8 +70,8 @@ def test_the_tables_of_the_report_find_the_cases_of_the_parameters(config):
         ({"inference.kk": [1]}, "unknown key; did you mean 'k'"),
         ({"forget.rates": [[0.5]]}, "not a knob of MUNKEY"),
         ({"keys.depth": [3]}, "not a knob of MUNKEY"),
-        ({"keys": [{"depth": 3}]}, "ablations.keys: keys.depth is not a knob of MUNKEY"),
-        ({"aggregation": ["rank"]}, "ablations.aggregation: aggregation is not a knob of MUNKEY"),
+        ({"keys": [{"depth": 3}]}, "ablations.keys: keys.depth is not a knob"),
+        ({"aggregation": ["rank"]}, "ablations.aggregation: aggregation is not a knob"),
         (
             {"aggregation": [BOTH | {"forget.rates": [0.5]}]},
             "ablations.aggregation: forget.rates is not a knob",

@@ -16,7 +16,7 @@ def figures(monkeypatch):
     return capture_figures(monkeypatch)
 
 
-def test_the_k_curve_has_a_line_per_data_set_and_no_bar_below_zero():
+def test_the_neighbors_figure_has_a_line_per_data_set_and_no_bar_below_zero():
     accuracy, gap = neighbors_plot(neighbor_curves().assign(gap_sd=5.0)).axes
     assert len(accuracy.containers) == 2
     for bar in accuracy.containers:
@@ -41,7 +41,7 @@ def test_an_empty_or_incomplete_table_is_not_drawn(frame, message):
         neighbors_plot(frame)
 
 
-def test_the_curve_over_k_shows_munkey_alone(tmp_path, figures):
+def test_the_neighbors_figure_shows_munkey_alone(tmp_path, figures):
     curves = neighbor_curves().rename(columns={"k": "value"})
     digits = curves[curves["dataset"] == "digits"]
     table = pd.concat(

@@ -71,7 +71,7 @@ def test_an_audit_is_a_chapter_with_controls_pictures_storage_and_attacks(audit_
     controls, table, _strata, _storage, attacks = chapter.tables
     assert controls.title.startswith("digits: controls")
     assert controls.frame.values.tolist()[0] == ["vit", "oracle passed, as it must"]
-    assert controls.remark == "vit: sham was flagged, but must not"
+    assert controls.remark.startswith("vit: sham was flagged")
     assert {"55.0 [23.1, 77.8]", "residue: 55% is left"} <= set(table.frame.iloc[0])
     assert attacks.title.endswith("digits, forget rate 10%: n = 3 seeds")
     assert "61.5 [58.0, 65.0]" in attacks.frame.values

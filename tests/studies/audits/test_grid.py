@@ -29,7 +29,7 @@ def test_only_knobs_that_differ_are_named(grid):
 def test_each_setting_has_a_line_with_its_paths_side_by_side(grid):
     grid.loc[0:1, "train.crop_scale"] = "[1.0, 1.0]"
     titled = make_grid_table(grid, "digits")
-    assert titled.title == "digits: 4 pairs of models for each setting"
+    assert titled.title.startswith("digits: 4 pairs")
     assert titled.frame.iloc[0].to_dict() == {
         "p_token": "0.1",
         "crop_scale": "1–1",

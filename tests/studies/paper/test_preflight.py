@@ -56,7 +56,7 @@ def test_an_equipped_machine_has_no_faults():
     ("module", "function", "reason"),
     [
         (preflight, "has_gpu", "this machine has none"),
-        (gpu, "is_available", "driver does not support the installed torch"),
+        (gpu, "is_available", "driver does not support"),
     ],
 )
 def test_without_a_gpu_the_paper_is_refused_with_the_way_out_and_a_rehearsal_is_not(
@@ -123,7 +123,7 @@ def test_a_machine_without_benchmarks_has_the_speeds_of_a_benchmarked_cpu_or_no_
     machine = find_machine(folder=ROOT / machines.RESULTS)
     assert machine.speeds == epyc().speeds
     assert not machine.measured
-    assert machine.name == "this machine, not benchmarked, at the speed of AMD EPYC, CPU"
+    assert "speed of AMD EPYC, CPU" in machine.name
     assert find_machine(folder=Path("empty")).speeds == []
     monkeypatch.setattr(machines, "has_gpu", lambda: True)
     assert find_machine(folder=ROOT / machines.RESULTS).speeds == []
