@@ -63,6 +63,14 @@ def extra(lines, dataset="digits", rate=0.1):
     return metrics
 
 
+def assert_in_order(text, parts):
+    """Every part is in the text, in this order and without overlap."""
+    rest = text
+    for part in parts:
+        assert part in rest
+        rest = rest.partition(part)[2]
+
+
 def line(summary, method):
     """The line of a method."""
     return summary.set_index("method").loc[method]

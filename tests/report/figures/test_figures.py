@@ -153,17 +153,12 @@ def test_the_frontier_has_a_row_for_each_design_with_its_accuracy_and_what_is_le
     assert names == ["MUNKEY  0.02 s", "LDA  0.02 s", "SSD  0.02 s", "CF  0.02 s", "ANEW  20 s"]
     accuracies = [mark.get_xdata()[0] for mark in list_marks(accuracy_axes)]
     assert accuracies == [95.0, 96.0, 98.3, 98.5, 99.0]
-    marks = {}
-    ticks = {}
-    for mark in list_marks(left_axes):
-        row = mark.get_ydata()[0]
-        if mark.get_marker() == "|":
-            ticks[row] = mark.get_xdata()[0]
-        else:
-            marks[row] = mark
+    marks = {mark.get_ydata()[0]: mark for mark in list_marks(left_axes)}
     left = {row: mark.get_xdata()[0] for row, mark in marks.items()}
     assert left == pytest.approx({0: 0.008, 1: 0.0, 2: 0.1, 3: -0.3, 4: 0.0})
-    assert ticks == {0: 0.5, 1: 0.5, 2: 0.5, 3: 0.5}  # an oracle has none
+    before = {text.xy[1]: text.get_text() for text in left_axes.texts}
+    # Above the column, there is its title. An oracle has no number.
+    assert before == {4.6: "before", 0: "0.50", 1: "0.50", 2: "0.50", 3: "0.50"}
     shapes = [mark.get_marker() for _, mark in sorted(marks.items())]
     assert shapes == ["o", "s", "^", "^", "*"]
     hollow = [row for row, mark in marks.items() if mark.get_markerfacecolor() == "none"]

@@ -12,7 +12,7 @@ from munkey.report.tables.frontier import Design, collect_points
 from munkey.report.tables.markup import TitledTable
 from munkey.report.tables.summary import summarize
 from tests.conftest import ROOT
-from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, compared, tidy
+from tests.report.inputs import KEYED_ROWS, MEASURED, ROWS, assert_in_order, compared, tidy
 
 REPORT = ROOT / "workflow/report/page.html.j2"
 PICTURE = "data:image/svg+xml;base64,AAAA"
@@ -46,12 +46,6 @@ def story(results):
         if row.name in methods:
             designs.append(Design(row.name, row.title, "weights", "", "–"))
     return page.make_story({"digits": collect_points(results.main, None, designs)}, results.main)
-
-
-def assert_in_order(text, parts):
-    """Every part is in the text, in this order."""
-    places = [text.index(part) for part in parts]
-    assert places == sorted(places)
 
 
 def test_the_page_escapes_text_but_not_tables():

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from munkey.report.tables.frontier import (
+    LEFT,
     Design,
     collect_points,
     describe_frontier,
@@ -23,19 +24,12 @@ from tests.report.designs import (
     audit_table,
     summary,
 )
+from tests.report.inputs import assert_in_order
 
 
 def front(points):
     """The names of the designs on the front."""
     return set(points[points["front"]]["name"])
-
-
-def assert_in_order(text, parts):
-    """Every part is in the text, in this order and without overlap."""
-    rest = text
-    for part in parts:
-        assert part in rest
-        rest = rest.partition(part)[2]
 
 
 def test_the_sentence_names_the_best_design_at_each_share_its_ties_and_unknown_ones():
@@ -228,6 +222,7 @@ def test_the_table_shows_the_largest_rate_with_the_front_in_bold():
     assert frame.iloc[2].tolist() == [
         "MUNKEY",
         "1.6 [1.0, 2.2]",
+        "0.01 [0.01, 0.01] of 0.50",
         "95.00 ± 0.80",
         "0.02",
         "munkey's",
@@ -260,3 +255,11 @@ def test_what_is_left_is_the_share_of_the_contrast_before_and_0_for_an_exact_des
     unaudited = collect_points(summary(), None, DESIGNS).set_index("name")
     assert unaudited["left"]["lda"] == 0
     assert math.isnan(unaudited["left"]["cf"])
+    left = make_frontier_table(points.reset_index(), "markdown").frame[LEFT]
+    assert left.tolist() == [
+        "0",
+        "0 of 0.50",
+        "0.01 [0.01, 0.01] of 0.50",
+        "0.14 [0.08, 0.19] of 0.50",
+        "–",
+    ]

@@ -11,20 +11,18 @@ from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
 from munkey.report.tables.comparisons import compute_accuracy_interval
-from munkey.report.tables.frontier import KINDS
+from munkey.report.tables.frontier import KINDS, LEFT
 from munkey.report.tables.markup import format_two_digits
 
 WIDTH = 5.4  # inches; readable in a README without zooming, even on a phone
-LEFT = "still remembered [normal scores]"
 REACH = 1.25  # bars end here, in the largest contrast of the figure
+NARROWEST = 0.2  # the axis of what is left is at least as wide, in the largest contrast
 STYLES = {  # color and marker of each kind of design
     "exact": (theme.GREEN, "s"),
     "rows": (theme.BLUE, "o"),
     "weights": (theme.VERMILLION, "^"),
     "anew": (theme.BLACK, "*"),
 }
-FORGOTTEN: Any = {"color": theme.GRAY, "linestyle": theme.DASHES[2], "linewidth": 1}
-BEFORE: Any = {"color": theme.GRAY, "marker": "|", "markersize": 9, "markeredgewidth": 1.5}
 ROW = theme.LINE_HEIGHT
 
 
@@ -33,10 +31,10 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
     """Draw one row per design, the most accurate first: its accuracy, and what it still remembers.
 
     What is left is the contrast after deletion, in normal scores, which can be compared between
-    families. A gray tick is the contrast before, and the dotted line what was forgotten. Error bars
-    are 95% intervals of what is left, and ± one standard deviation of accuracies over seeds (with
-    one seed, the 95% interval over test samples). A mark is hollow if what is left has no bound.
-    Designs that diverged or whose residual share is unknown are left out.
+    families. A number at the right is the contrast before. Error bars are 95% intervals of what is
+    left, and ± one standard deviation of accuracies over seeds (with one seed, the 95% interval over
+    test samples). A mark is hollow if what is left has no bound. Designs that diverged or whose
+    residual share is unknown are left out.
 
     Raises ValueError if there are no rows.
 
@@ -70,14 +68,13 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         accuracy_axes.plot(point["TA_mean"], row, **mark)
         low, high = np.clip([point["left_low"], point["left_high"]], -limit, limit)
         left = float(np.clip(point["left"], -limit, limit))
-        if pd.notna(point["before"]) and point["before"]:
-            left_axes.plot([point["before"], left], [row, row], **FORGOTTEN)
-            left_axes.plot(point["before"], row, **BEFORE)
         left_axes.errorbar(left, row, xerr=[[left - low], [high - left]], **bar)
         left_axes.plot(left, row, **mark)
     _name_rows(accuracy_axes, points)
+    _write_contrasts_before(left_axes, points)
     accuracy_axes.set_xlabel("test accuracy [%]")
     left_axes.set_xlabel(theme.wrap_words(LEFT, width, 34 if width >= WIDTH else 18))
+    left_axes.plot([0, NARROWEST * scale], [0, 0], linestyle="none")  # which only widens the axis
     left_axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
     left_axes.tick_params(axis="y", left=False, labelleft=False)
     for axes in (accuracy_axes, left_axes):
@@ -104,14 +101,22 @@ def _name_rows(axes: Axes, points: pd.DataFrame) -> None:
             label.set_fontweight("bold")
 
 
+def _write_contrasts_before(axes: Axes, points: pd.DataFrame) -> None:
+    """Write what each design remembered before deletion at the right of its row."""
+    known = [(row, value) for row, value in enumerate(points["before"]) if pd.notna(value)]
+    style: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "annotation_clip": False}
+    if known:
+        axes.annotate("before", (1.14, len(points) - 0.4), va="bottom", **style)
+    for row, value in known:
+        axes.annotate(f"{value:.2f}", (1.14, row), va="center", **style)
+
+
 def _add_legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
     """Draw a legend of the kinds and special marks that occur in the figure."""
     handles = []
     for kind, (color, marker) in STYLES.items():
         if kind in set(points["kind"]):
             handles.append(_make_handle(marker, KINDS[kind], color, face=color))
-    if points["before"].notna().any():
-        handles.append(Line2D([], [], linestyle="none", label="before deletion", **BEFORE))
     if not np.isfinite(points["bound"]).all():
         handles.append(_make_handle("o", "no bound (†)", theme.GRAY, face="none"))
     figure.legend(handles=handles, loc="outside lower center", ncols=columns)

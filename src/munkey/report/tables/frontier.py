@@ -51,6 +51,7 @@ NO_POWER = "no power"
 # Largest residual share [%] of a recommended design. The smaller limit applies if any design meets it.
 SMALL_SHARES = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
+LEFT = "still remembered [normal scores]"
 RULE = (
     "A residual share counts as at most 1% if its whole 95% interval lies within ± 1%. Designs that were"
     " flagged only by an attack (†), or that were not audited, have no bound and count only where any share is"
@@ -381,6 +382,19 @@ def _format_seconds(point: pd.Series) -> str:
     return format_two_digits(point["seconds"])
 
 
+def _format_what_is_left(point: pd.Series) -> str:
+    """Return the contrast after deletion, with its interval, and the one before."""
+    if point["unknown_because"]:
+        return ABSENT
+    if point["left_low"] == point["left_high"] == 0:
+        text = "0"
+    else:
+        text = f"{point['left']:.2f} [{point['left_low']:.2f}, {point['left_high']:.2f}]"
+    if pd.notna(point["before"]):
+        text += f" of {point['before']:.2f}"
+    return text
+
+
 def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
     """Return a table with one row per design, in the order of the points.
 
@@ -400,6 +414,7 @@ def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
             {
                 "Method": title,
                 RESIDUE: point["share_text"],
+                LEFT: _format_what_is_left(point),
                 "Test accuracy": _format_accuracy(point),
                 "Seconds": _format_seconds(point),
                 "Must be stored": point["stored"],
