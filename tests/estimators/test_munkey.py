@@ -33,10 +33,9 @@ TINY = {
     "lr": 0.01,
     "device": "cpu",
 }
-GENERATOR = np.random.default_rng(0)
 Y = np.array([3, 7] * 12)
 BRIGHTNESS = np.where(Y == 3, 40, 200)[:, None, None, None]
-X = BRIGHTNESS + 60 * GENERATOR.normal(size=(24, 16, 16, 3))
+X = BRIGHTNESS + 60 * np.random.default_rng(0).normal(size=(24, 16, 16, 3))
 X = np.clip(X, 0, 255).astype(np.uint8)
 CHECKS = (
     "estimator_cloneable",
@@ -152,7 +151,7 @@ def test_a_munkey_model_learns_is_saved_forgets_and_adds(tmp_path):
     assert loaded.add(X[1:3], [3, 7], units=["person 8", 9]).tolist() == [125, 126]
     assert loaded.forget(units=[9]).tolist() == [126]
     assert loaded.forget(units="person 8").tolist() == [125]
-    with pytest.raises(ValueError, match="only `fit` can learn a new class"):
+    with pytest.raises(ValueError, match="new class"):
         loaded.add(X[:1], [5])
     with pytest.raises(ValueError, match="name the samples to forget"):
         loaded.forget()
@@ -171,8 +170,9 @@ def test_a_thread_may_answer_from_the_temporary_folder_until_it_has_finished(tmp
 
 @pytest.mark.parametrize("family", ["lda", "ncm", "knn", "ranpac", "krr"])
 def test_an_exact_family_equals_a_fit_on_the_rest_and_is_deployed_with_its_encoder(
-    family, tmp_path
+    family, tmp_path, monkeypatch
 ):
+    monkeypatch.setitem(module.FIXED_SETTINGS["ranpac"], "features", 50)  # quick to solve for
     model = MunkeyClassifier(family=family, key_size=32, verbose=False)
     model.fit(X, Y, units=PEOPLE)
     model.save(tmp_path / "model")
@@ -203,7 +203,7 @@ def test_an_unfitted_classifier_refuses_to_save_forget_and_predict(tmp_path):
 
 
 def test_a_faulty_parameter_is_refused_before_any_picture_is_read():
-    with pytest.raises(ValueError, match="must be one of munkey, knn, lda, ncm, ranpac, krr"):
+    with pytest.raises(ValueError, match="munkey, knn, lda"):
         MunkeyClassifier(family="vit").fit("no pictures", [1])
     with pytest.raises(ValueError, match="p_image"):
         MunkeyClassifier(p_image=2.0).fit("no pictures", [1])
@@ -232,7 +232,7 @@ def test_scikit_learns_tools_take_the_classifier_and_files(tmp_path):
         best.__getstate__()
     with pytest.raises(PictureError, match="no such file"):
         clone(best).fit([*files[:1], tmp_path / "none.png"], [1, 2])
-    with pytest.raises(ValueError, match="got 2 pictures but 1 labels"):
+    with pytest.raises(ValueError, match="2 pictures but 1 labels"):
         clone(best).fit(files[:2], [1])
 
 
@@ -252,9 +252,7 @@ def test_a_file_is_found_by_its_relative_path_and_from_elsewhere_its_path_is_sug
     assert receipt.patterns == ("glob:dog/[13]*.png",)
     assert "given as patterns: glob:dog/[13]*.png" in str(receipt)
     monkeypatch.chdir("/")
-    with pytest.raises(
-        UnknownRowsError, match=r"'cat/4\[1\].png' may be '/.*/pets/cat/4\[1\].png'"
-    ):
+    with pytest.raises(UnknownRowsError, match=r"'/.*/pets/cat/4\[1\].png'"):
         model.forget(files=["cat/4[1].png"])
 
 
@@ -269,7 +267,7 @@ def files_with_bad_ones(folder):
 def test_unreadable_pictures_are_named_together_or_skipped_with_their_classes_and_units(tmp_path):
     files = files_with_bad_ones(tmp_path)
     model = MunkeyClassifier(family="lda", key_size=32, device="cpu")
-    with pytest.raises(PictureError, match=r"(?s)2 pictures cannot be used:.*4\.png.*9\.png"):
+    with pytest.raises(PictureError, match=r"(?s)2 pictures.*4\.png.*9\.png"):
         model.fit(files, Y[:14])
     with pytest.warns(UserWarning, match=r"(?s)skipped 2 pictures: .*4\.png.*9\.png"):
         model.set_params(on_bad="skip").fit(files, Y[:14], ids=range(50, 64), units=range(14))
@@ -281,15 +279,15 @@ def test_unreadable_pictures_are_named_together_or_skipped_with_their_classes_an
 
 def test_copies_in_two_classes_are_warned_of():
     model = MunkeyClassifier(family="ncm", key_size=32, device="cpu")
-    with pytest.warns(UserWarning, match=r"two or more classes.*: id 0 \(3\) and id 2 \(7\)"):
+    with pytest.warns(UserWarning, match=r"id 0 \(3\) and id 2 \(7\)"):
         model.fit(X[[0, 1, 0]], [3, 7, 7])
 
 
 def test_gray_of_twelve_bits_is_warned_of_and_its_white_is_saved(tmp_path):
     model = MunkeyClassifier(family="ncm", key_size=32, device="cpu")
-    values = GENERATOR.integers(0, 4096, (6, 16, 16)).astype(np.uint16)
+    values = np.random.default_rng(0).integers(0, 4096, (6, 16, 16)).astype(np.uint16)
     files = files_of(values, tmp_path)
-    with pytest.warns(UserWarning, match="nearly black in 6 pictures, .* set white to 4095"):
+    with pytest.warns(UserWarning, match="6 pictures, .*white to 4095"):
         model.fit(files, [3, 7] * 3)
     model.set_params(white=4095).fit(files, [3, 7] * 3)
     model.save(tmp_path / "model")

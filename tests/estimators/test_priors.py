@@ -10,7 +10,7 @@ from munkey import ForgettingLDA, Predictor
 from munkey.deploy.errors import UnreadableModelError
 from munkey.deploy.model.fitted import list_fixed_constants
 from munkey.deploy.model.manifest import read_manifest
-from tests.estimators.inputs import check_scikit_learn, each_place
+from tests.estimators.inputs import check_scikit_learn, each_place, put
 
 IRIS, SPECIES = load_iris(return_X_y=True)
 SUBSET = np.r_[0:50, 50:70, 100:110]  # 50, 20 and 10 rows of the classes
@@ -128,10 +128,9 @@ def test_auto_weighs_rows_as_the_priors_do():
 @each_place
 def test_a_class_without_a_prior_is_refused_and_nothing_changes(place, tmp_path):
     model = ForgettingLDA(norm=None, priors=PRIORS).fit(X, Y)
-    if place == "directory":
-        model.save(tmp_path / "model")
+    put(model, place, tmp_path)
     before = bits(model)
-    with pytest.raises(ValueError, match=r"the classes \['lutea'\] have no prior"):
+    with pytest.raises(ValueError, match="lutea"):
         model.add(X[:2], ["lutea", "setosa"])
     assert bits(model) == before
     model.forget(labels="virginica")
@@ -144,8 +143,7 @@ def test_a_class_without_a_prior_is_refused_and_nothing_changes(place, tmp_path)
 @each_place
 def test_balanced_priors_take_new_classes_and_those_of_the_next_fit_wait_for_it(place, tmp_path):
     model = ForgettingLDA(norm=None, priors="balanced").fit(X[:70], Y[:70])
-    if place == "directory":
-        model.save(tmp_path / "model")
+    put(model, place, tmp_path)
     model.set_params(priors=[1.0, 2.0])
     model.add(X[70:], Y[70:])
     assert bits(model) == bits(ForgettingLDA(norm=None, priors="balanced").fit(X, Y))
@@ -155,13 +153,13 @@ def test_balanced_priors_take_new_classes_and_those_of_the_next_fit_wait_for_it(
 @pytest.mark.parametrize(
     ("priors", "reason"),
     [
-        ([0.5, 0.5], "priors has 2 numbers for 3 classes"),
-        (np.ones(4), "priors has 4 numbers for 3 classes"),
+        ([0.5, 0.5], "2 numbers for 3 classes"),
+        (np.ones(4), "4 numbers for 3 classes"),
         ([0.5, 0.5, 0.0], "positive numbers"),
         ([0.5, 0.7, -0.2], "positive numbers"),
         ([0.5, 0.5, np.nan], "positive numbers"),
         ("uniform", "priors"),
-        ({"setosa": 1, "versicolor": 1, "virginica": 1}, "not a dict, whose order"),
+        ({"setosa": 1, "versicolor": 1, "virginica": 1}, "not a dict"),
     ],
     ids=str,
 )

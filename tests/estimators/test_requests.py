@@ -1,4 +1,7 @@
-"""Requests with ids, units and classes as pandas holds them, and the receipts of deletions."""
+"""Requests with ids, units and classes as pandas holds them, and the receipts of deletions.
+
+One kind of estimator stands for all: `test_every_kind_reads_requests_in_the_base_class`.
+"""
 
 import doctest
 import json
@@ -12,33 +15,35 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from typer.testing import CliRunner
 
 import munkey
-from munkey import InvalidRequestError, Predictor, RequestError, UnknownRowsError, UsedIdError
+from munkey import (
+    ForgettingLDA,
+    ForgettingNCM,
+    InvalidRequestError,
+    Predictor,
+    RequestError,
+    UnknownRowsError,
+    UsedIdError,
+)
 from munkey.cli.app import app
 from munkey.deploy.json_format import format_deletion
 from munkey.estimators import classifier, exact, names, pictures, ridge
 from munkey.estimators import munkey as of_pictures
 from tests.data.inputs import picture
-from tests.estimators.inputs import each_kind, each_place
+from tests.estimators.inputs import KINDS, each_place, put
 
-GENERATOR = np.random.default_rng(0)
 N = 40
 Y = np.arange(N) % 4
-X = GENERATOR.normal(size=(N, 5)) + 2 * np.eye(5)[Y]
+X = np.random.default_rng(0).normal(size=(N, 5)) + 2 * np.eye(5)[Y]
 PATIENTS = np.arange(N) % 10
 FEATURES = list("abcde")
 FRAME = pd.DataFrame(X, columns=FEATURES).assign(patient=PATIENTS, label=Y)
 
 
-def model_of(kind, place, tmp_path, units=PATIENTS):
-    """An estimator fitted to all rows, in memory or in a directory."""
-    model = kind().fit(X, Y, units=units)
-    if place == "directory":
-        model.save(tmp_path / "model")
-    return model
+def model_of(units=PATIENTS):
+    """An estimator fitted to all rows."""
+    return ForgettingNCM().fit(X, Y, units=units)
 
 
-@each_kind
-@each_place
 @pytest.mark.parametrize(
     ("units", "patients"),
     [
@@ -56,14 +61,11 @@ def model_of(kind, place, tmp_path, units=PATIENTS):
     ],
     ids=str,
 )
-def test_units_are_taken_in_any_type_of_a_table(kind, place, units, patients, tmp_path):
-    model = model_of(kind, place, tmp_path)
+def test_units_are_taken_in_any_type_of_a_table(units, patients):
     expected = np.flatnonzero(np.isin(PATIENTS, patients))
-    assert model.forget(units=units).tolist() == expected.tolist()
+    assert model_of().forget(units=units).tolist() == expected.tolist()
 
 
-@each_kind
-@each_place
 @pytest.mark.parametrize(
     "ids",
     [
@@ -76,84 +78,77 @@ def test_units_are_taken_in_any_type_of_a_table(kind, place, units, patients, tm
     ],
     ids=str,
 )
-def test_ids_are_taken_in_any_type_of_a_table(kind, place, ids, tmp_path):
-    assert model_of(kind, place, tmp_path).forget(ids).tolist() == [3, 9]
+def test_ids_are_taken_in_any_type_of_a_table(ids):
+    assert model_of().forget(ids).tolist() == [3, 9]
 
 
-@each_kind
-def test_the_index_of_a_table_gives_the_ids(kind):
+def test_the_index_of_a_table_gives_the_ids():
     train, _ = train_test_split(FRAME, random_state=0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = kind().fit(train[FEATURES], train.label, units=train.patient)
+        model = ForgettingNCM().fit(train[FEATURES], train.label, units=train.patient)
     assert model.ids_.tolist() == sorted(train.index)
     ids = train.index[train.patient == 3]
     assert model.forget(ids=ids).tolist() == sorted(ids)
     assert "3" not in model.units_
 
 
-@each_kind
 @pytest.mark.parametrize("column", ["y", "units"])
-def test_an_index_of_a_column_beside_an_array_gives_the_ids_with_a_warning(kind, column):
+def test_an_index_of_a_column_beside_an_array_gives_the_ids_with_a_warning(column):
     """Users who pass an array may take row numbers for ids."""
     train, _ = train_test_split(FRAME, random_state=0)
     rows = train[FEATURES].to_numpy()
     columns = {"y": train.label, "units": train.patient.to_numpy()}
     if column == "units":
         columns = {"y": train.label.to_numpy(), "units": train.patient}
-    advice = f"the index of {column} gives the ids.*the first row has the id {train.index[0]}"
+    advice = f"index of {column} .*the id {train.index[0]}"
     with pytest.warns(UserWarning, match=advice) as caught:
-        model = kind().fit(rows, **columns)
+        model = ForgettingNCM().fit(rows, **columns)
     assert len(caught) == 1
     assert model.ids_.tolist() == sorted(train.index)
 
 
-@each_kind
 @pytest.mark.parametrize(
     "index",
     [[f"row {number}" for number in range(N)], [0, *range(N - 1)], range(-1, N - 1)],
     ids=["text", "repeated", "negative"],
 )
-def test_an_index_that_cannot_give_the_ids_is_warned_of(kind, index):
+def test_an_index_that_cannot_give_the_ids_is_warned_of(index):
     frame = FRAME.set_axis(list(index))
     with pytest.warns(UserWarning, match="distinct nonnegative integers") as caught:
-        model = kind().fit(frame[FEATURES], frame.label)  # where the warning points to
+        model = ForgettingNCM().fit(frame[FEATURES], frame.label)  # where the warning points to
     assert caught[0].filename == __file__
     assert model.ids_.tolist() == list(range(N))
 
 
-@each_kind
-def test_an_index_that_differs_from_the_others_is_warned_of(kind):
+def test_an_index_that_differs_from_the_others_is_warned_of():
     rows = FRAME[FEATURES].set_axis(range(5, N + 5))
     labels = FRAME.label.set_axis(range(6, N + 6))
     with pytest.warns(UserWarning, match="differs from the others"):
-        kind().fit(rows, labels)
+        ForgettingNCM().fit(rows, labels)
 
 
-@each_kind
 @each_place
-def test_missing_values_among_units_are_not_units(kind, place, tmp_path):
+def test_missing_values_among_units_are_not_units(place, tmp_path):
     gaps = [None, np.nan, pd.NA, pd.NaT, "", "NA", "nan", "None", "<NA>", "NaT"]
     units = pd.Series(["Anna", *gaps, *["Ben"] * (N - 11)], dtype="object")
-    model = model_of(kind, place, tmp_path, units)
+    model = put(model_of(units), place, tmp_path)
     assert model.units_.tolist() == ["Anna", *[None] * 10, *["Ben"] * (N - 11)]
     for gap in (None, np.nan, pd.NA, "NA"):
-        with pytest.raises(InvalidRequestError, match="1 of 2 are missing values"):
+        with pytest.raises(InvalidRequestError, match="1 of 2 are missing"):
             model.forget(units=["Anna", gap])
     assert model.forget(units="Anna").tolist() == [0]
 
 
-@each_kind
 @each_place
-def test_names_are_compared_trimmed_and_in_one_unicode_form(kind, place, tmp_path):
-    model = model_of(kind, place, tmp_path, ["Zoe\u0308 "] * 3 + ["Ben"] * (N - 3))
+def test_names_are_compared_trimmed_and_in_one_unicode_form(place, tmp_path):
+    model = put(model_of(["Zoe\u0308 "] * 3 + ["Ben"] * (N - 3)), place, tmp_path)
     assert len(model.forget(units="Zoë")) == 3
 
 
-@each_kind
 @each_place
-def test_classes_are_forgotten_by_name(kind, place, tmp_path):
-    model = model_of(kind, place, tmp_path)
+def test_classes_are_forgotten_by_name(place, tmp_path):
+    model = put(model_of(), place, tmp_path)
     receipt = model.forget(labels=[1, np.int64(2)])
     assert receipt.tolist() == np.flatnonzero(np.isin(Y, [1, 2])).tolist()
     assert model.classes_.tolist() == [0, 3]
@@ -164,10 +159,9 @@ def test_classes_are_forgotten_by_name(kind, place, tmp_path):
         model.forget(labels=0, units=3)
 
 
-@each_kind
 @each_place
-def test_a_dry_run_changes_nothing_and_gives_the_receipt_of_a_deletion(kind, place, tmp_path):
-    model = model_of(kind, place, tmp_path)
+def test_a_dry_run_changes_nothing_and_gives_the_receipt_of_a_deletion(place, tmp_path):
+    model = put(model_of(), place, tmp_path)
     before = model.predict_proba(X)
     preview = model.forget(units=[3, 4], dry_run=True)
     assert model.predict_proba(X).tobytes() == before.tobytes()
@@ -179,10 +173,9 @@ def test_a_dry_run_changes_nothing_and_gives_the_receipt_of_a_deletion(kind, pla
     assert re.search(r"would forget 8 samples \(.*\) and keep 32", str(preview))
 
 
-@each_kind
 @each_place
-def test_absent_rows_are_refused_or_listed(kind, place, tmp_path):
-    model = model_of(kind, place, tmp_path)
+def test_absent_rows_are_refused_or_listed(place, tmp_path):
+    model = put(model_of(), place, tmp_path)
     request = {"ids": [3, 99], "units": ["Nobody", 7], "files": "a.png"}
     with pytest.raises(UnknownRowsError, match=r"99, unit 'Nobody', file 'a\.png'") as caught:
         model.forget(**request)
@@ -199,8 +192,6 @@ def test_absent_rows_are_refused_or_listed(kind, place, tmp_path):
     assert len(model.ids_) == N - 5
 
 
-@each_kind
-@each_place
 @pytest.mark.parametrize(
     "selection",
     [
@@ -211,13 +202,12 @@ def test_absent_rows_are_refused_or_listed(kind, place, tmp_path):
         {"ids": -1},
         {"ids": "Anna"},
         {"files": ""},
+        {"units": ""},
     ],
     ids=str,
 )
-def test_a_selection_that_names_no_rows_is_refused(kind, place, selection, tmp_path):
-    model = model_of(kind, place, tmp_path)
-    if selection == {"files": ""} and place == "memory":
-        selection = {"units": ""}  # rows in memory have no files
+def test_a_selection_that_names_no_rows_is_refused(selection, tmp_path):
+    model = put(model_of(), "directory", tmp_path)  # rows in memory have no files
     with pytest.raises(InvalidRequestError) as caught:
         model.forget(**selection)
     assert isinstance(caught.value, ValueError)
@@ -225,29 +215,26 @@ def test_a_selection_that_names_no_rows_is_refused(kind, place, selection, tmp_p
     assert len(model.ids_) == N
 
 
-@each_kind
+@pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM])  # LDA stores other keys
 @each_place
 def test_exact_copies_of_forgotten_rows_are_named(kind, place, tmp_path):
     rows = np.vstack([X, X[[3]]])
     model = kind().fit(rows, np.r_[Y, Y[3]], units=np.r_[PATIENTS, 77])
-    if place == "directory":
-        model.save(tmp_path / "model")
+    model = put(model, place, tmp_path)
     preview = model.forget(ids=3, dry_run=True)
     assert preview.copies == [{"id": N, "unit": "77"}]
-    advice = r"same key as these remain: ids 40, of unit 77; .*forget\(ids=\[40\]\)"
-    with pytest.warns(UserWarning, match=advice):
+    with pytest.warns(UserWarning, match=r"ids 40, of unit 77; .*forget\(ids=\[40\]\)"):
         receipt = model.forget(ids=3)
     assert receipt.copies == [{"id": N, "unit": "77"}]
     assert format_deletion(receipt)["identical"] == [N]
 
 
-@each_kind
-def test_the_receipt_of_an_estimator_equals_that_of_the_command(kind, tmp_path):
+def test_the_receipt_of_an_estimator_equals_that_of_the_command(tmp_path):
     for name in ("python", "command"):
-        kind().fit(X, Y, units=PATIENTS).save(tmp_path / name)
+        model_of().save(tmp_path / name)
     command = ["forget", str(tmp_path / "command"), "--unit", "3", "--json"]
     for dry_run in (True, False):
-        receipt = kind.load(tmp_path / "python").forget(units="3", dry_run=dry_run)
+        receipt = ForgettingNCM.load(tmp_path / "python").forget(units="3", dry_run=dry_run)
         done = CliRunner().invoke(app, [*command, "--dry-run"] if dry_run else command)
         in_python = format_deletion(receipt)
         for name, value in json.loads(done.stdout).items():
@@ -259,10 +246,9 @@ def test_the_receipt_of_an_estimator_equals_that_of_the_command(kind, tmp_path):
     assert in_python["purged"]
 
 
-@each_kind
 @each_place
-def test_no_id_is_used_twice(kind, place, tmp_path):
-    model = model_of(kind, place, tmp_path)
+def test_no_id_is_used_twice(place, tmp_path):
+    model = put(model_of(), place, tmp_path)
     assert model.add(X[:1], Y[:1], ids=[100]).tolist() == [100]
     # No row was forgotten yet, so this id is new.
     assert model.add(X[:1], Y[:1], ids=[50]).tolist() == [50]
@@ -272,33 +258,31 @@ def test_no_id_is_used_twice(kind, place, tmp_path):
     for old_id in (3, 50, 60):
         with pytest.raises(UsedIdError, match=rf"forgotten rows.*: {old_id}; use 101"):
             model.add(X[:1], Y[:1], ids=[old_id])
-    with pytest.raises(UsedIdError, match="already has rows with these ids: 4"):
+    with pytest.raises(UsedIdError, match="these ids: 4"):
         model.add(X[:1], Y[:1], ids=[4])
     assert model.add(X[:1], Y[:1], ids=[101]).tolist() == [101]
     # An index 0, 1, ... is the one that pandas makes up, and gives no ids.
     assert model.add(FRAME[FEATURES][:2], FRAME.label[:2]).tolist() == [102, 103]
 
 
-@each_kind
-def test_an_id_that_was_forgotten_before_the_first_save_is_not_used_again(kind, tmp_path):
-    model = kind().fit(X, Y)
+def test_an_id_that_was_forgotten_before_the_first_save_is_not_used_again(tmp_path):
+    model = model_of()
     model.forget(ids=[3])
     model.save(tmp_path / "model")
-    for estimator in (model, kind.load(tmp_path / "model")):
+    for estimator in (model, ForgettingNCM.load(tmp_path / "model")):
         with pytest.raises(UsedIdError, match=r"forgotten rows.*: 3; use 40"):
             estimator.add(X[:1], Y[:1], ids=[3])
 
 
-@each_kind
-def test_ids_that_no_directory_can_hold_are_refused_at_once(kind, tmp_path):
+def test_ids_that_no_directory_can_hold_are_refused_at_once(tmp_path):
     ids = np.arange(N) + 2**62 - N
-    model = kind().fit(X, Y, ids=ids)
+    model = ForgettingNCM().fit(X, Y, ids=ids)
     model.save(tmp_path / "model")
-    assert kind.load(tmp_path / "model").ids_[-1] == 2**62 - 1
+    assert ForgettingNCM.load(tmp_path / "model").ids_[-1] == 2**62 - 1
     with pytest.raises(InvalidRequestError, match=r"ids must be below 2\^62"):
         model.add(X[:1], Y[:1])
     with pytest.raises(InvalidRequestError, match=r"ids must be below 2\^62"):
-        kind().fit(X, Y, ids=ids + 1)
+        ForgettingNCM().fit(X, Y, ids=ids + 1)
     with pytest.raises(KeyError, match="no row has these names"):
         model.forget(ids=2**62)
 
@@ -306,7 +290,7 @@ def test_ids_that_no_directory_can_hold_are_refused_at_once(kind, tmp_path):
 def test_a_grid_search_warns_of_an_index_once():
     """The models of its other fits, one for each measurement, forget nothing."""
     frame = FRAME.set_axis([f"row {number}" for number in range(N)])
-    search = GridSearchCV(munkey.ForgettingNCM(), {"temperature": [0.1, 1.0]}, cv=2)
+    search = GridSearchCV(ForgettingNCM(), {"temperature": [0.1, 1.0]}, cv=2)
     with pytest.warns(UserWarning, match="does not consist of distinct") as caught:
         search.fit(frame[FEATURES], frame.label)
     [warning] = caught
@@ -314,28 +298,28 @@ def test_a_grid_search_warns_of_an_index_once():
 
 
 def test_a_name_that_is_the_same_number_is_suggested():
-    model = munkey.ForgettingNCM().fit(X, Y, units=[f"{row % 20:04}" for row in range(N)])
+    model = ForgettingNCM().fit(X, Y, units=[f"{row % 20:04}" for row in range(N)])
     for name, similar_name in (("7", "0007"), (12.0, "0012"), ("0", "0000")):
-        with pytest.raises(KeyError, match=f"Similar unit names for '.*': '{similar_name}'"):
+        with pytest.raises(KeyError, match=f"Similar .*'{similar_name}'"):
             model.forget(units=name)
 
 
-@each_kind
-def test_a_second_save_warns_that_the_first_directory_no_longer_changes(kind, tmp_path):
-    model = kind().fit(X, Y)
+def test_a_second_save_warns_that_the_first_directory_no_longer_changes(tmp_path):
+    model = model_of()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.save(tmp_path / "first")
-    with pytest.warns(UserWarning, match="first is no longer changed by this estimator"):
+    with pytest.warns(UserWarning, match="first is no longer changed"):
         model.save(tmp_path / "second")
     model.forget(ids=3)
-    assert 3 in kind.load(tmp_path / "first").ids_
+    assert 3 in ForgettingNCM.load(tmp_path / "first").ids_
 
 
-@each_kind
-@each_place
+@pytest.mark.parametrize(
+    ("kind", "place"), [*((kind, "memory") for kind in KINDS), (ForgettingNCM, "directory")]
+)
 def test_a_model_without_rows_can_be_saved_and_takes_rows_again(kind, place, tmp_path):
-    model = model_of(kind, place, tmp_path)
+    model = put(kind().fit(X, Y), place, tmp_path)
     model.forget(ids=model.ids_)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -348,8 +332,7 @@ def test_a_model_without_rows_can_be_saved_and_takes_rows_again(kind, place, tmp
     assert loaded.predict_proba(X).tobytes() == kind().fit(X, Y).predict_proba(X).tobytes()
 
 
-@each_kind
-def test_a_folder_with_files_is_refused_before_the_fit(kind, tmp_path, monkeypatch):
+def test_a_folder_with_files_is_refused_before_the_fit(tmp_path, monkeypatch):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "mine.txt").touch()
 
@@ -357,12 +340,13 @@ def test_a_folder_with_files_is_refused_before_the_fit(kind, tmp_path, monkeypat
         pytest.fail("rows were read")
 
     monkeypatch.setattr(classifier.ForgettingClassifier, "_validate_rows", fail)
-    with pytest.raises(FileExistsError, match="choose a new or empty folder"):
-        kind().fit(X, Y, save_to=tmp_path / "model")
-    with pytest.raises(FileExistsError, match="choose a new or empty folder"):
+    with pytest.raises(FileExistsError, match="empty folder"):
+        ForgettingNCM().fit(X, Y, save_to=tmp_path / "model")
+    with pytest.raises(FileExistsError, match="empty folder"):
         munkey.MunkeyClassifier().fit("no pictures", [1], save_to=tmp_path / "model")
     monkeypatch.undo()
-    assert kind().fit(X, Y, save_to=tmp_path / "new").directory_ == tmp_path / "new"
+    saved = ForgettingNCM().fit(X, Y, save_to=tmp_path / "new")
+    assert saved.directory_ == tmp_path / "new"
 
 
 def test_pictures_are_named_by_ids_units_files_and_classes(tmp_path):
@@ -381,19 +365,17 @@ def test_pictures_are_named_by_ids_units_files_and_classes(tmp_path):
     assert model.forget(files=files[2]).tolist() == [22]
     with pytest.raises(UnknownRowsError, match="class 'cow'"):
         model.forget(labels="cow")
-    with pytest.warns(UserWarning, match="exact copies of these remain: ids 27, of unit 5"):
+    with pytest.warns(UserWarning, match="exact copies .*ids 27, of unit 5"):
         assert model.forget(pd.Index([26])).copies == [{"id": 27, "unit": "5"}]
     model.save(tmp_path / "first")
     with pytest.warns(UserWarning, match="first is no longer changed") as caught:
         model.save(tmp_path / "second")
     assert caught[0].filename == __file__
     assert model.forget(labels=["dog"]).tolist() == [23, 25, 27]
-    rows = munkey.ForgettingLDA.load(tmp_path / "second")
+    rows = ForgettingLDA.load(tmp_path / "second")
     assert rows.forget(files="pets/9.png", ignore_missing=True).missing == ("file 'pets/9.png'",)
     assert rows.forget(files=str(files[4])).tolist() == [24]
-    with pytest.raises(
-        InvalidRequestError, match="files must be names or paths of pictures, not 3"
-    ):
+    with pytest.raises(InvalidRequestError, match=r"files .*not 3"):
         rows.forget(files=3)
     with pytest.raises(InvalidRequestError, match="numbers its rows itself"):
         rows.add(np.ones((1, rows.n_features_in_)), ["cat"], ids=[99])
@@ -410,9 +392,9 @@ ROWS = np.random.default_rng(1).normal(size=(6, 4))
 PEOPLE = ["Anna", "Ben", "Cem", "Dan", "Eve", "Fay"]
 
 
-def small_model(labels=tuple("ababab"), **arguments) -> munkey.ForgettingNCM:
+def small_model(labels=tuple("ababab"), **arguments) -> ForgettingNCM:
     """Six rows of six people."""
-    return munkey.ForgettingNCM().fit(ROWS, labels, **arguments)
+    return ForgettingNCM().fit(ROWS, labels, **arguments)
 
 
 @pytest.mark.parametrize("name", ["ids_", "units_", "classes_"])
@@ -467,19 +449,19 @@ def test_the_same_index_in_another_order_is_refused():
         (frame.iloc[::-1], list("ababab"), pd.Series(PEOPLE)),
     ):
         with pytest.raises(InvalidRequestError, match="another order"):
-            munkey.ForgettingNCM().fit(tables[0], tables[1], units=tables[2])
+            ForgettingNCM().fit(tables[0], tables[1], units=tables[2])
 
 
 def test_hashes_as_an_index_are_no_ids():
     frame = pd.DataFrame(ROWS, index=np.array([2**63 + 5, 1, 2, 3, 4, 5], dtype=np.uint64))
     with pytest.warns(UserWarning, match="distinct nonnegative integers"):
-        model = munkey.ForgettingNCM().fit(frame, list("ababab"))
+        model = ForgettingNCM().fit(frame, list("ababab"))
     assert model.ids_.tolist() == list(range(6))
 
 
 def test_a_fit_that_fails_leaves_the_model_as_it_was():
     frame = pd.DataFrame(ROWS, columns=list("wxyz"))
-    model = munkey.ForgettingNCM().fit(frame, list("ababab"))
+    model = ForgettingNCM().fit(frame, list("ababab"))
     answers = model.predict(frame)
     with pytest.raises(ValueError, match="distinct ids"):
         model.fit(ROWS[:, :3], list("ababab"), ids=[0, 0, 1, 2, 3, 4])
@@ -490,13 +472,13 @@ def test_a_fit_that_fails_leaves_the_model_as_it_was():
 def test_the_smallest_integer_is_not_within_a_bound():
     rows = np.array([[-32768, 10], [5, 20], [7, 3], [1, 2]], dtype=np.int16)
     with pytest.raises(ValueError, match="reaches 32768"):
-        munkey.ForgettingNCM(norm=None, bound=1024).fit(rows, list("abab"))
+        ForgettingNCM(norm=None, bound=1024).fit(rows, list("abab"))
 
 
 def test_multiples_of_a_row_are_not_called_copies():
     rows = np.array([[1.0, 1], [2, 2], [5, 5], [0, 3]])
-    model = munkey.ForgettingNCM().fit(rows, list("aabb"), units=PEOPLE[:4])
-    with pytest.warns(UserWarning, match="rows with the same key as these remain: ids 1, 2"):
+    model = ForgettingNCM().fit(rows, list("aabb"), units=PEOPLE[:4])
+    with pytest.warns(UserWarning, match="same key .*ids 1, 2"):
         model.forget(units="Anna")
 
 

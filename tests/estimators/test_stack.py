@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 from munkey import ForgettingKNN, ForgettingKRR, ForgettingLDA, ForgettingNCM
-from tests.estimators.inputs import each_kind, each_place
+from tests.estimators.inputs import each_kind, each_place, put
 
 X, Y = load_digits(return_X_y=True)
 X = X[:300]
@@ -30,8 +30,7 @@ def digits_below(classes):
 @each_place
 def test_the_softmax_of_the_logits_is_the_probability(kind, place, tmp_path):
     model = kind().fit(X, Y)
-    if place == "directory":
-        model.save(tmp_path / "model")
+    put(model, place, tmp_path)
     logits = model.decision_function(X)
     assert logits.shape == (300, 10)
     assert logits.dtype == np.float64

@@ -9,7 +9,7 @@ import pytest
 
 import munkey
 from munkey import MunkeyClassifier
-from tests.estimators.inputs import each_kind, each_place
+from tests.estimators.inputs import each_kind, each_place, put
 
 SECONDS = 1.5
 N = 120
@@ -45,8 +45,7 @@ def run_beside(change, answer):
 @each_kind
 def test_every_answer_has_the_rows_and_classes_of_one_moment(kind, place, tmp_path):
     model = kind().fit(X, Y)
-    if place == "directory":
-        model.save(tmp_path / "model")
+    put(model, place, tmp_path)
     queries = X[Y > 0]
     expected = Y[Y > 0]
 
