@@ -2,14 +2,14 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from munkey.cli import app
-from tests.deploy.inputs import model_in
+from tests.deploy.inputs import encoder_loaded_once, model_in
 
 
 class CommandResult(NamedTuple):
@@ -27,6 +27,12 @@ class CommandResult(NamedTuple):
 def replace_model(words: list[str], model: Path) -> list[str]:
     """The words of a command with the model's directory in place of MODEL."""
     return [word.replace("MODEL", str(model)) for word in words]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _encoder_loaded_once() -> Iterator[None]:
+    with encoder_loaded_once():
+        yield
 
 
 @pytest.fixture

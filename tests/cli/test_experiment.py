@@ -36,7 +36,7 @@ def _in_the_project(monkeypatch):
 def test_plan_prints_the_costs(munkey):
     printed = munkey("plan", *PAPER)
     assert printed.code == 0
-    assert printed.out.startswith("paper on AMD EPYC, CPU (speeds measured)\n")
+    assert printed.out.startswith("paper on AMD EPYC, CPU")
     assert "84 training runs" in printed.out
     assert "on 8 machines: at least" in printed.out
 
@@ -87,7 +87,7 @@ def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
     monkeypatch.setattr(experiment, "find_spec", lambda name: None)
     result = munkey("job", "results/default/tables/main.md")
     assert result.code == 2
-    assert "this needs the package snakemake: pip install 'munkey[experiment]'" in result.err
+    assert "package snakemake: pip install 'munkey[experiment]'" in result.err
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_a_job_without_snakemake_names_what_to_install(munkey, monkeypatch):
     [
         (["--machine", "abacus"], "no benchmarks of abacus"),
         (["nosuch.yaml"], "nosuch.yaml"),
-        (["--gpus", "1,many"], "--gpus 1,many: write positive integers"),
-        (["--gpus", "0"], "--gpus 0: write positive integers"),
+        (["--gpus", "1,many"], "--gpus 1,many"),
+        (["--gpus", "0"], "--gpus 0"),
     ],
 )
 def test_bad_input_of_plan_is_refused(munkey, words, message):
@@ -130,7 +130,7 @@ def test_preflight_names_the_costs_and_everything_missing(munkey, monkeypatch):
     monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: ["no GPU", "no room"])
     refused = munkey("preflight", PAPER[0], "--gpus", 8)
     assert refused.code == 1
-    assert refused.err == "munkey: this machine is not ready:\n- no GPU\n- no room\n"
+    assert refused.err.endswith(":\n- no GPU\n- no room\n")
     assert "on 8 machines: at least" in refused.out
 
 
@@ -150,7 +150,7 @@ def test_compare_paper_shows_both_numbers_and_counts_those_within(munkey, tmp_pa
     monkeypatch.chdir(tmp_path)
     before = munkey("compare-paper", ROOT / PAPER[0])
     assert before.code == 2
-    assert "results/paper/tables/paper.csv is missing" in before.err
+    assert "tables/paper.csv is missing" in before.err
     assert "`make paper`" in before.err
     write_text("results/paper/tables/paper.csv", compare_printed_numbers().to_csv(index=False))
     text = munkey("compare-paper", ROOT / PAPER[0]).out
@@ -210,7 +210,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_extra_that_has_it(
     monkeypatch.delitem(sys.modules, "munkey.studies.paper.tables", raising=False)
     result = munkey("compare-paper", PAPER[0])
     assert result.code == 2
-    assert "the package pandas: pip install 'munkey[experiment]'" in result.err
+    assert "pandas: pip install 'munkey[experiment]'" in result.err
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_make_names_the_file_and_the_line_of_an_overlay_that_cannot_be_read(cont
     command = ["make", "-o", ".venv/ready", "run", f"CONFIG={tmp_path}/mine.yaml"]
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     assert process.returncode == 2
-    assert f"{tmp_path}/mine.yaml: is not valid: " in process.stderr
+    assert f"{tmp_path}/mine.yaml: " in process.stderr
     assert "line 2" in process.stderr
 
 
@@ -255,4 +255,4 @@ def test_the_number_of_neighbors_is_searched_on_training_samples_alone(munkey, t
     (folder / "other/keys.npz").unlink()
     refused = munkey("search-neighbors", tmp_path / "data/signs")
     assert refused.code == 2
-    assert "choose its keys with --keys (found: none in" in refused.err
+    assert "--keys (found: none" in refused.err

@@ -1,6 +1,5 @@
 """`munkey forget`: the named samples are deleted and no others; an unknown name is refused, unless that is allowed."""
 
-import errno
 import gc
 import io
 import json
@@ -8,8 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
-import time
 
 import numpy as np
 import pytest
@@ -21,6 +18,7 @@ from munkey.memory.database import Database
 from munkey.memory.errors import LockedMemoryError
 from munkey.memory.memory_file import Change, MemoryFile
 from tests.cli.conftest import replace_model
+from tests.conftest import raise_full_disk
 from tests.deploy.inputs import IDS, holds_bytes, picture_in
 
 
@@ -59,7 +57,7 @@ def test_ids_are_deleted_and_the_head_of_the_chain_is_printed(munkey, model):
     result = munkey("forget", model, "--ids", "12, 10")
     assert result.code == 0
     assert result.err == ""
-    assert "forgot 2 samples, 22 left; numbers 1 to 2 in the chain\n" in result.out
+    assert "forgot 2 samples, 22 left; numbers 1 to 2" in result.out
     with Predictor.load(model) as predictor:
         assert f"head of the chain: {predictor.head}\n" in result.out
     assert remaining_ids(model) == without(10, 12)
@@ -169,7 +167,7 @@ CERTIFIED = ["--ids", "10", "--certificate", "made.json"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "munkey: name what to forget: --ids, --ids-file, --files,"),
+        ([], "name what to forget: --ids, "),
         (["pets/10.png"], "Write --files before"),
         (["--class", "cat", "--unit", "Anna"], "together are ambiguous"),
         (["--ids", "10", "--csv", "requests.csv"], "or a --csv"),
@@ -178,9 +176,9 @@ CERTIFIED = ["--ids", "10", "--certificate", "made.json"]
         (["--ids", "10", "--list-ids"], "--certificate FILE"),
         ([*CERTIFIED, "--no-purge"], "--no-purge"),
         (["--csv", "requests.csv", "--certificate", "made.json"], "{request}"),
-        (["--class", "bird"], "class bird. The classes are cat, dog & co, fish"),
+        (["--class", "bird"], "class bird"),
         ([*CERTIFIED, "--salt-file", "made.json"], "its own file"),
-        ([*CERTIFIED, "--salt-file", "MODEL/salt"], "is inside the model's directory"),
+        ([*CERTIFIED, "--salt-file", "MODEL/salt"], "is inside the model"),
         ([*CERTIFIED, "--salt-file", "requests.csv"], "its own salt"),
         (["--ids", "10", "--certificate", "requests.csv/made.json"], "is not a folder"),
     ],
@@ -243,7 +241,8 @@ def add_twins(model):
 def test_exact_copies_are_named_and_deleted_if_requested(munkey, model):
     add_twins(model)
     dry_run = munkey("forget", model, "--ids", "10", "--dry-run")
-    assert "would forget 1 sample (dog & co 1) and keep 25\nids 10\n" in dry_run.out
+    assert "would forget 1 sample (dog & co 1)" in dry_run.out
+    assert "\nids 10\n" in dry_run.out
     assert "remain: ids 200, of unit Anna;" in dry_run.out
     result = munkey("forget", model, "--ids", "10")
     assert "remain: ids 200, of unit Anna;" in result.out
@@ -320,7 +319,8 @@ def test_two_requests_never_share_a_certificate(munkey, model, tmp_path):
     template = tmp_path / "made-{request}.json"
     result = munkey("forget", model, "--csv", table, "--certificate", template)
     assert result.code == 2
-    assert f"requests 'a/b' and 'a-b' would both write {tmp_path / 'made-a-b.json'}" in result.err
+    assert "'a/b' and 'a-b'" in result.err
+    assert str(tmp_path / "made-a-b.json") in result.err
     assert remaining_ids(model) == IDS.tolist()
     assert not list(tmp_path.glob("made-*"))
 
@@ -333,13 +333,12 @@ def test_a_request_that_found_nothing_is_not_recorded_and_can_be_corrected(munke
     certificates = ["--certificate", tmp_path / "{request}.json"]
     previewed = munkey(*words, "--dry-run")
     assert previewed.code == FOUND_NOTHING
-    assert "request 2: found nothing now; would delete nothing" in previewed.out
+    assert "request 2: found nothing now" in previewed.out
     for expected in ("request 1: forgot 2 samples", "request 1: carried out on"):
         result = munkey(*words, *certificates)
         assert result.code == FOUND_NOTHING
         assert expected in result.out
-        assert "request 2: found nothing now; deleted nothing" in result.out
-        assert "not in the memory" in result.out
+        assert "request 2: found nothing now" in result.out
         assert "unit Bobb (request 2)" in result.out
         assert result.out.count("carried out") == expected.count("carried out")
     assert [entry["request"] for entry in munkey("log", model, "--json").json["log"]] == ["1"]
@@ -362,7 +361,7 @@ def test_a_recorded_request_without_samples_is_reported_to_have_found_nothing(
     for words in (["--dry-run"], []):
         result = munkey("forget", model, "--unit", "Bobb", "--request", "2", *words)
         assert result.code == FOUND_NOTHING
-        assert f"request 2: found nothing on {when}; deleted nothing" in result.out
+        assert f"request 2: found nothing on {when}" in result.out
     result = munkey("forget", model, "--ids", "10", "--request", "2")
     assert result.code == 2
     assert "request '2' found nothing on" in result.err
@@ -384,9 +383,9 @@ def test_a_request_whose_samples_an_earlier_one_deleted_is_recorded(munkey, mode
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n", "names: 99 (request 2026-4). Nothing was"),
+        (REQUESTS + "2026-4,99,,,\n2026-4,99,,,\n", "names: 99 (request 2026-4)"),
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
-        (REQUESTS + "2026-4,18\n", "line 6: 2 cells, but the header has 5"),
+        (REQUESTS + "2026-4,18\n", "line 6: 2 cells"),
         (REQUESTS + ",18,,,\n", "line 6: no request number"),
         (REQUESTS + "2026-4,,,,\n", "line 6: no sample is named\n"),
         (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
@@ -396,7 +395,7 @@ def test_a_request_whose_samples_an_earlier_one_deleted_is_recorded(munkey, mode
         ('id,"class\n10,cat\n', "line 2: unexpected end of data"),
         ("id,unit\n,NA\n", "line 2: no sample is named"),
         ("id,unit\n , \n10,\n  ,p9\n", "p9"),  # a blank cell is an empty one
-        ("class,unit\ncat,NA\n", "line 2: 'NA' names no unit; leave the cell empty"),
+        ("class,unit\ncat,NA\n", "line 2: 'NA' names no unit"),
         ("", "not an empty file"),
     ],
 )
@@ -431,7 +430,7 @@ def test_ids_are_read_from_standard_input(content, code, munkey, model, monkeypa
         assert remaining_ids(model) == without(10, 12)
     else:
         assert remaining_ids(model) == IDS.tolist()
-        assert "munkey: standard input: is not text in UTF-8" in result.err
+        assert "standard input: is not text" in result.err
 
 
 def test_a_certificate_holds_the_deletion_and_not_the_ids(munkey, model, tmp_path):
@@ -458,10 +457,10 @@ def test_the_reason_for_a_missing_certificate_is_named(munkey, model, tmp_path):
         words = ["--ids", "11", "--ignore-missing", "--certificate", receipt]
         result = munkey("forget", model, *words, *more)
         assert result.code == FOUND_NOTHING
-        assert "certificate: none, because there is nothing to delete" in result.out
+        assert "certificate: none" in result.out
     dry_run = munkey("forget", model, "--ids", "10", "--certificate", receipt, "--dry-run")
     assert dry_run.code == 0
-    assert f"certificate: would be written to {receipt}" in dry_run.out
+    assert f"would be written to {receipt}" in dry_run.out
     assert not receipt.exists()
     assert remaining_ids(model) == IDS.tolist()
 
@@ -491,10 +490,6 @@ def test_an_existing_certificate_is_not_overwritten_and_nothing_is_deleted(
     assert {path.name: path.read_bytes() for path in tmp_path.glob("*.*")} == before
 
 
-def fail_as_full_disk(*_):
-    raise OSError(errno.ENOSPC, "No space left on device")
-
-
 @pytest.mark.parametrize("prevented", [None, "a reader", "a full disk"])
 def test_a_purge_that_fails_is_reported_and_stays_due(
     prevented, munkey, model, tmp_path, monkeypatch
@@ -502,7 +497,7 @@ def test_a_purge_that_fails_is_reported_and_stays_due(
     if prevented == "a reader":  # for longer than the purge waits
         monkeypatch.setattr(Database, "empty_log", lambda _: False)
     if prevented == "a full disk":
-        monkeypatch.setattr(Database, "vacuum", fail_as_full_disk)
+        monkeypatch.setattr(Database, "vacuum", raise_full_disk)
     file = tmp_path / "certificate.json"
     words = ["--files", "pets/10.png", "--certificate", file, "--wait", "0.1"]
     result = munkey("forget", model, *words, "--json")
@@ -514,11 +509,11 @@ def test_a_purge_that_fails_is_reported_and_stays_due(
     if prevented:
         assert purged_at is None
         assert purged == "due"
-        assert "bytes of the samples may be left" in result.err
+        assert "may be left" in result.err
     else:
         assert purged_at is not None
         assert purged != "due"
-        assert "bytes of the samples may be left" not in result.err
+        assert "may be left" not in result.err
 
 
 def test_a_deletion_beside_foreign_files_fails_as_a_purge_does(munkey, model):
@@ -550,7 +545,7 @@ def test_committed_deletions_are_reported_whatever_fails_afterwards(
                 "certificate": (certificate, "write_new_file"),
                 "close": (MemoryFile, "close"),
             }
-            patch.setattr(*places[fails], fail_as_full_disk)
+            patch.setattr(*places[fails], raise_full_disk)
         words = ["--ids", "10,12", "--request", "R", "--certificate", receipt]
         result = munkey("forget", model, *words, "--json")
     gc.collect()  # an unclosed memory
@@ -643,7 +638,7 @@ def test_ctrl_c_names_finished_requests_and_their_certificate_can_be_written_lat
     assert "request A: forgot 1" in result.err
     repeat = munkey(*words)
     receipt = tmp_path / "made-A.json"
-    assert f"to write it, run `munkey certificate {model} {receipt} --request A`" in repeat.out
+    assert f"`munkey certificate {model} {receipt} --request A`" in repeat.out
     assert remaining_ids(model) == without(10, 12)
     assert munkey(*words, "--json").json["requests"][0]["certificate"] is None
     assert munkey("certificate", model, receipt, "--request", "A").code == 0
@@ -727,8 +722,7 @@ def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
     assert remaining_ids(model) == [*IDS.tolist(), 201]
     assert munkey("inspect", model, "--json").json["blocked pictures"] == 1
     refusal = munkey("forget", model, "--ids", "200", "--ignore-missing", "--request", "1\n2")
-    assert "request 1\\n2: found nothing now; deleted nothing" in refusal.out
-    assert "none of the samples is in the memory" in refusal.out
+    assert "request 1\\n2: found nothing now" in refusal.out
 
 
 def test_characters_that_standard_output_cannot_encode_are_escaped(munkey, model, monkeypatch):
@@ -771,29 +765,14 @@ def read_key_bytes(model, sample_id):
         return key[start : start + 16].tobytes()
 
 
-def test_a_change_waits_for_another_one(munkey, model):
-    begun = threading.Event()
-
-    def change() -> None:
-        with Predictor.load(model) as predictor, predictor._file.hold_off_changes():
-            begun.set()
-            time.sleep(0.2)
-
-    changing = threading.Thread(target=change)
-    changing.start()
-    assert begun.wait(60)
-    assert munkey("forget", model, "--ids", "10", "--wait", "20").code == 0
-    changing.join()
-    assert remaining_ids(model) == without(10)
-
-
 def test_a_memory_that_stays_busy_is_locked_and_nothing_is_changed(munkey, model):
     with Predictor.load(model) as predictor, predictor._file.hold_off_changes():
         for words in (["forget", model, "--ids", "10"], ["purge", model]):
             result = munkey(*words, "--wait", "0.1")
             assert result.code == 3
-            assert "busy by another process for more than 0.1 s" in result.err
-            assert "nothing was changed, try again" in result.err
+            assert "busy by another process" in result.err
+            assert "0.1 s" in result.err
+            assert "nothing was changed" in result.err
         assert munkey("forget", model, "--ids", "10", "--dry-run").code == 0
         assert munkey("list", model).code == munkey("verify", model).code == 0
     assert remaining_ids(model) == IDS.tolist()
@@ -823,11 +802,8 @@ def add_units(model, units):
 @pytest.mark.parametrize(
     ("name", "typed"),
     [
-        ("Zoe\u0308", "Zo\u00eb"),  # of an older memory, from a Mac
-        ("Zo\u00eb", "Zoe\u0308"),
-        ("Zo\u00eb", " Zo\u00eb "),
-        ("Zoe\u0308 ", "Zo\u00eb"),
-        ("7", "7.0"),
+        ("Zoe\u0308 ", "Zo\u00eb"),  # of an older memory, from a Mac
+        ("Zo\u00eb", " Zoe\u0308"),
         ("7.0", "7"),
     ],
 )
@@ -846,14 +822,15 @@ def test_a_unit_with_exactly_this_name_comes_before_similar_ones(munkey, model):
         assert previewed_ids(munkey, model, "--unit", typed) == expected
 
 
-@pytest.mark.parametrize("typed", ["anna k.", "AnnaK.", "Anna K", "Ana K.", "Anan K."])
 @pytest.mark.parametrize("command", ["list", "forget"])
-def test_similar_unit_names_are_suggested_in_quotes(typed, command, munkey, model, tmp_path):
+def test_similar_unit_names_are_suggested_in_quotes(command, munkey, model, tmp_path):
+    """Which names are similar: tests/data/intake/test_unit_names.py."""
+    typed = "Anan K."
     add_units(model, ["Anna K.", "Bob"])
     result = munkey(command, model, "--unit", typed)
     assert result.code == 2
     assert f"unit {typed}. " in result.err
-    assert f"Similar unit names for '{typed}': 'Anna K.'." in result.err
+    assert f"for '{typed}': 'Anna K.'." in result.err
     assert "Bob" not in result.err
     assert remaining_ids(model) == [*IDS.tolist(), 200, 201]
     (tmp_path / "requests.csv").write_text(f"request,class,unit\n1,cat,{typed}\n")
@@ -868,15 +845,13 @@ def test_a_class_is_found_as_people_type_it_or_named(munkey, model):
     for command in ("list", "forget"):
         result = munkey(command, model, "--class", "Cat")
         assert result.code == 2
-        assert "Similar class names for 'Cat': 'cat'." in result.err
+        assert "for 'Cat': 'cat'." in result.err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["--unit", "Nobody"], "unit Nobody"),
-        (["--files", "pets/10.png", "pets/999.png"], "pets/999.png"),
-        (["--files", "nowhere/*.png"], "nowhere/*.png"),
         (["--ids", "10,999"], "999"),
     ],
 )
@@ -927,7 +902,7 @@ def test_a_pattern_needs_its_prefix_and_the_receipt_names_it(munkey, model, tmp_
     add_files(model, ["pets/IMG[1].png", "pets/IMG1.png", "pets/[x]/2.png"])
     refused = munkey("forget", model, "--files", "pets/IMG*")
     assert refused.code == 2
-    assert "for a pattern, write glob:PATTERN" in refused.err
+    assert "glob:PATTERN" in refused.err
     (tmp_path / "requests.csv").write_text("request,file\n1,glob:pets/IMG*\n2,pets/[x]\n")
     words = ("forget", model, "--csv", tmp_path / "requests.csv")
     dry_run = munkey(*words, "--dry-run", "--json").json["requests"]
@@ -938,7 +913,7 @@ def test_a_pattern_needs_its_prefix_and_the_receipt_names_it(munkey, model, tmp_
     assert "\ngiven as patterns: glob:pets/IMG*\n" in result.out
     expanded = munkey("forget", model, "--glob", "pets/10.png", "pets/12.png")
     assert expanded.code == 2
-    assert "Put the pattern after --glob in quotes" in expanded.err
+    assert "in quotes" in expanded.err
 
 
 def test_a_repeated_request_whose_pattern_matches_more_files_lists_them_and_advises_ids(

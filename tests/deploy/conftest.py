@@ -2,7 +2,6 @@
 
 import shutil
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -10,15 +9,12 @@ import pytest
 from munkey.data.prepared import Dataset, load
 from munkey.deploy.model.export import export
 from munkey.deploy.predictor import Predictor
-from munkey.encoders import embedded
-from tests.deploy.inputs import result_in
+from tests.deploy.inputs import encoder_loaded_once, result_in
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_make_encoder_reference() -> Iterator[None]:
-    """The encoder's weights are loaded once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(embedded, "load_packaged", cache(embedded.load_packaged))
+def _encoder_loaded_once() -> Iterator[None]:
+    with encoder_loaded_once():
         yield
 
 

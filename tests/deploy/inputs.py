@@ -2,20 +2,24 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
+from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
+from PIL import Image
 
 from munkey.core.files import write_csv, write_json
 from munkey.data.prepared import load, prepare
 from munkey.data.source import Source
 from munkey.deploy.model.export import export
 from munkey.deploy.model.trained_system import SECTIONS
-from munkey.encoders import keys
+from munkey.encoders import embedded, keys
 from munkey.encoders.parts import build, name_cache_folder
 from munkey.memory.exemplars import ExemplarMemory
 from munkey.models import system
@@ -30,6 +34,14 @@ IDS = 10 + 2 * np.arange(24)  # that the model of `model_in` holds
 COUNT = 60  # samples; every fifth is of val, every fifth of test
 SIDE = 10  # of a stored picture [px]
 LDA_HEAD = {"alpha": 0.3, "temperature": 4.0}
+
+
+@contextmanager
+def encoder_loaded_once() -> Iterator[None]:
+    """The encoder's weights are loaded once for all models that are opened in the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(embedded, "load_packaged", cache(embedded.load_packaged))
+        yield
 
 
 def sections(folder: Path | None = None) -> dict[str, dict[str, object]]:
@@ -157,6 +169,27 @@ def picture_in(folder: Path, name: str = "picture.png", seed: int = 0) -> Path:
     """Write a picture, and return its path."""
     picture(folder / name, size=(SIDE, SIDE), seed=seed)
     return folder / name
+
+
+def png_of(picture: Image.Image | np.ndarray) -> bytes:
+    """A picture as a PNG file."""
+    if isinstance(picture, np.ndarray):
+        picture = Image.fromarray(picture)
+    file = BytesIO()
+    picture.save(file, "PNG")
+    return file.getvalue()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """What nothing may change: all but the files that SQLite keeps beside the memory, which are empty."""
+    transient = ("-shm", "-lock")
+    files = {}
+    for file in directory.rglob("*"):
+        if file.is_file() and not file.name.endswith(transient):
+            files[str(file)] = file.read_bytes()
+    if files.get(str(directory / "memory.db-wal")) == b"":
+        del files[str(directory / "memory.db-wal")]
+    return files
 
 
 def holds_bytes(directory: Path, content: bytes) -> bool:
