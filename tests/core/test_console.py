@@ -50,7 +50,8 @@ with job({log!r}, 1):
     process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    assert (process.stdout, process.stderr) == ("", "few samples\n")
+    assert process.stdout == ""
+    assert process.stderr == "few samples\n"
     assert (tmp_path / "job.log").read_text().startswith("few samples\n")
 
 

@@ -55,14 +55,14 @@ def test_an_earlier_deletion_is_certified_from_the_chain(file):
         for name in ("first", "rows", "deleted", "before", "head"):
             assert getattr(again, name) == getattr(issued[index], name)
     for sequence in (0, -1, 6):
-        with pytest.raises(CertificateError, match="the chain has 5 deleted samples"):
+        with pytest.raises(CertificateError, match="5 deleted samples"):
             certificate.find_receipt(file.log(), sequence)
 
 
 def test_an_empty_deletion_gets_no_certificate(file):
     with pytest.raises(CertificateError, match="nothing was deleted"):
         certificate.certify(file.delete(IDS[:0]))
-    with pytest.raises(CertificateError, match="the chain has 0 deleted samples"):
+    with pytest.raises(CertificateError, match="0 deleted samples"):
         certificate.find_receipt(file.log())
 
 
@@ -183,7 +183,7 @@ def test_a_forged_certificate_of_ids_that_the_memory_holds_or_of_another_number_
     issued = certify_deletion(file, IDS[:2])
     forged = certificate.add_ids(issued, IDS[4:6].tolist(), b"another")
     [fault] = certificate.find_faults(forged, file, IDS[4:6].tolist(), b"another")
-    assert fault == f"the memory holds samples of the given ids: {IDS[4]}, {IDS[5]}"
+    assert fault.endswith(f"given ids: {IDS[4]}, {IDS[5]}")
     forged = certificate.add_ids(issued, [10**6], b"another")
     assert certificate.find_faults(forged, file, [10**6], b"another") == [
         "it is for 2 rows, not for 1 id"

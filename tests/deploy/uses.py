@@ -11,12 +11,10 @@ import threading
 import time
 from dataclasses import dataclass
 from functools import cache
-from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import uvicorn
-from PIL import Image
 
 from munkey import MunkeyClassifier
 from munkey.deploy.http.bodies import RequestLimits
@@ -27,6 +25,7 @@ from munkey.encoders import embedded
 from munkey.encoders.keys import Keys, normalize_rows
 from munkey.memory.neighbors import find_nearest
 from munkey.models.family import FAMILIES, FittedArchitecture, Retrieval, read_added_head
+from tests.deploy.inputs import png_of
 from tests.estimators.inputs import EXACT
 
 KINDS = {**EXACT, "munkey": MunkeyClassifier}
@@ -489,9 +488,7 @@ class PictureUses(Uses):
     def body(self) -> dict[str, object]:
         texts = []
         for picture in self.queries:
-            file = BytesIO()
-            Image.fromarray(picture).save(file, "PNG")
-            texts.append(base64.b64encode(file.getvalue()).decode())
+            texts.append(base64.b64encode(png_of(picture)).decode())
         return {"images": texts}
 
     def require_exact(self, model: Predictor) -> None:

@@ -34,7 +34,8 @@ def test_the_head_equals_hashes_computed_by_hand(path):
         assert file.head == receipt.after
     at = round(receipt.when.timestamp() * 1e6)
     head = hashlib.sha256(name).digest()
-    assert (receipt.store, receipt.before) == (name.hex(), head.hex())
+    assert receipt.store == name.hex()
+    assert receipt.before == head.hex()
     assert receipt.sequences == range(1, 3)
     # First and last number, and time; nothing was blocked.
     parts = [packed(1), packed(2), packed(at), hashlib.sha256(b"").digest(), "Nº 7".encode()]
@@ -57,7 +58,8 @@ def test_a_request_is_carried_out_once_and_recorded_even_without_rows(path):
     with create(path) as file, MemoryFile.open(path) as other:
         first = file.delete(IDS[:2], request="R-1")
         again = other.delete(IDS[:2], request=" R-1")
-        assert (first.request, first.repeated) == ("R-1", False)
+        assert first.request == "R-1"
+        assert first.repeated is False
         assert again == replace(first, repeated=True) == file.find_receipt("R-1 ")
         assert other.find_receipt("R-2") is None
         with pytest.raises(ValueError, match=r"R-1.*still holds 2 ids"):

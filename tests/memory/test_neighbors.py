@@ -33,7 +33,8 @@ def check(queries, members, depth):
     result = find_nearest(queries, members, depth)
     np.testing.assert_array_equal(result.ids, ids)
     np.testing.assert_allclose(result.cosines, cosines, atol=1e-6)
-    assert (result.ids.dtype, result.cosines.dtype) == (np.int64, np.float32)
+    assert result.ids.dtype == np.int64
+    assert result.cosines.dtype == np.float32
 
 
 def test_neighbors_equal_a_search_over_every_row():

@@ -1,7 +1,6 @@
 """Who is served when."""
 
 import asyncio
-import io
 import threading
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -19,6 +18,7 @@ from munkey.deploy.http.service import make_verify_router
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
 from munkey.memory.errors import LockedMemoryError, UnreadableMemoryError
+from tests.deploy.inputs import png_of
 
 STORED = PictureSize(height=1, width=1)
 
@@ -59,9 +59,8 @@ class Slow:
 
 
 def picture(number: int) -> list[bytes]:
-    file = io.BytesIO()
-    Image.new("RGB", (1, 1), (number, number, number)).save(file, "PNG")
-    return [file.getvalue()]
+    """A picture of one pixel, whose color is the number."""
+    return [png_of(Image.new("RGB", (1, 1), (number, number, number)))]
 
 
 async def here() -> bool:

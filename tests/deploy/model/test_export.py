@@ -25,6 +25,7 @@ from munkey.models import system
 from munkey.models.families.newton import NewtonFamilySettings
 from munkey.models.family import FAMILIES, System
 from munkey.settings import EncoderSettings
+from tests.conftest import raise_full_disk
 from tests.deploy.inputs import result_in, sections
 
 
@@ -129,7 +130,8 @@ def test_a_model_with_keys_of_several_encoders_answers_finds_adds_and_forgets(
     monkeypatch.chdir(tmp_path / "model")
     with Predictor.load(tmp_path / "model", device="cpu") as model:
         (near,) = model.find([pictures / "a/00.png"], count=1).samples
-        assert (near[0].id, near[0].copy) == (0, True)
+        assert near[0].id == 0
+        assert near[0].copy
         assert near[0].cosine == pytest.approx(1, abs=1e-5)
         assert model.predict([pictures / "a/00.png"]).classes
         model.forget(ids=[0])
@@ -201,22 +203,20 @@ def test_a_system_that_cannot_be_exported_is_refused_and_those_that_can_are_list
     write_json(other / "record.json", {"settings": {"data": {}, "model": {}, "train": {}}})
     file = other / "system.safetensors"
     system.save(file, change(system.load(file)))
-    with pytest.raises(
-        ExportError, match=r"scrub.*only systems with a memory .* of this seed: full/original-m$"
-    ):
+    with pytest.raises(ExportError, match=r"scrub.*with a memory.*: full/original-m$"):
         export("tiny/toy/seed0/rate0.1/scrub", "out")
 
 
 def test_a_system_that_lost_its_memory_is_refused(run):
     file = run / "models" / "toy" / "seed0" / "full" / "original-m" / "system.safetensors"
     system.save(file, dataclasses.replace(system.load(file), memory=None))
-    with pytest.raises(ExportError, match=r"original-m.*only systems with a memory"):
+    with pytest.raises(ExportError, match=r"original-m.*with a memory"):
         export("tiny", "out")
 
 
 def test_a_system_that_was_taken_out_of_its_results_is_refused(run):
     shutil.move(run / "models" / "toy" / "seed0" / "full" / "original-m", "taken")
-    with pytest.raises(ExportError, match=r"taken.*: is not in the results of a run"):
+    with pytest.raises(ExportError, match=r"taken.*: is not in the results"):
         export("taken", "out")
 
 
@@ -232,21 +232,19 @@ def test_an_export_has_the_settings_of_training_although_the_settings_changed(ru
     changed["inference"]["k"] = 3
     write_json(run / "settings.json", {"toy": changed})
     with Predictor.load(export("tiny", "out"), device="cpu") as model:
-        assert (model.manifest.model.width, model.manifest.data.image_size) == (8, 8)
+        assert model.manifest.model.width == 8
+        assert model.manifest.data.image_size == 8
         assert model.manifest.inference.k == 3  # no training reads it
         model.warm_up()
 
 
 def test_settings_of_a_run_that_are_missing_are_named(run, monkeypatch):
     write_json(run / "settings.json", {"another": sections()})
-    with pytest.raises(ExportError, match=r"settings\.json: has no settings for toy"):
+    with pytest.raises(ExportError, match=r"settings\.json: .*toy"):
         export("tiny", "out")
     (run / "settings.json").unlink()
     monkeypatch.setenv(CONFIGFILES, "'my tiny.yaml'")
-    with pytest.raises(
-        ExportError,
-        match=r"snakemake .* --configfile 'my tiny\.yaml' -- results/tiny/settings\.json`",
-    ):
+    with pytest.raises(ExportError, match=r"'my tiny\.yaml' -- results/tiny/settings\.json`"):
         export("tiny", "out")
     assert not Path("out").exists()
 
@@ -259,17 +257,14 @@ def test_keys_of_another_encoder_are_refused(run):
     folder = run / "keys" / "toy" / "efficientnet-lite0_32px"
     stored = keys.read(folder / "keys.npz")
     keys.write(folder / "keys.npz", stored.ids, stored.keys[::-1])
-    with pytest.raises(ExportError, match="keys in its memory are not those"):
+    with pytest.raises(ExportError, match="keys in its memory"):
         export("tiny", "out")
     assert not Path("out").exists()
 
 
 def test_an_export_that_fails_leaves_nothing_and_a_full_directory_is_left_alone(run, monkeypatch):
-    def fails(*_):
-        raise OSError("the disk is full")
-
-    monkeypatch.setattr(exporting, "_make_manifest", fails)
-    with pytest.raises(OSError, match="full"):
+    monkeypatch.setattr(exporting, "_make_manifest", raise_full_disk)
+    with pytest.raises(OSError, match="No space"):
         export("tiny", "out")
     assert {path.name for path in Path().iterdir()} == {"results"}
     Path("mine").mkdir()
@@ -287,7 +282,7 @@ def test_an_export_in_use_is_not_made_again(run):
     with Predictor.load(directory) as model:
         assert not model.forget([999], ignore_missing=True, request="2026-17").deleted
         assert model.log() == []
-        with pytest.raises(ExportError, match="is open, for example in `munkey serve`"):
+        with pytest.raises(ExportError, match="is open"):
             renew_export("tiny", directory, config)
         assert model.in_place
         assert len(model.rows()) == len(model.ids)
@@ -304,7 +299,7 @@ def test_an_export_in_use_is_not_made_again(run):
     (directory / "manifest.json").write_text(
         written.replace(f'"version": {MODEL_FORMAT}', '"version": 2')
     )
-    with pytest.raises(UnreadableModelError, match="move it elsewhere, export again and repeat"):
+    with pytest.raises(UnreadableModelError, match="export again"):
         renew_export("tiny", directory, config)
     (directory / "manifest.json").write_text(written)
     with Predictor.load(directory) as model:

@@ -31,6 +31,7 @@ from munkey.deploy.model import images as module
 from munkey.deploy.model.images import LIMITS, digest_contents, read_embeddings, read_pixels
 from munkey.deploy.model.manifest import PictureSize
 from tests.data.inputs import picture
+from tests.deploy.inputs import png_of
 
 STORED = PictureSize(height=6, width=6)
 
@@ -200,7 +201,7 @@ def test_no_other_format_is_opened_whatever_the_file_is_called(name, tmp_path, m
     picture(tmp_path / "whole.png", seed=1)
     Image.new("RGB", (16, 16)).save(tmp_path / "one.png", name)
     monkeypatch.setitem(Image.OPEN, name, (lambda *_: pytest.fail("was opened"), None))
-    with pytest.raises(PictureError, match=r"one\.png: .* it is not one of BMP, GIF, "):
+    with pytest.raises(PictureError, match=r"one\.png: .*not one of BMP, GIF"):
         read_pixels(tmp_path / "one.png", STORED)
     (tmp_path / "one.png").rename(tmp_path / f"one.{name.lower()}")
     assert [Path(file).name for file in read_pixels(tmp_path, STORED).files] == ["whole.png"]
@@ -215,18 +216,17 @@ def test_the_file_of_a_picture_is_its_full_path_in_utf_8(tmp_path):
 
 
 def test_a_request_with_too_many_pixels_is_refused_before_a_picture_is_decoded(monkeypatch):
-    file = BytesIO()
-    Image.new("1", (40, 30)).save(file, "PNG")
+    content = png_of(Image.new("1", (40, 30)))
     looked_at = Mock(wraps=open_picture)
     monkeypatch.setattr(picture_files, "open_picture", looked_at)
     monkeypatch.setattr(picture_files, "to_upright_rgb", lambda picture: pytest.fail("was decoded"))
     limits = PictureLimits(1200, together=2000)
     with pytest.raises(TooManyPixelsError, match="2,400 pixels") as raised:
-        picture_files.read_pictures([BytesIO(file.getvalue())] * 5, limits)
+        picture_files.read_pictures([BytesIO(content)] * 5, limits)
     assert raised.value.number == 1
     assert looked_at.call_count == 2
     with pytest.raises(HTTPException, match=r"2,400 pixels up to images\.1") as refused:
-        bodies.decode_pictures([file.getvalue()] * 5, STORED, bodies.RequestLimits(pixels=2000))
+        bodies.decode_pictures([content] * 5, STORED, bodies.RequestLimits(pixels=2000))
     assert refused.value.status_code == 413
 
 
@@ -283,7 +283,7 @@ HUGE = b"\x93NUMPY\x01\x00" + len(HEADER).to_bytes(2, "little") + HEADER
 def test_a_file_without_rows_is_refused_with_the_form_that_rows_must_have(name, content, tmp_path):
     if content is not None:
         (tmp_path / name).write_bytes(content)
-    with pytest.raises(PictureError, match=rf"{name}: .*rows of 3 finite numbers"):
+    with pytest.raises(PictureError, match=rf"{name}: .*rows of 3"):
         read_embeddings(tmp_path / name, 3)
 
 
@@ -326,5 +326,5 @@ def test_a_file_that_may_not_be_read_is_an_unreadable_picture(tmp_path, monkeypa
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(module, "open_regular_file", refuse)
-    with pytest.raises(PictureError, match=r"locked\.png: cannot be read .Permission denied"):
+    with pytest.raises(PictureError, match=r"locked\.png: .*Permission denied"):
         read_pixels([file], PictureSize(height=4, width=4))

@@ -58,7 +58,8 @@ def test_a_name_that_means_two_files_is_refused_and_both_are_named(
     first = tmp_path / root / "a.png" if root else "a.png"
     with pytest.raises(AmbiguousFileError) as raised:
         sources.find_ids_by_name(["a.png"])
-    assert f"can be {first} (ids 0) or {tmp_path / 'a.png'} (ids 1)" in str(raised.value)
+    assert f"{first} (ids 0)" in str(raised.value)
+    assert f"{tmp_path / 'a.png'} (ids 1)" in str(raised.value)
     assert ids(sources, tmp_path / "a.png") == [1]
     assert root is None or ids(sources, first) == [0]
 
@@ -126,7 +127,7 @@ def test_a_pattern_of_many_folders_is_matched_at_once(number, make_memory):
 
 
 def test_a_pattern_of_more_parts_than_a_path_has_is_refused(make_memory):
-    with pytest.raises(ValueError, match="a pattern may have at most 64 parts"):
+    with pytest.raises(ValueError, match="at most 64 parts"):
         ids(SourceFiles(make_memory("a.png"), None), "glob:/" + "**/" * 1300 + "a.png")
 
 
@@ -158,9 +159,7 @@ def test_a_folder_that_can_be_two_is_refused(make_memory, tmp_path, monkeypatch)
     sources = SourceFiles(
         make_memory(*[f"cats/{i}.png" for i in range(20)], tmp_path / "cats" / "a.png"), "/pictures"
     )
-    with pytest.raises(
-        AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*9, … \(20 in all\)\) or .*\(ids 20\)"
-    ):
+    with pytest.raises(AmbiguousFileError, match=r"/pictures/cats \(ids 0, .*20 in all.*ids 20"):
         sources.find_ids_by_name(["cats"])
 
 
@@ -246,10 +245,10 @@ def test_without_a_data_set_a_name_is_a_path_from_here_and_other_files_are_sugge
     assert ids(sources, "a/1.png") == [0]
     sources = SourceFiles(memory.drop(np.array([0])), None)
     assert ids(sources, "a/1.png") == []
-    assert f"'a/1.png' may be '{tmp_path}/b/a/1.png'. " in sources.suggest_names(["a/1.png"])
+    assert f"'{tmp_path}/b/a/1.png'" in sources.suggest_names(["a/1.png"])
 
 
 def test_an_unknown_name_that_looks_like_a_pattern_gets_the_prefix_suggested(make_memory):
     sources = SourceFiles(make_memory("a.png"), None)
-    assert "for a pattern, write glob:PATTERN" in sources.suggest_names(["*.png"])
+    assert "glob:PATTERN" in sources.suggest_names(["*.png"])
     assert "glob:PATTERN" not in sources.suggest_names(["b.png", "glob:c*"])
