@@ -8,6 +8,7 @@ import random
 import resource
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -31,6 +32,17 @@ from munkey.settings import InferenceSettings
 ROOT = Path(__file__).parents[1]
 SHARED = Path("/dev/shm")
 DRAWN = 2  # of the soak tests, in CI
+# What a machine of CI may lack; for all else, `.ci/run` and requirements.lock install what is needed.
+MAY_SKIP_IN_CI = (
+    "no GPU",
+    "a GPU here",
+    "paper's printed tables are not",
+    "paper's tables are not",
+    "needs real pictures",
+    "no Firefox",
+    "may not mount",
+    "only root",
+)
 VIT = ViTArchitecture(
     classes=3, image_size=8, patch_size=4, width=8, depth=2, heads=2, mlp_ratio=2.0
 )
@@ -116,6 +128,16 @@ def raise_full_disk(*_: object, **__: object) -> None:
     raise OSError(errno.ENOSPC, "No space left on device")
 
 
+def wait(
+    condition: Callable[[], bool], words: Callable[[], str] = str, seconds: float = 120.0
+) -> None:
+    """Wait until a condition holds. words: what an error says where it does not within these seconds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, words()
+        time.sleep(0.05)
+
+
 @pytest.fixture(autouse=True)
 def _one_thread() -> None:
     """One thread for every test: a job that an earlier one ran may have left another number, and other last digits."""
@@ -180,13 +202,28 @@ def inference() -> Callable[..., InferenceSettings]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    """In CI, a test of servers that is skipped has failed: `.ci/run` installs what they need."""
+    """In CI, a test that is skipped has failed, unless it needs what a machine of CI may lack."""
     report = yield
-    starts_servers = item.get_closest_marker("services") or item.get_closest_marker("slurm")
-    if report.skipped and starts_servers and os.environ.get("CI"):
-        report.outcome = "failed"
-        report.longrepr = f"skipped, which CI does not allow: {report.longrepr[-1]}"
+    if report.skipped and not item.get_closest_marker("gpu"):
+        refuse_skip(report)
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    """The same for a file that is skipped as a whole."""
+    report = yield
+    if report.skipped:
+        refuse_skip(report)
+    return report
+
+
+def refuse_skip(report: Any) -> None:
+    """In CI, let a report of what was skipped be that of a failure, unless its reason may be one there."""
+    reason = str(report.longrepr[-1])
+    if os.environ.get("CI") and not any(words in reason for words in MAY_SKIP_IN_CI):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not allow: {reason}"
 
 
 @pytest.hookimpl(tryfirst=True)

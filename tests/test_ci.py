@@ -1,4 +1,4 @@
-"""What CI adds to the tests: servers must be there, and the commit draws two of those that take long."""
+"""What CI adds to the tests: what they need must be there, and the commit draws two of those that take long."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,12 +27,11 @@ class Item:
         self.markers[name] = getattr(pytest.mark, name).mark
 
 
-def report_of(item: Item, skipped: bool) -> SimpleNamespace:
+def report_of(item: Item, skipped: bool, reason: str = SKIPPED[-1]) -> SimpleNamespace:
     """What the hook makes of a test's report."""
     outcome = "skipped" if skipped else "passed"
-    report = SimpleNamespace(
-        outcome=outcome, skipped=skipped, longrepr=SKIPPED if skipped else None
-    )
+    longrepr = (*SKIPPED[:-1], reason) if skipped else None
+    report = SimpleNamespace(outcome=outcome, skipped=skipped, longrepr=longrepr)
     steps = pytest_runtest_makereport(item)
     next(steps)
     with pytest.raises(StopIteration) as stopped:
@@ -54,6 +53,25 @@ def test_a_test_of_servers_that_is_skipped_has_failed_in_ci_and_nowhere_else(mar
     )
     monkeypatch.delenv("CI")
     assert report_of(servers, skipped=True).outcome == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("reason", "outcome"),
+    [
+        ("Skipped: torch.compile needs a C++ compiler", "failed"),
+        ("Skipped: no Chromium is installed", "failed"),
+        ("Skipped: the paper's tables are not at hand", "skipped"),
+        ("Skipped: no Firefox is installed", "skipped"),
+    ],
+)
+def test_a_skipped_test_has_failed_in_ci_unless_ci_may_lack_what_it_needs(
+    reason, outcome, monkeypatch
+):
+    item = Item("tests/test_it.py::test")
+    monkeypatch.setenv("CI", "true")
+    assert report_of(item, skipped=True, reason=reason).outcome == outcome
+    monkeypatch.delenv("CI")
+    assert report_of(item, skipped=True, reason=reason).outcome == "skipped"
 
 
 def drawn(asked: str) -> list[str]:

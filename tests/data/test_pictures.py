@@ -102,16 +102,6 @@ def test_mixed_sizes_need_a_storage_size(tmp_path):
     assert dataset.images.shape == (16, 5, 5, 3)
 
 
-def test_all_corrupt_pictures_are_named_at_once_and_nothing_is_left(tmp_path):
-    class_folders(tmp_path / "pets", {"cat": 8, "dog": 8})
-    (tmp_path / "pets/cat/003.png").write_bytes(b"no picture")
-    whole = (tmp_path / "pets/dog/005.png").read_bytes()
-    (tmp_path / "pets/dog/005.png").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(SourceError, match=r"(?s)2 faults.*cat/003\.png.*dog/005\.png"):
-        loaded(DATASETS["imagefolder"].load(settings(tmp_path / "pets")), tmp_path / "out")
-    assert not list((tmp_path / "out").iterdir())
-
-
 def test_a_picture_with_too_many_pixels_is_a_fault(tmp_path, monkeypatch):
     monkeypatch.setattr(pictures, "LIMITS", PictureLimits(pixels=11))  # of 12
     with pytest.raises(SourceError, match=r"20 faults"):

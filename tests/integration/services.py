@@ -12,8 +12,9 @@ import tempfile
 import urllib.request
 from pathlib import Path
 
+from tests.conftest import wait
 from tests.integration.conftest import BIN, Project
-from tests.integration.slurm import free_ports, wait
+from tests.integration.slurm import free_ports
 from tests.pages import blocks
 
 PATH = ":".join([str(BIN), os.environ["PATH"], *sorted(glob.glob("/usr/lib/postgresql/*/bin"))])  # noqa: PTH207

@@ -7,9 +7,9 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from tests.conftest import wait
 
 DAEMONS = ("munged", "slurmctld", "slurmd")
 CONFIGURATION = """
@@ -159,10 +159,3 @@ def free_ports(count: int) -> list[int]:
     for each in with_sockets:
         each.close()
     return ports
-
-
-def wait(condition: Callable[[], bool], words: Callable[[], str], seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, words()
-        time.sleep(0.2)

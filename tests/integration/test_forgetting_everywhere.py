@@ -18,6 +18,14 @@ pytestmark = pytest.mark.ci
 IDS, KEYS, TOKENS = raw(12)
 GONE = {extract_traces(KEYS[3])[0], extract_traces(TOKENS[3])[0]}
 KEPT = {extract_traces(KEYS[4])[0], extract_traces(TOKENS[4])[0]}
+DVC = """\
+[core]
+    remote = store
+[cache]
+    type = "reflink,copy"
+['remote "store"']
+    url = {remote}
+"""
 WORD = b"a name that only this row has"
 
 
@@ -78,8 +86,8 @@ def test_the_code_of_the_page_finds_the_files_with_a_sample(project):
 def test_the_commands_for_dvc_leave_no_earlier_version(tmp_path):
     project = tmp_path / "project"
     project.mkdir()
-    run(project, "git init -q -b main; dvc init -q; dvc config cache.type reflink,copy")
-    run(project, f"dvc remote add -q --default store {tmp_path / 'remote'}")
+    run(project, "git init -q -b main; dvc init -q")
+    (project / ".dvc/config").write_text(DVC.format(remote=tmp_path / "remote"))
     create(project / "results/memory/memory.db").close()
     (project / "dvc.yaml").write_text(
         "stages:\n  grid:\n    cmd: 'true'\n    outs:\n      - results:\n          persist: true\n"

@@ -178,16 +178,3 @@ def test_a_store_that_fails_is_reported_last_and_tried_again_in_the_next_run(
     assert len(runs) == LOGGED_RUNS
     for runs_with_name in runs.values():
         assert len(runs_with_name) == 1
-
-
-@pytest.mark.ci
-def test_a_changed_parameter_adds_runs_that_name_it_and_keeps_the_earlier_ones(
-    project: Project,
-) -> None:
-    project.run("munkey", "mlflow", "sync")
-    project.params({"inference": {"k": 1}})
-    project.snakemake()
-    both = active_runs(store(project))["MUNKEY @0.1 seed 0"]
-    changed = {run.data.tags["munkey.present"]: run.data.tags.get("munkey.changed") for run in both}
-    assert changed == {"false": None, "true": "inference.k: 4 → 1"}
-    assert len(active_runs(store(project))["CF @0.1 seed 0"]) == 1  # which does not depend on it

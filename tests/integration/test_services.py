@@ -13,10 +13,10 @@ from mlflow.tracking import MlflowClient
 
 from munkey.experiment.tracking.runs import SEED_GAP
 from munkey.report.tables.summary import round_to_four_digits
+from tests.conftest import wait
 from tests.integration.conftest import LOGGED_RUNS, Project
 from tests.integration.faults import results
 from tests.integration.services import MISSING, Services
-from tests.integration.slurm import wait
 from tests.pages import blocks
 
 TABLES = "results/default/tables"

@@ -12,9 +12,10 @@ import psutil
 import pytest
 import yaml
 
+from tests.conftest import wait
 from tests.integration.conftest import Project
 from tests.integration.faults import results
-from tests.integration.slurm import DAEMONS, Cluster, executable, wait
+from tests.integration.slurm import DAEMONS, Cluster, executable
 
 PROFILE = ("--profile", "profiles/slurm")
 # Ask for the state of jobs every two seconds; after each answer without news, the plugin waits 10 s longer.

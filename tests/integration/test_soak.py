@@ -19,9 +19,10 @@ import pytest
 
 from benchmarks.measuring import RESULTS, file_for, this_machine
 from munkey.training.checkpoint import FOLDER
+from tests.conftest import wait
 from tests.integration.conftest import BIN, Project, checkout
 from tests.integration.faults import Running, disk, results
-from tests.integration.slurm import free_ports, wait
+from tests.integration.slurm import free_ports
 
 ROUNDS = 6
 FAULTS = 8

@@ -136,7 +136,10 @@ def test_what_is_left_is_planned_and_imported_as_before(
     for job in copy.plan("paper") - whole.plan("paper"):
         assert get_rule(job) in GATHERING, f"planned without these studies alone: {job[:2000]}"
     copy.run("python", "import_all.py")
-    copy.run("lint-imports", "--no-cache")
+    if len(removed) == len(
+        load_studies()
+    ):  # then no contract names a package that a single removal takes away
+        copy.run("lint-imports", "--no-cache")
 
 
 def test_planning_a_run_loads_no_table_of_a_study() -> None:

@@ -97,11 +97,6 @@ def header(*shape, magic=(0, 0, 8)):
             lambda c: header(12, 2**32 - 1, 2**32 - 1) + c[16:],
             r"unpacks to 221,|a picture may have",
         ),
-        (
-            "train-labels-idx1",
-            lambda c: c[:8] + bytes([7]) + c[9:],
-            r"labels range from 0 to 7, .* 3 classes",
-        ),
     ],
 )
 @pytest.mark.parametrize("ending", [".gz", ""])
@@ -115,7 +110,7 @@ def test_files_that_cannot_be_used_are_named(tmp_path, file, change, message, en
         changed.write(content)
     message_of_refusal = refusal(tmp_path, size=3)
     assert re.search(message, message_of_refusal)
-    assert file in message_of_refusal or "labels range" in message_of_refusal
+    assert file in message_of_refusal
 
 
 def test_damaged_gzip_is_named(tmp_path):

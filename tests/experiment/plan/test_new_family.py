@@ -46,7 +46,7 @@ def plan_with_section(**changes: object) -> Plan:
 def test_the_section_of_a_plug_in_is_needed_only_where_its_family_is_used(frequency, monkeypatch):
     """Otherwise installing a package would stop every experiment that does not use it."""
     monkeypatch.setitem(FAMILIES.origins, "frequency", "shop 1.0")
-    with pytest.raises(ParamsError, match="'frequency' .* has no section"):
+    with pytest.raises(ParamsError, match=r"'frequency' .* has no section"):
         load(small_config({}))
     monkeypatch.setattr(type(frequency), "in_every_run", False)
     assert load(small_config({})).get_family_section(frequency) is None

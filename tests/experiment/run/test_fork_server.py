@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pytest
 
 from munkey.core import gpu_slots
 from munkey.experiment.run import fork_server
+from tests.conftest import wait
 from tests.plugins import written
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="forks only on Linux")
@@ -111,13 +111,6 @@ def alive(process: int) -> bool:
         return Path(f"/proc/{process}/stat").read_text().split()[2] != "Z"
     except OSError:
         return False
-
-
-def wait(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @contextmanager

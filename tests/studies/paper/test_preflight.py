@@ -11,7 +11,7 @@ from munkey.core import gpu
 from munkey.data.download import MissingDataError, PublishedFile
 from munkey.encoders.registry import MissingEncoderError
 from munkey.experiment.cost import machines
-from munkey.experiment.cost.estimate import CostEstimate, estimate
+from munkey.experiment.cost.estimate import CostEstimate, estimate, format_totals
 from munkey.experiment.cost.machines import find_machine
 from munkey.experiment.plan.plan import Plan
 from munkey.studies.paper import preflight
@@ -38,6 +38,13 @@ def equipped_machine(tmp_path, monkeypatch):
 def plan_and_costs(*overlays: str) -> tuple[Plan, CostEstimate]:
     plan = plan_of(*overlays)
     return plan, estimate(plan, "paper", epyc())
+
+
+def test_the_paper_trains_with_three_seeds_what_its_rehearsal_trains_with_one():
+    """126 trainings of a seed, counted by hand in tests/integration/test_rehearsal.py."""
+    for overlays, trainings in (((PAPER,), 3 * 126), ((PAPER, REHEARSAL), 126)):
+        total = next(format_totals(plan_and_costs(*overlays)[1], epyc()))
+        assert total.startswith(f"{trainings} training runs")
 
 
 def faults(*overlays: str) -> list[str]:
