@@ -27,7 +27,6 @@ from munkey.studies.ablations.figure import neighbors_figure
 from munkey.studies.audits.tables import make_attack_tables, make_storage_tables
 from munkey.studies.paper import tables as paper
 from tests.report.inputs import cases, extra, pairs
-from tests.studies.figures import capture_figures
 
 ROWS = [
     Row("original-t", "Original (T)", "retrain-t", context=True),
@@ -276,9 +275,8 @@ def test_results_outside_the_paper_give_no_comparison():
     assert agreement[["Printed", "Compared", "Within"]].values.tolist() == [[0] * 3]
 
 
-def test_the_curve_over_k_has_the_values_of_each_data_set(tmp_path, monkeypatch):
+def test_the_neighbors_figure_has_the_values_of_each_data_set(tmp_path, figures):
     write_text(tmp_path / "ablations.csv", case_summary().to_csv(index=False))
-    figures = capture_figures(monkeypatch)
     neighbors_figure(tmp_path / "ablations.csv", tmp_path / "neighbors.svg")
     accuracy, _ = figures[0].axes
     values = {bars.get_label(): bars.lines[0].get_xdata().tolist() for bars in accuracy.containers}

@@ -130,7 +130,8 @@ from munkey.models.family import FAMILIES, System
 from munkey.unlearn import adversarial, finetune
 from munkey.unlearn.contract import METHODS, Request
 from tests.conftest import generator, image_set
-from tests.unlearn.world import ARCHITECTURE, quiet, settings, tuning
+from tests.models.inputs import quiet
+from tests.unlearn.world import ARCHITECTURE, settings, tuning
 
 count, side = 512, 192
 floats = count * 3 * side**2 * 4

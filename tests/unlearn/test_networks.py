@@ -10,8 +10,9 @@ from munkey.core.randomness import Stage
 from munkey.data.image_set import image_set
 from munkey.models.family import FAMILIES, Recipe, System, Training
 from munkey.unlearn.contract import METHODS
+from tests.models.inputs import quiet
 from tests.training.inputs import DATA, RESNET18
-from tests.unlearn.world import TRAIN, make_request, quiet, same, settings, tensors, weights, world
+from tests.unlearn.world import TRAIN, make_request, same, settings, tensors, weights, world
 
 RECIPE = Recipe(
     DATA, None, TRAIN.model_copy(update={"epochs": 5}), RESNET18, Stage("tiny", "resnet18")

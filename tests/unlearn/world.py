@@ -24,6 +24,7 @@ from munkey.models.family import FAMILIES, MemberKeys, Recipe, System, Training
 from munkey.models.networks.vit import ViTArchitecture
 from munkey.settings import FinetuneSettings
 from munkey.unlearn.contract import METHODS, Request, Tuning
+from tests.models.inputs import quiet
 from tests.training import inputs
 from tests.training.inputs import DATA, MODEL
 
@@ -68,10 +69,6 @@ class Recorded(ImageSet):
     def batch(self, index: torch.Tensor, device: str) -> LabeledImages:
         self.log.append(self.ids[index.numpy()])
         return super().batch(index, device)
-
-
-def quiet(_: str) -> None:
-    """Report nothing."""
 
 
 @cache

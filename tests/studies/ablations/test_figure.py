@@ -8,12 +8,7 @@ from munkey.core.files import write_text
 from munkey.studies.ablations.figure import neighbors_figure, neighbors_plot
 from tests.report.inputs import DOLLARS
 from tests.studies.ablations.drawings import neighbor_curves
-from tests.studies.figures import capture_figures, read_texts
-
-
-@pytest.fixture
-def figures(monkeypatch):
-    return capture_figures(monkeypatch)
+from tests.studies.figures import read_texts
 
 
 def test_the_neighbors_figure_has_a_line_per_data_set_and_no_bar_below_zero():

@@ -10,13 +10,8 @@ from munkey.core.files import write_npz, write_text
 from munkey.studies.selection import figure
 from munkey.studies.selection.figure import selection_plot, sensitivity_plot
 from tests.report.inputs import DOLLARS
-from tests.studies.figures import capture_figures, read_texts
+from tests.studies.figures import read_texts
 from tests.studies.selection.drawings import grid, training_curves
-
-
-@pytest.fixture
-def figures(monkeypatch):
-    return capture_figures(monkeypatch)
 
 
 def list_thresholds(axes):
