@@ -128,7 +128,7 @@ def test_preflight_names_the_costs_and_everything_missing(munkey, monkeypatch):
     assert ready.out.startswith("paper-rehearsal on AMD EPYC, CPU")
     assert "126 training runs" in ready.out
     monkeypatch.setattr(preflight, "find_obstacles", lambda plan, costs: ["no GPU", "no room"])
-    refused = munkey("preflight", PAPER[0], "--gpus", 8)
+    refused = munkey("preflight", PAPER[0], "workflow/presets/rehearsal.yaml", "--gpus", 8)
     assert refused.code == 1
     assert refused.err.endswith(":\n- no GPU\n- no room\n")
     assert "on 8 machines: at least" in refused.out

@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Iterator[MemoryFile]:
 
 
 def certify_deletion(file: MemoryFile, ids: np.ndarray) -> Certificate:
-    """Delete rows."""
+    """The certificate of a deletion of these rows."""
     receipt = file.delete(ids)
     return certificate.certify(receipt, live=len(file.snapshot().memory))
 

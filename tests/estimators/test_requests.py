@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import munkey
 from munkey import (
+    ForgettingKNN,
     ForgettingLDA,
     ForgettingNCM,
     InvalidRequestError,
@@ -215,7 +216,7 @@ def test_a_selection_that_names_no_rows_is_refused(selection, tmp_path):
     assert len(model.ids_) == N
 
 
-@pytest.mark.parametrize("kind", [ForgettingLDA, ForgettingNCM])  # LDA stores other keys
+@pytest.mark.parametrize("kind", [ForgettingNCM, ForgettingKNN])  # which store keys in two forms
 @each_place
 def test_exact_copies_of_forgotten_rows_are_named(kind, place, tmp_path):
     rows = np.vstack([X, X[[3]]])

@@ -163,17 +163,18 @@ def test_predictions_are_answered_while_names_are_looked_up(dry_run, office, mon
     assert (10 in office.list_ids()) is dry_run
 
 
-def test_samples_deleted_between_plan_and_deletion_are_no_fault_and_a_request_number_is_used_once(
-    model,
-):
+def test_a_request_number_that_two_plans_share_is_used_once(model):
     order = ForgetRequest(ids=[10], request="DSR-1")
     other = ForgetRequest(ids=[12], request="DSR-1")
     plan = model.plan(order.to_deletion_request())
     plan_of_other = model.plan(other.to_deletion_request())
     assert delete_samples(model, order, plan)["deleted"] == 1
     assert delete_samples(model, order, plan)["repeated"]
-    with pytest.raises(ValueError, match=r"request 'DSR-1' was carried out .* 1 sample"):
+    with pytest.raises(ValueError, match=r"'DSR-1' was carried out"):
         delete_samples(model, other, plan_of_other)
+
+
+def test_samples_that_are_deleted_after_the_plan_are_no_fault(model):
     late = ForgetRequest(ids=[14])
     plan = model.plan(late.to_deletion_request())
     model.forget([14])
@@ -365,9 +366,7 @@ def test_a_busy_memory_answers_503_and_changes_nothing(model, tmp_path):
         assert one.ask("POST", "/forget", {"ids": [12]}, "forget").json["deleted"] == 1
 
 
-def test_samples_forgotten_by_another_process_are_in_no_later_answer_and_its_purge_is_reported(
-    office, model
-):
+def test_a_deletion_and_a_purge_by_another_process_are_seen_at_once(office, model):
     """As `munkey forget` beside a running service does."""
     with Predictor.load(model.directory, device="cpu") as other:
         other.forget([12], request="DSR-9")
