@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 
 from tests.integration.conftest import ROOT, Project
 from tests.pages import block
@@ -157,6 +158,7 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
     modules = {f"my_unlearning/{name}.py": text for name, text in MODULES.items()}
     install(written(folder / "source", modules | {"pyproject.toml": described}), folder / "site")
     extended.plugins = folder / "site"
+    tiny = yaml.safe_load((extended.path / "params.yaml").read_text())["ablations"]
     extended.params(
         {
             "datasets": ["bright-squares"],
@@ -164,7 +166,7 @@ def extended(fresh: Project, tmp_path_factory: pytest.TempPathFactory) -> Projec
             "keys": {"encoder": "mean-color", "image_size": None},
             "prototypes": {"sharpness": 10.0},
             "unlearn": {"keep": {}, "my-method": {"lr_factor": 0.5, "strength": 1.0}},
-            "ablations": {"train.weight_decay": [0.0, 0.05]},
+            "ablations": {knob: [] for knob in tiny} | {"train.weight_decay": [0.0, 0.05]},
         }
     )
     done = extended.snakemake(*TARGETS)
