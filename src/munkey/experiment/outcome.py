@@ -145,8 +145,8 @@ def describe_figure_jobs(
 def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return a sentence for each data set on which design to deploy, and why.
 
-    designs: the fields of `munkey.report.tables.frontier.Design`. Audits that are older than the
-    metrics are ignored.
+    designs: the fields of `munkey.report.tables.frontier.Design`. Audits count if the table that
+    joins them with the metrics is not older than the metrics.
     """
     # These modules import pandas, which only the end of a run needs.
     from munkey.report.tables import frontier
@@ -154,12 +154,15 @@ def write_advice(layout: Layout, designs: Iterable[Mapping[str, Any]]) -> list[s
 
     tables = [fill(layout.table, table=name, ending="csv") for name in ("main", "differences")]
     main = read_main(*tables)
-    metrics_time = Path(layout.all_metrics).stat().st_mtime
+    joined = Path(fill(layout.table, table="main-audited", ending="md"))
+    is_audited = False
+    if joined.exists():
+        is_audited = joined.stat().st_mtime >= Path(layout.all_metrics).stat().st_mtime
     all_designs = [frontier.Design(**design) for design in designs]
     audits = {}
     for dataset in map(str, main["dataset"].unique()):
         path = Path(fill(layout.audit, dataset=dataset, part="table.csv"))
-        if path.exists() and path.stat().st_mtime >= metrics_time:
+        if is_audited and path.exists():
             audits[dataset] = read_table(path)
     sentences = []
     for dataset, points in frontier.collect_all_points(main, audits, all_designs).items():
