@@ -318,19 +318,6 @@ def test_a_purge_keeps_the_remaining_samples(munkey, model):
     assert munkey("verify", model).code == 0
 
 
-def test_a_foreign_file_fails_a_purge_and_stays(munkey, model):
-    names = ["memory.db.bak", "notes.txt"]
-    for name in names:
-        (model / name).write_text("mine")
-    result = munkey("purge", model, "--json")
-    assert result.code == 1
-    assert "memory.db.bak, notes.txt" in result.err
-    for name in names:
-        assert (model / name).read_text() == "mine"
-        (model / name).rename(model.parent / name)
-    assert munkey("purge", model).code == 0
-
-
 @pytest.mark.parametrize("umask", [0o022, 0o002, 0o077])
 def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "umap", None)  # it would compile for ten seconds
@@ -353,18 +340,6 @@ def test_the_users_umask_holds_for_every_file(umask, munkey, model, tmp_path, mo
     for folder in (tmp_path / "rows", *(tmp_path / "rows").rglob("*")):
         assert folder.is_file() or folder.stat().st_mode & 0o777 == 0o777 & ~umask
     assert (tmp_path / "salt").stat().st_mode & 0o777 == 0o600
-
-
-def test_an_emptied_model_refuses_to_answer_and_is_served_until_samples_come(
-    munkey, model, tmp_path
-):
-    picture = picture_in(tmp_path)
-    munkey("forget", model, "--files", "pets")
-    result = munkey("predict", model, picture)
-    assert result.code == 2
-    assert "train a new model" in result.err
-    with Predictor.load(model, device="cpu") as predictor:
-        predictor.warm_up()
 
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1) | st.text(

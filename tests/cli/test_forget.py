@@ -524,6 +524,7 @@ def test_a_deletion_beside_foreign_files_fails_as_a_purge_does(munkey, model):
     assert result.json["deleted"] == 1
     assert foreign.name in result.json["unpurged"]
     assert foreign.name in result.err
+    assert foreign.read_bytes() == b"keys"
     assert remaining_ids(model) == without(10)
     assert munkey("forget", model, "--ids", "12", "--no-purge").code == 0
     assert munkey("forget", model, "--ids", "14", "--dry-run").code == 0

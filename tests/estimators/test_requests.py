@@ -305,17 +305,6 @@ def test_a_name_that_is_the_same_number_is_suggested():
             model.forget(units=name)
 
 
-def test_a_second_save_warns_that_the_first_directory_no_longer_changes(tmp_path):
-    model = model_of()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model.save(tmp_path / "first")
-    with pytest.warns(UserWarning, match="first is no longer changed"):
-        model.save(tmp_path / "second")
-    model.forget(ids=3)
-    assert 3 in ForgettingNCM.load(tmp_path / "first").ids_
-
-
 @pytest.mark.parametrize(
     ("kind", "place"), [*((kind, "memory") for kind in KINDS), (ForgettingNCM, "directory")]
 )
