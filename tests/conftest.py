@@ -135,7 +135,7 @@ def wait(
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, words()
-        time.sleep(0.05)
+        time.sleep(0.1)
 
 
 @pytest.fixture(autouse=True)
