@@ -82,7 +82,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         axes.set_axisbelow(True)
         axes.margins(x=0.06)
     accuracy_axes.set_ylim(-0.6, len(points) - 0.4)
-    _add_legend(figure, points, 3 if width >= WIDTH else 2)
+    _add_legend(figure, points)
     return theme.freeze(figure)
 
 
@@ -111,7 +111,7 @@ def _write_contrasts_before(axes: Axes, points: pd.DataFrame) -> None:
         axes.annotate(f"{value:.2f}", (1.14, row), va="center", **style)
 
 
-def _add_legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
+def _add_legend(figure: Figure, points: pd.DataFrame) -> None:
     """Draw a legend of the kinds and special marks that occur in the figure."""
     handles = []
     for kind, (color, marker) in STYLES.items():
@@ -119,7 +119,7 @@ def _add_legend(figure: Figure, points: pd.DataFrame, columns: int) -> None:
             handles.append(_make_handle(marker, KINDS[kind], color, face=color))
     if not np.isfinite(points["bound"]).all():
         handles.append(_make_handle("o", "no bound (†)", theme.GRAY, face="none"))
-    figure.legend(handles=handles, loc="outside lower center", ncols=columns)
+    figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 
 def _make_handle(marker: str, label: str, color: str, *, face: str) -> Line2D:
