@@ -16,7 +16,7 @@ from munkey.report.tables.markup import format_two_digits
 
 WIDTH = 5.4  # inches; readable in a README without zooming, even on a phone
 REACH = 1.25  # bars end here, in the largest contrast of the figure
-NARROWEST = 0.2  # the axis of what is left is at least as wide, in the largest contrast
+NARROWEST = 0.05  # the axis of what is left is at least as wide, in the largest contrast
 STYLES = {  # color and marker of each kind of design
     "exact": (theme.GREEN, "s"),
     "rows": (theme.BLUE, "o"),
