@@ -21,7 +21,7 @@ from munkey.experiment.publish.published_run import (
     NotAPublishedRunError,
     open_run,
 )
-from munkey.experiment.publish.workflow import PlannedJob, RecordedJob, WorkflowFailedError
+from munkey.experiment.publish.workflow import JobFiles, RecordedJob, WorkflowFailedError
 from munkey.experiment.publish.workspace import (
     make_workspace,
     make_workspace_with_data,
@@ -287,8 +287,8 @@ def test_what_is_not_computed_again_is_listed_with_the_reason(write):
 
 def test_a_job_said_to_read_keys_is_repeated_if_it_reads_none_here(write, tmp_path, monkeypatch):
     run = open_run(write())
-    tables = PlannedJob("tables", [LOGITS], [TABLE])
-    evaluate = PlannedJob("evaluate", [*SECRETS], [LOGITS])
+    tables = JobFiles("tables", [LOGITS], [TABLE])
+    evaluate = JobFiles("evaluate", [*SECRETS], [LOGITS])
     monkeypatch.setattr(check, "plan_jobs", lambda targets, folder: [tables, evaluate])
     assert check.find_misstated(run, [], tmp_path) == [tables]
     assert check.find_misstated(run, [TABLE], tmp_path) == []
@@ -382,7 +382,7 @@ def test_a_check_of_a_run_with_a_saved_encoder_needs_only_its_description(
 
 def test_a_rule_that_trains_is_refused_whatever_the_file_says(monkeypatch, tmp_path):
     model = "results/default/models/digits/seed0/full/original-t/system.safetensors"
-    training = PlannedJob("tables", [LOGITS], [model])
+    training = JobFiles("tables", [LOGITS], [model])
     monkeypatch.setattr(check, "plan_jobs", lambda targets, folder: [training])
     monkeypatch.setattr(check, "run_snakemake", lambda *_: pytest.fail("it ran"))
     with pytest.raises(NotAPublishedRunError, match=r"the rule tables, which makes .*safetensors"):

@@ -13,7 +13,7 @@ from munkey.core.files import require_empty_folder
 from munkey.experiment.publish.contents import is_result, list_kinds
 from munkey.experiment.publish.published_run import NotAPublishedRunError, PublishedRun
 from munkey.experiment.publish.workflow import (
-    PlannedJob,
+    JobFiles,
     RecordedJob,
     WorkflowFailedError,
     plan_jobs,
@@ -61,10 +61,11 @@ def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
     unpack_results(run, folder)
     jobs = find_repeatable(run)
     rules = {job.rule for job in jobs}
-    targets = {path for job in jobs for path in job.outputs}
-    for job in find_misstated(run, targets, folder):
+    outputs = {path for job in jobs for path in job.outputs}
+    for job in find_misstated(run, outputs, folder):
         rules.add(job.rule)
-        targets.update(path for path in job.outputs if _is_published(run, path))
+        outputs.update(job.outputs)
+    targets = sorted(path for path in outputs if _is_published(run, path))
     if not targets:
         raise NotAPublishedRunError(
             f"{run.path}: nothing in it can be computed again without pictures, keys or models"
@@ -72,7 +73,7 @@ def check_run(run: PublishedRun, folder: Path, cores: int) -> CheckResult:
     repeat(rules, targets, folder, cores)
     equal = []
     different = {}
-    for path in sorted(targets):
+    for path in targets:
         difference = _find_difference(run.read(path), folder / path)
         if difference:
             different[path] = difference
@@ -86,15 +87,15 @@ def find_repeatable(run: PublishedRun) -> list[RecordedJob]:
     return [job for job in run.jobs if not list_kinds([*job.inputs, *job.outputs])]
 
 
-def find_misstated(run: PublishedRun, known: Iterable[str], folder: Path) -> list[PlannedJob]:
-    """Return the jobs that need no pictures, keys or models here, although the file says so.
+def find_misstated(run: PublishedRun, known: Iterable[str], folder: Path) -> list[JobFiles]:
+    """Return the jobs that need no pictures, keys or models here, although the file says they do.
 
     Whoever alters a table could say that its job reads keys, to keep it from being computed again.
 
     Parameters
     ----------
     known
-        The results of `find_repeatable`.
+        Results that are computed again anyway.
     """
     others = {path for path in run.files if _is_published(run, path)} - set(known)
     if not others:
@@ -106,7 +107,7 @@ def find_misstated(run: PublishedRun, known: Iterable[str], folder: Path) -> lis
     return jobs
 
 
-def _plan(run: PublishedRun, targets: Iterable[str], folder: Path) -> list[PlannedJob]:
+def _plan(run: PublishedRun, targets: Iterable[str], folder: Path) -> list[JobFiles]:
     try:
         return plan_jobs(sorted(targets), folder)
     except WorkflowFailedError as error:

@@ -54,8 +54,8 @@ class RecordedJob:
 
 
 @dataclass(frozen=True)
-class PlannedJob:
-    """A job as this checkout plans it."""
+class JobFiles:
+    """A job of this checkout: its rule, what it reads, and what it makes."""
 
     rule: str
     inputs: list[str]
@@ -144,14 +144,14 @@ def list_jobs(targets: Sequence[str], overlays: Sequence[Path]) -> list[Recorded
     return read_jobs(Path(), paths)
 
 
-def plan_jobs(targets: Sequence[str], folder: Path) -> list[PlannedJob]:
+def plan_jobs(targets: Sequence[str], folder: Path) -> list[JobFiles]:
     """Return the jobs that make the targets in a folder, and all that these depend on."""
     arguments = ["--dry-run", "--forceall", "--logger", "jobs", "--", *targets]
     jobs = []
     for line in run_snakemake(arguments, folder).splitlines():
         if line.startswith("{"):
             fields = json.loads(line)
-            jobs.append(PlannedJob(fields["rule_name"], fields["input"], fields["output"]))
+            jobs.append(JobFiles(fields["rule_name"], fields["input"], fields["output"]))
     return jobs
 
 
