@@ -53,7 +53,8 @@ def make(
     project: Project, *arguments: str, check: bool = True, **env: str
 ) -> CompletedProcess[str]:
     """Make in the environment of the tests, which it must not install anew; without a network for encoders."""
-    command = ("make", "-o", ".venv/ready", *arguments)
+    # Under `make test`, this one would print the folder that it enters.
+    command = ("make", "--no-print-directory", "-o", ".venv/ready", *arguments)
     hub = {"HF_HOME": str(project.path / "hub"), "HF_HUB_OFFLINE": "1"}
     return project.run(*command, check=check, timeout=7200, **hub, **env)
 
