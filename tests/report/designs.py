@@ -39,12 +39,15 @@ def summary(accuracy=ACCURACY, rate=0.1, half=1.5):
 def audit_table(**shares):
     """An audit of systems by name: residual share, low, high, and other columns of the row.
 
-    Each has a family of its name, whose original has a contrast of 0.5.
+    Each has a family of its name, whose original has a contrast of 0.5. The interval of what is left
+    of it ends at 0, since the p of the test over pairs is 0.05. U-LiRA has an AUROC of 60.
     """
     lines = []
     for name, (share, low, high, columns) in shares.items():
         line = {"family": name, "name": name, "path": "deployed", "role": "method"}
-        line |= {"verdict": "residue", "flagged": "share", "contrast": 0.1, "equal": False}
+        line |= {"verdict": "residue", "flagged": "share", "equal": False}
+        line |= {"contrast": share / 100 * 0.5, "pairs": 3, "p_pairs": 0.05}
+        line |= {"u-lira_auroc": 60.0, "u-lira_auroc_low": 55.0, "u-lira_auroc_high": 64.0}
         lines.append(line | {"share": share, "share_low": low, "share_high": high} | columns)
         original = {"family": name, "name": f"original of {name}", "path": "deployed"}
         lines.append(original | {"role": "nothing", "contrast": 0.5, "equal": False})

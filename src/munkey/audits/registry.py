@@ -93,7 +93,7 @@ def audit(
     Returns
     -------
     callable
-        The decorator. It returns the function unchanged.
+        The decorator.
 
     Raises
     ------

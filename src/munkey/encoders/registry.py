@@ -96,7 +96,7 @@ def encoder(  # noqa: PLR0913 -- decorators of plug-ins name each
     Returns
     -------
     callable
-        The decorator. It returns the function unchanged.
+        The decorator.
 
     Raises
     ------

@@ -188,8 +188,8 @@ class MunkeyClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  #
 
     Notes
     -----
-    The parameters are settings in params.yaml. A fitted classifier cannot be pickled, because it
-    keeps its model in a directory. LDA and NCM choose their temperature like `ForgettingLDA`.
+    A fitted classifier cannot be pickled, because it keeps its model in a directory. LDA
+    and NCM choose their temperature like `ForgettingLDA`.
 
     Examples
     --------

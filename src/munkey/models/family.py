@@ -284,8 +284,7 @@ class Family(ABC, Generic[Settings]):
     and C classes. Images are float32 of shape (B, 3, H, W) in [0, 1]. Because planning imports the
     module of each family and must not load torch, import torch inside the methods.
 
-    For MUNKEY (sec. 3.2), see ``munkey.models.families.munkey``. The plain ViT (app. B.3),
-    ``munkey.models.families.vit``, is the shortest example.
+    ``munkey.models.families.vit``, the plain ViT (app. B.3), is the shortest network.
 
     Examples
     --------
@@ -703,7 +702,7 @@ class FittedFamily(Family[Settings]):
         return to_host(logits).numpy()
 
     def prepare_keys(self, keys: np.ndarray) -> np.ndarray:
-        """Return keys (N, d) as float32, in the form in which the memory stores them."""
+        """Return keys (N, d) in the form in which the memory stores them. By default, unchanged."""
         return keys
 
     def fit_head(

@@ -326,7 +326,7 @@ def method(  # noqa: PLR0913  # keyword arguments read better than a record here
     Returns
     -------
     callable
-        The decorator. It returns the function unchanged.
+        The decorator.
 
     Raises
     ------

@@ -148,7 +148,7 @@ def test_methods_are_in_the_order_of_their_gaps_beside_their_seconds():
 
 
 def test_the_frontier_has_a_row_for_each_design_with_its_accuracy_and_what_is_left():
-    accuracy_axes, left_axes = ALL["frontier"]().axes
+    accuracy_axes, left_axes, attack_axes = ALL["frontier"]().axes
     names = [label.get_text() for label in accuracy_axes.get_yticklabels()]
     assert names == ["MUNKEY  0.02 s", "LDA  0.02 s", "SSD  0.02 s", "CF  0.02 s", "ANEW  20 s"]
     accuracies = [mark.get_xdata()[0] for mark in list_marks(accuracy_axes)]
@@ -156,20 +156,21 @@ def test_the_frontier_has_a_row_for_each_design_with_its_accuracy_and_what_is_le
     marks = {mark.get_ydata()[0]: mark for mark in list_marks(left_axes)}
     left = {row: mark.get_xdata()[0] for row, mark in marks.items()}
     assert left == pytest.approx({0: 0.008, 1: 0.0, 2: 0.1, 3: -0.3, 4: 0.0})
-    before = {text.xy[1]: text.get_text() for text in left_axes.texts}
-    # Above the column, there is its title. An oracle has no number.
-    assert before == {4.6: "before", 0: "0.50", 1: "0.50", 2: "0.50", 3: "0.50"}
+    aurocs = {mark.get_ydata()[0]: mark.get_xdata()[0] for mark in list_marks(attack_axes)}
+    assert aurocs == {0: 60.0, 1: 50.0, 2: 60.0, 3: 60.0, 4: 50.0}
+    attack_bars = {ends[0, 1]: ends[:, 0].tolist() for ends in list_bars(attack_axes, across=1)}
+    assert attack_bars[0] == [55.0, 64.0]
     shapes = [mark.get_marker() for _, mark in sorted(marks.items())]
     assert shapes == ["o", "s", "^", "^", "*"]
     hollow = [row for row, mark in marks.items() if mark.get_markerfacecolor() == "none"]
     assert hollow == [2]  # SSD, which an attack alone flags
     bars = {ends[0, 1]: ends[:, 0] for ends in list_bars(left_axes, across=1)}
-    assert bars[0] == pytest.approx([-0.005, 0.011])
-    assert bars[3] == pytest.approx([-0.45, -0.1])
+    assert bars[0] == pytest.approx([0.0, 0.016])
+    assert bars[3] == pytest.approx([-0.6, 0.0])
 
 
 def test_designs_on_the_front_are_bold_in_its_figure():
-    accuracy_axes, _ = ALL["frontier"]().axes
+    accuracy_axes, *_ = ALL["frontier"]().axes
     bold = []
     for label in accuracy_axes.get_yticklabels():
         if label.get_fontweight() == "bold":
@@ -178,9 +179,9 @@ def test_designs_on_the_front_are_bold_in_its_figure():
 
 
 def test_an_unbounded_interval_ends_at_the_edge_of_the_frontier():
-    rows = {"lda": AUDIT["lda"], "cf": (27.0, -np.inf, np.inf, {})}
+    rows = {"lda": AUDIT["lda"], "cf": (27.0, -np.inf, np.inf, {"p_pairs": 0.99})}
     points = collect_points(summary(), audit_table(**rows), DESIGNS)
-    _, left_axes = frontier_plot(points).axes
+    _, left_axes, _ = frontier_plot(points).axes
     bars = {ends[0, 1]: ends[:, 0] for ends in list_bars(left_axes, across=1)}
     assert bars[1] == pytest.approx([-0.625, 0.625])  # 1.25 times the largest contrast
 
@@ -203,7 +204,7 @@ def list_bars(axes, across):
 def test_the_bar_of_one_seed_is_the_interval_over_test_samples():
     one_seed = summary(ACCURACY_OF_ONE_SEED).assign(n=1, tested_mean=400.0)
     points = collect_points(one_seed, audit_table(**AUDIT), DESIGNS)
-    accuracy_axes, _ = frontier_plot(points).axes
+    accuracy_axes, *_ = frontier_plot(points).axes
     intervals = [pytest.approx(ends[:, 0]) for ends in list_bars(accuracy_axes, across=1)]
     assert list(compute_wilson_interval(96.0, 400)) in intervals
 

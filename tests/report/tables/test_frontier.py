@@ -2,10 +2,12 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
 from munkey.report.tables.frontier import (
     LEFT,
@@ -222,7 +224,8 @@ def test_the_table_shows_the_largest_rate_with_the_front_in_bold():
     assert frame.iloc[2].tolist() == [
         "MUNKEY",
         "1.6 [1.0, 2.2]",
-        "0.01 [0.01, 0.01] of 0.50",
+        "0.01 [0.00, 0.02] of 0.50",
+        "60.0 [55.0, 64.0]",
         "95.00 ± 0.80",
         "0.02",
         "munkey's",
@@ -248,7 +251,7 @@ def test_the_storage_of_a_method_follows_from_its_family_and_needs(method, stora
     assert METHODS[method].storage == storage
 
 
-def test_what_is_left_is_the_share_of_the_contrast_before_and_0_for_an_exact_design_without_audit():
+def test_what_is_left_is_the_contrast_after_deletion_and_0_for_an_exact_design_without_audit():
     points = collect_points(summary(), audit_table(**AUDIT), DESIGNS).set_index("name")
     assert points["before"]["cf"] == 0.5
     assert points["left"]["cf"] == pytest.approx(0.135)
@@ -259,7 +262,28 @@ def test_what_is_left_is_the_share_of_the_contrast_before_and_0_for_an_exact_des
     assert left.tolist() == [
         "0",
         "0 of 0.50",
-        "0.01 [0.01, 0.01] of 0.50",
-        "0.14 [0.08, 0.19] of 0.50",
+        "0.01 [0.00, 0.02] of 0.50",
+        "0.14 [0.00, 0.27] of 0.50",
         "–",
     ]
+
+
+def test_the_interval_of_what_is_left_is_that_of_a_t_test_over_pairs():
+    contrasts = [0.10, 0.25, 0.16, 0.21]
+    test = ttest_1samp(contrasts, 0)
+    columns = {"contrast": np.mean(contrasts), "pairs": 4, "p_pairs": test.pvalue}
+    audit = audit_table(**AUDIT | {"cf": (36.0, 10.0, 62.0, columns)})
+    points = collect_points(summary(), audit, DESIGNS).set_index("name")
+    interval = test.confidence_interval(0.95)
+    assert points["left_low"]["cf"] == pytest.approx(interval.low)
+    assert points["left_high"]["cf"] == pytest.approx(interval.high)
+
+
+def test_the_attack_has_its_auroc_or_chance_for_a_design_that_leaves_nothing_or_none():
+    points = collect_points(summary(), audit_table(**AUDIT), DESIGNS)
+    aurocs = make_frontier_table(points, "markdown").frame["LiRA AUROC"].tolist()
+    assert aurocs == ["50", "50", "60.0 [55.0, 64.0]", "60.0 [55.0, 64.0]", "–"]
+    too_few_pairs = audit_table(**AUDIT).drop(columns="u-lira_auroc")
+    points = collect_points(summary(), too_few_pairs, DESIGNS)
+    aurocs = make_frontier_table(points, "markdown").frame["LiRA AUROC"].tolist()
+    assert aurocs == ["50", "50", "–", "–", "–"]

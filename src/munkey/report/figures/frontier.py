@@ -1,4 +1,4 @@
-"""The figure of the frontier: the test accuracy of each design, and what it still remembers."""
+"""The figure of the frontier: each design's test accuracy, and what it still remembers."""
 
 from typing import Any
 
@@ -11,12 +11,13 @@ from matplotlib.lines import Line2D
 
 from munkey.report.figures import theme
 from munkey.report.tables.comparisons import compute_accuracy_interval
-from munkey.report.tables.frontier import KINDS, LEFT
+from munkey.report.tables.frontier import ATTACK, CHANCE, KINDS, LEFT
 from munkey.report.tables.markup import format_two_digits
 
 WIDTH = 5.4  # inches; readable in a README without zooming, even on a phone
 REACH = 1.25  # bars end here, in the largest contrast of the figure
 NARROWEST = 0.05  # the axis of what is left is at least as wide, in the largest contrast
+LEAST_AUROC = 55.0  # the axis of the attack reaches at least this far, in percent
 STYLES = {  # color and marker of each kind of design
     "exact": (theme.GREEN, "s"),
     "rows": (theme.BLUE, "o"),
@@ -28,13 +29,12 @@ ROW = theme.LINE_HEIGHT
 
 @matplotlib.rc_context(theme.THEME)
 def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
-    """Draw one row per design, the most accurate first: its accuracy, and what it still remembers.
+    """Draw one row per design, the most accurate first: its accuracy, and two measures of what is left.
 
-    What is left is the contrast after deletion, in normal scores, which can be compared between
-    families. A number at the right is the contrast before. Error bars are 95% intervals of what is
-    left, and ± one standard deviation of accuracies over seeds (with one seed, the 95% interval over
-    test samples). A mark is hollow if what is left has no bound. Designs that diverged or whose
-    residual share is unknown are left out.
+    These are the contrast after deletion, in normal scores, and the AUROC of U-LiRA. Error bars are
+    their 95% intervals, and ± one standard deviation of accuracies over seeds (with one seed, the 95%
+    interval over test samples). A mark is hollow if the residual share has no bound. Designs that
+    diverged or whose residual share is unknown are left out.
 
     Raises ValueError if there are no rows.
 
@@ -50,7 +50,7 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         return theme.text_figure("Nothing is known of any design: models diverged.", width)
     points = theme.check_frame(audited.sort_values("TA_mean"), ["TA_mean"], "frontier")
     figure = theme.make_canvas(width, ROW * len(points) + 1.1)
-    accuracy_axes, left_axes = figure.subplots(1, 2, sharey=True)
+    accuracy_axes, left_axes, attack_axes = figure.subplots(1, 3, sharey=True)
     scale = float(np.nanmax(np.abs(points[["before", "left"]].to_numpy(dtype=float))))
     limit = REACH * (scale or 1.0)
     for row, (_, point) in enumerate(points.iterrows()):
@@ -70,14 +70,22 @@ def frontier_plot(points: pd.DataFrame, width: float = WIDTH) -> Figure:
         left = float(np.clip(point["left"], -limit, limit))
         left_axes.errorbar(left, row, xerr=[[left - low], [high - left]], **bar)
         left_axes.plot(left, row, **mark)
+        if pd.notna(point["auroc"]):
+            errors = [[point["auroc"] - point["auroc_low"]], [point["auroc_high"] - point["auroc"]]]
+            attack_axes.errorbar(point["auroc"], row, xerr=errors, **bar)
+            attack_axes.plot(point["auroc"], row, **mark)
     _name_rows(accuracy_axes, points)
-    _write_contrasts_before(left_axes, points)
     accuracy_axes.set_xlabel("test accuracy [%]")
-    left_axes.set_xlabel(theme.wrap_words(LEFT, width, 34 if width >= WIDTH else 18))
-    left_axes.plot([0, NARROWEST * scale], [0, 0], linestyle="none")  # which only widens the axis
+    left_axes.set_xlabel(theme.wrap_words(LEFT, width, 18))
+    attack_axes.set_xlabel(theme.wrap_words(f"found by an attack [{ATTACK}, %]", width, 18))
+    # These lines are invisible and only widen the axes.
+    left_axes.plot([0, NARROWEST * scale], [0, 0], linestyle="none")
+    attack_axes.plot([CHANCE, LEAST_AUROC], [0, 0], linestyle="none")
     left_axes.axvline(0, color=theme.GRAY, linewidth=0.6, zorder=0)
-    left_axes.tick_params(axis="y", left=False, labelleft=False)
-    for axes in (accuracy_axes, left_axes):
+    attack_axes.axvline(CHANCE, color=theme.GRAY, linewidth=0.6, zorder=0)
+    for axes in (left_axes, attack_axes):
+        axes.tick_params(axis="y", left=False, labelleft=False)
+    for axes in (accuracy_axes, left_axes, attack_axes):
         axes.grid(axis="both", color=theme.BAND, linewidth=0.6)
         axes.set_axisbelow(True)
         axes.margins(x=0.06)
@@ -101,16 +109,6 @@ def _name_rows(axes: Axes, points: pd.DataFrame) -> None:
             label.set_fontweight("bold")
 
 
-def _write_contrasts_before(axes: Axes, points: pd.DataFrame) -> None:
-    """Write what each design remembered before deletion at the right of its row."""
-    known = [(row, value) for row, value in enumerate(points["before"]) if pd.notna(value)]
-    style: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "annotation_clip": False}
-    if known:
-        axes.annotate("before", (1.14, len(points) - 0.4), va="bottom", **style)
-    for row, value in known:
-        axes.annotate(f"{value:.2f}", (1.14, row), va="center", **style)
-
-
 def _add_legend(figure: Figure, points: pd.DataFrame) -> None:
     """Draw a legend of the kinds and special marks that occur in the figure."""
     handles = []
@@ -118,7 +116,8 @@ def _add_legend(figure: Figure, points: pd.DataFrame) -> None:
         if kind in set(points["kind"]):
             handles.append(_make_handle(marker, KINDS[kind], color, face=color))
     if not np.isfinite(points["bound"]).all():
-        handles.append(_make_handle("o", "no bound (†)", theme.GRAY, face="none"))
+        label = "residual share has no bound (†)"
+        handles.append(_make_handle("o", label, theme.GRAY, face="none"))
     figure.legend(handles=handles, loc="outside lower center", ncols=2)
 
 

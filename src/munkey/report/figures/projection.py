@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
 
 import matplotlib
 import numpy as np
@@ -71,24 +70,30 @@ def projection_plot(
     grid[1, 0].set_ylabel("[CLS] features\nUMAP 2 (no unit)")
     title = f"class (N = {len(labels)} samples, one seed)"
     if has_legend:
-        styles = [theme.point_style(number) for number in range(len(classes))]
-        handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
-        # About 16 letters fit in an inch, and a marker is about as wide as 5 letters.
-        fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
-        look: dict[str, Any] = {
-            "loc": "outside lower center",
-            "handletextpad": 0.1,
-            "columnspacing": 1.2,
-        }
-        figure.legend(
-            handles, classes, title=title, ncols=max(1, min(len(classes), fitting)), **look
-        )
+        _add_legend(figure, classes, title)
     else:
-        mapped = matplotlib.cm.ScalarMappable(
+        colors = matplotlib.cm.ScalarMappable(
             matplotlib.colors.Normalize(0, len(classes) - 1), "viridis"
         )
-        figure.colorbar(mapped, ax=grid, label=f"index of the {title}", aspect=40)
+        figure.colorbar(colors, ax=grid, label=f"index of the {title}", aspect=40)
     return theme.freeze(figure)
+
+
+def _add_legend(figure: Figure, classes: Sequence[str], title: str) -> None:
+    """Add a legend of classes, with as many columns as fit."""
+    styles = [theme.point_style(number) for number in range(len(classes))]
+    handles = [Line2D([], [], linestyle="", markersize=4.5, **style) for style in styles]
+    # About 16 letters fit in an inch, and a marker is about as wide as 5 letters.
+    fitting = int(16 * figure.get_figwidth() / (max(map(len, classes)) + 5))
+    figure.legend(
+        handles,
+        classes,
+        title=title,
+        ncols=max(1, min(len(classes), fitting)),
+        loc="outside lower center",
+        handletextpad=0.1,
+        columnspacing=1.2,
+    )
 
 
 def _scatter(axes: Axes, points: np.ndarray, labels: np.ndarray, classes: int) -> None:

@@ -25,11 +25,11 @@ from munkey.report.tables.summary import Residue, Row, describe_underfitting
 LONG_CELL = 36  # characters; longer cells contain sentences, so their lines may wrap
 MAIN = "../tables/main.csv"  # relative to the page
 FRONTIER = (
-    "The frontier: each design's test accuracy, the seconds that forgetting takes, and by how much deleted samples"
-    " score higher than samples never seen, in normal scores, which can be compared between families (below 0:"
-    " over-forgotten). Bars: 95% intervals, and ± over seeds for accuracies (with one seed, the 95% interval over test"
-    " samples). Bold: no more accurate design has as small a residual share. Hollow: flagged only by an attack, so"
-    " there is no bound. Designs with an unknown share are not drawn."
+    "The frontier: each design's test accuracy, the seconds that forgetting takes, by how much deleted samples score"
+    " higher than samples never seen, in normal scores (below 0: over-forgotten), and how well an attack tells the two"
+    " apart (50: not at all). Bars: 95% intervals, and ± over seeds for accuracies (with one seed, the 95% interval"
+    " over test samples). Bold: no more accurate design has a residual share whose interval ends as close to 0. Hollow:"
+    " flagged only by an attack, so the share has no bound. Designs with an unknown share are not drawn."
 )
 
 

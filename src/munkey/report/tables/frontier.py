@@ -31,7 +31,7 @@ from munkey.report.tables.markup import (
     make_bold,
     percent,
 )
-from munkey.report.tables.shares import format_share, is_flagged_by_attack_only
+from munkey.report.tables.shares import format_estimate, format_share, is_flagged_by_attack_only
 from munkey.report.tables.summary import ABOUT_SHARE, RESIDUE
 
 LIMIT_PHRASES = {
@@ -52,6 +52,8 @@ NO_POWER = "no power"
 SMALL_SHARES = (1.0, 5.0)
 SHARES = ("share", "share_low", "share_high")
 LEFT = "still remembered [normal scores]"
+ATTACK = "LiRA AUROC"
+CHANCE = 50.0  # AUROC of an attack that only guesses, in percent
 RULE = (
     "A residual share counts as at most 1% if its whole 95% interval lies within ± 1%. Designs that were"
     " flagged only by an attack (†), or that were not audited, have no bound and count only where any share is"
@@ -124,8 +126,9 @@ def collect_points(
         - share, share_low, share_high: the residual share in percent, with its interval
         - share_text: the share as printed
         - before: the contrast of the design's original, in normal scores; NaN if it is unknown
-        - left, left_low, left_high: what is left of this contrast after deletion, in normal
-          scores; unlike shares, these can be compared between families
+        - left, left_low, left_high: the contrast after deletion, in normal scores, with its 95%
+          interval over pairs. Unlike shares, it has the same unit in all families.
+        - auroc, auroc_low, auroc_high: the AUROC of U-LiRA after deletion, in percent
         - unknown_because: NOT_AUDITED, NO_POWER or DIVERGED if the share is unknown, otherwise
           empty
         - bound: the largest absolute residual share in percent that the interval allows; infinite
@@ -155,21 +158,40 @@ def collect_points(
         before = math.nan
         if audited is not None:
             before = contrasts.get(audited["family"], math.nan)
-        left = _find_what_is_left(share, before)
-        fields = {"method": design.name, **metrics, **vars(design), **share, **left}
+        left = _find_what_is_left(share, audited)
+        auroc = _find_auroc(share, audited)
+        fields = {"method": design.name, **metrics, **vars(design), **share, **left, **auroc}
         rows.append(fields | {"before": before, "seconds": seconds})
     return mark_front(pd.DataFrame(rows))
 
 
-def _find_what_is_left(share: Mapping[str, Any], before: float) -> dict[str, float]:
-    """Return the contrast after deletion, with the interval of the share times that before."""
-    left = {}
-    for name in SHARES:
-        remaining = 0.0  # also if the contrast before is unknown
-        if share[name] != 0:
-            remaining = share[name] / 100 * before
-        left[name.replace("share", "left")] = remaining
-    return left
+def _find_what_is_left(share: Mapping[str, Any], audited: pd.Series | None) -> dict[str, float]:
+    """Return the contrast after deletion, with the 95% interval of the t-test over pairs."""
+    from scipy.stats import t
+
+    columns = ("left", "left_low", "left_high")
+    if share["bound"] == 0:
+        return dict.fromkeys(columns, 0.0)
+    if audited is None or share["unknown_because"]:
+        return dict.fromkeys(columns, math.nan)
+    contrast = audited["contrast"]
+    # The audit's table has the p of this test, from which its standard error follows.
+    degrees = audited["pairs"] - 1
+    half = abs(contrast) * t.isf(0.025, degrees) / t.isf(audited["p_pairs"] / 2, degrees)
+    return {"left": contrast, "left_low": contrast - half, "left_high": contrast + half}
+
+
+def _find_auroc(share: Mapping[str, Any], audited: pd.Series | None) -> dict[str, float]:
+    """Return the AUROC of U-LiRA after deletion, with its interval. If nothing is left, it is chance.
+
+    The attack needs three pairs.
+    """
+    columns = ("auroc", "auroc_low", "auroc_high")
+    if share["bound"] == 0:
+        return dict.fromkeys(columns, CHANCE)
+    if audited is None or share["unknown_because"]:
+        return dict.fromkeys(columns, math.nan)
+    return {column: audited.get(f"u-lira_{column}", math.nan) for column in columns}
 
 
 def mark_front(points: pd.DataFrame) -> pd.DataFrame:
@@ -395,6 +417,12 @@ def _format_what_is_left(point: pd.Series) -> str:
     return text
 
 
+def _format_auroc(point: pd.Series) -> str:
+    if point["auroc_low"] == point["auroc_high"] == CHANCE:
+        return "50"
+    return format_estimate(point, "auroc")
+
+
 def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
     """Return a table with one row per design, in the order of the points.
 
@@ -415,6 +443,7 @@ def make_frontier_table(points: pd.DataFrame, markup: Markup) -> TitledTable:
                 "Method": title,
                 RESIDUE: point["share_text"],
                 LEFT: _format_what_is_left(point),
+                ATTACK: _format_auroc(point),
                 "Test accuracy": _format_accuracy(point),
                 "Seconds": _format_seconds(point),
                 "Must be stored": point["stored"],
