@@ -411,10 +411,16 @@ def _format_what_is_left(point: pd.Series) -> str:
     if point["left_low"] == point["left_high"] == 0:
         text = "0"
     else:
-        text = f"{point['left']:.2f} [{point['left_low']:.2f}, {point['left_high']:.2f}]"
+        interval = f"[{_format_score(point['left_low'])}, {_format_score(point['left_high'])}]"
+        text = f"{_format_score(point['left'])} {interval}"
     if pd.notna(point["before"]):
-        text += f" of {point['before']:.2f}"
+        text += f" of {_format_score(point['before'])}"
     return text
+
+
+def _format_score(score: float) -> str:
+    """Return a normal score with two decimals. Zero has no minus sign."""
+    return f"{round(score, 2) + 0.0:.2f}"  # -0.0 + 0.0 is 0.0
 
 
 def _format_auroc(point: pd.Series) -> str:
