@@ -17,6 +17,11 @@ MAX_LISTED = 20  # faults listed in an error
 MAX_EXAMPLES = 5  # faults listed in a warning about pictures that are left out
 
 
+def find_split(name: str) -> str | None:
+    """Return the split that the name of a folder or a cell means, in upper or lower case, or None."""
+    return SPLIT_NAMES.get(name.strip().casefold())
+
+
 class SourceError(ValueError):
     """A data set cannot be used: `what` has these faults. The message lists the first."""
 

@@ -267,7 +267,7 @@ def test_the_stamp_of_a_csv_file_includes_the_pictures(pets, tmp_path):
 
 
 def test_paths_with_backslashes_are_named_once_and_other_names_of_val_are_val(pets):
-    with_column(pets, "split", ["train", "train", "validation", "valid", "test"] * 4)
+    with_column(pets, "split", ["train", "Train", "validation", "VALID", "TEST"] * 4)
     assert counts(source_of(pets).splits) == [8, 8, 4]
     replace_in(pets, "/pets/", "\\pets\\")
     with pytest.raises(SourceError, match=r"1 fault\n.*20 paths with backslashes.* line 2"):

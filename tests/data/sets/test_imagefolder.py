@@ -258,6 +258,15 @@ def test_other_names_of_val_are_val(name, tmp_path):
     assert sum(file.startswith(f"{name}/") for file in source.names) == 20
 
 
+def test_split_folders_may_be_in_upper_case(tmp_path):
+    """The failure: the folders Train and Test were two classes."""
+    for split, count in {"Train": 6, "VAL": 3, "Test": 4}.items():
+        class_folders(tmp_path / "pets" / split, {"cat": count, "dog": count})
+    source = source_of(tmp_path / "pets")
+    assert source.classes == ["cat", "dog"]
+    assert counts(source.splits) == [12, 6, 8]
+
+
 def test_many_unreadable_pictures_are_counted_with_examples(pets, capfd):
     for number in range(45):
         (pets / "cat" / f"bad{number:02}.png").write_bytes(b"")

@@ -14,7 +14,7 @@ from munkey.data.intake.csv_tables import TableError, read_table
 from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.data.pictures import are_readable, decode, open_regular_file
 from munkey.data.registry import dataset
-from munkey.data.source import SPLIT_NAMES, Source, SourceError, reraise_as_source_error
+from munkey.data.source import SPLIT_NAMES, Source, SourceError, find_split, reraise_as_source_error
 from munkey.data.splits import complete_splits, require_given_splits
 from munkey.settings import SourceSettings
 
@@ -70,7 +70,7 @@ def csv_file(settings: SourceSettings) -> Source:
     split_names = []
     for row in rows:
         split_name = row.get("split", "")
-        split_names.append(SPLIT_NAMES.get(split_name, split_name))
+        split_names.append(find_split(split_name) or split_name)
     units = None
     if "unit" in rows[0]:
         units = [unit_name(row["unit"]) for row in rows]
@@ -204,7 +204,7 @@ def _find_faults(lines: Sequence[Line], pictures: Sequence[Path]) -> Iterator[st
             yield f"line {line}, column 'file': there is no file {picture}"
         elif cells["file"] and first_line.setdefault(picture, line) != line:
             yield f"line {line}, column 'file': {cells['file']} is already on line {first_line[picture]}"
-        if cells.get("split") not in (None, "", *SPLIT_NAMES):
+        if cells.get("split") and find_split(cells["split"]) is None:
             yield f"line {line}, column 'split': {cells['split']!r} is not one of {', '.join(SPLIT_NAMES)}"
     if missing_with_backslashes:
         yield (

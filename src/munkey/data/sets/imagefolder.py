@@ -31,6 +31,7 @@ from munkey.data.source import (
     Source,
     SourceError,
     escape_undecodable,
+    find_split,
     reraise_as_source_error,
 )
 from munkey.data.splits import UNSPLIT, complete_splits, require_given_splits
@@ -61,9 +62,9 @@ class ClassFolder:
 def imagefolder(settings: SourceSettings) -> Source:
     """Read the pictures under source.path, in path order.
 
-    The splits are folders `train`, `test` and optionally `val`; without it, test is split 40 / 60
-    into val and test. If source.path has class folders instead, source.split divides each class.
-    Splits that are drawn here keep the pictures of a unit together.
+    The splits are folders `train`, `test` and optionally `val`, in upper or lower case; without val,
+    test is split 40 / 60 into val and test. If source.path has class folders instead, source.split
+    divides each class. Splits that are drawn here keep the pictures of a unit together.
 
     Raises SourceError if the folders or pictures cannot be used.
     """
@@ -167,7 +168,7 @@ def _find_split_folders(root: Path) -> dict[str, Path]:
     for path in list_visible(root):
         if not path.is_dir() or is_skipped_folder(path):
             continue
-        name = SPLIT_NAMES.get(path.name, path.name)
+        name = find_split(path.name) or path.name
         if name in folders:
             faults.append(f"the folders {folders[name].name!r} and {path.name!r} are both {name!r}")
         folders[name] = path
