@@ -118,6 +118,15 @@ def test_a_folder_matches_all_files_below_it_and_a_pattern_those_that_a_shell_wo
         assert ids(sources, f"{prefix and 'glob:'}/pictures/{path}") == meant
 
 
+@pytest.mark.parametrize("typed", ["Zo\u00eb", "Zoe\u0308"])
+def test_a_folder_or_pattern_matches_names_in_every_unicode_form(typed, make_memory):
+    """The failure: names in the typed form were found, and those in the other form stayed."""
+    files = ["Zo\u00eb/a.png", "Zoe\u0308/b.png", " Zo\u00eb/c.png", "Zoe/d.png"]
+    sources = SourceFiles(make_memory(*files), "/pictures")
+    for name in (typed, f"/pictures/{typed}", f"glob:{typed}/*.png"):
+        assert ids(sources, name) == [0, 1, 2]
+
+
 @pytest.mark.parametrize("number", [17, 60])
 def test_a_pattern_of_many_folders_is_matched_at_once(number, make_memory):
     """Tried one after the other, 17 in a row took seconds."""

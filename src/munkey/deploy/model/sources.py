@@ -126,9 +126,9 @@ class SourceFiles:
         below it; or, after `glob:`, a shell pattern, in which `**` matches any number of folders.
 
         A relative name is looked up in the current folder, in the folder of the data set, and in
-        the parents of that folder. If a name matches no sample, it is looked up again in another
-        Unicode form. Names are looked up in the memory, not on the disk. A name that still matches
-        nothing gets an empty set.
+        the parents of that folder. Names are looked up in the memory, not on the disk. Their Unicode
+        form and blanks around their parts make no difference, unless a file is named exactly so. A
+        name that matches nothing gets an empty set.
 
         Raises AmbiguousFileError if a name matches different samples in different folders, and
         ValueError if it is empty or too long.
@@ -150,18 +150,14 @@ class SourceFiles:
         # Most names are those of files. Only the others need a tree of all files.
         if all(ids_by_name.values()):
             return ids_by_name
-        spellings: list[Callable[[str], str]] = [str, normalize_path]
-        for spell in spellings:
-            missing = [name for name, ids in ids_by_name.items() if not ids]
-            if not missing:
-                break
-            tree = FileTree(self, spell)
-            for name in missing:
-                if is_pattern(name):
-                    pattern = spell(name.removeprefix(PATTERN_PREFIX))
-                    ids_by_name[name] = self._resolve(pattern, tree.match_pattern, glob.escape)
-                else:
-                    ids_by_name[name] = self._resolve(spell(name), tree.find_ids_below)
+        missing = [name for name, ids in ids_by_name.items() if not ids]
+        tree = FileTree(self)
+        for name in missing:
+            if is_pattern(name):
+                pattern = normalize_path(name.removeprefix(PATTERN_PREFIX))
+                ids_by_name[name] = self._resolve(pattern, tree.match_pattern, glob.escape)
+            else:
+                ids_by_name[name] = self._resolve(normalize_path(name), tree.find_ids_below)
         return ids_by_name
 
     def _resolve(
@@ -252,23 +248,22 @@ class SourceFiles:
 class FileTree:
     """The source files of all samples as a tree of folders, to look up folders and patterns.
 
-    spell: normalizes the spelling of paths before they are compared.
+    Paths are normalized before they are compared.
     """
 
-    def __init__(self, files: SourceFiles, spell: Callable[[str], str]) -> None:
-        self._spell = spell
+    def __init__(self, files: SourceFiles) -> None:
         # File name and id of the samples directly in each folder. Folders are named as in the
         # memory. A sample without a file has an empty file name.
         self._files_by_folder: dict[str, list[tuple[str, int]]] = defaultdict(list)
         for file, sample_id in files.iterate_files():
             folder, slash, name = (file or "").rpartition("/")
-            self._files_by_folder[folder + slash].append((spell(name), sample_id))
+            self._files_by_folder[folder + slash].append((normalize_path(name), sample_id))
         self._paths: dict[str, PurePosixPath] = {}  # the path of each folder
         # By path: the folder there, if any, and all folders below it.
         self._subfolders: dict[str, list[str]] = defaultdict(list)
         self._ids_by_path: dict[str, set[int]] = defaultdict(set)  # by path of the file
         for folder, named_ids in self._files_by_folder.items():
-            path = PurePosixPath(spell(str(files.locate(folder))))
+            path = PurePosixPath(normalize_path(str(files.locate(folder))))
             self._paths[folder] = path
             for parent in (path, *path.parents):
                 self._subfolders[str(parent)].append(folder)
@@ -278,7 +273,7 @@ class FileTree:
 
     def find_ids_below(self, path: str) -> set[int]:
         """Return the ids of a file, or of all files below a folder."""
-        path = self._spell(path)
+        path = normalize_path(path)
         if path in self._ids_by_path:
             return self._ids_by_path[path]
         ids = set()
@@ -290,7 +285,7 @@ class FileTree:
 
     def match_pattern(self, pattern: str) -> set[int]:
         """Return the ids of the files that match a pattern. Raises ValueError if it is too long."""
-        parts = PurePosixPath(self._spell(pattern)).parts
+        parts = PurePosixPath(normalize_path(pattern)).parts
         if len(parts) > MAX_PATTERN_PARTS:
             raise ValueError(
                 f"{pattern[:80]!r}…: a pattern may have at most {MAX_PATTERN_PARTS} parts between"
