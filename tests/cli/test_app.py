@@ -110,6 +110,16 @@ def test_pictures_are_answered_as_by_the_predictor(munkey, model, tmp_path):
     assert "tokens" in text
 
 
+def test_a_typed_unit_that_means_none_is_not_added(munkey, model, tmp_path):
+    picture = picture_in(tmp_path, "Anna's.png", 3)
+    result = munkey("add", model, picture, "--class", "cat", "--unit", "NA")
+    assert result.code == 2
+    assert "--unit 'NA' means no unit" in result.err
+    assert not munkey("find", model, picture, "--above", 0.99999, "--json").json["pictures"][0][
+        "samples"
+    ]
+
+
 def test_a_sample_is_found_by_its_picture_with_person_and_file(munkey, model, tmp_path):
     picture = picture_in(tmp_path, "Anna's.png", 3)
     result = munkey("add", model, picture, "--class", "cat", "--unit", "Anna K.", "--json")

@@ -19,7 +19,8 @@ SAMPLES = [
         ("a.txt", "2\n0\n\n", [2, 0]),
         ("a.txt", "\ufeffcat/1.png\r\n dog/1.png \r\n", ["cat/1.png", "dog/1.png"]),
         ("a.csv", "id,label\n2,x\n0,y\n", [2, 0]),
-        ("a.csv", "label,file\nx,cat/1.png\n", ["cat/1.png"]),
+        ("a.csv", "id,label\n2.0,x\n0.0,y\n", [2, 0]),
+        ("a.CSV", "label,file\nx,cat/1.png\n", ["cat/1.png"]),
     ],
 )
 def test_a_list_is_read_as_text_or_csv(tmp_path, name, text, entries):

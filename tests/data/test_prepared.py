@@ -86,6 +86,7 @@ def one_test_image_of_each_class(source):
             lambda s: {"splits": np.where(s.splits == "test", "val", s.splits)},
             "'cat' in split 'test'",
         ),
+        (lambda s: {"classes": ["cat", "cat "]}, "2 classes are named 'cat'"),
         (lambda s: {"splits": one_test_image_of_each_class(s)}, "two of at least one class"),
         (
             lambda s: {"splits": np.where(np.arange(12) == 0, "trian", s.splits)},

@@ -67,6 +67,25 @@ def test_units_are_taken_in_any_type_of_a_table(units, patients):
     assert model_of().forget(units=units).tolist() == expected.tolist()
 
 
+@each_place
+@pytest.mark.parametrize("classes", [[1, 2, 3], ["1", "2", "3"]], ids=str)
+def test_a_number_and_its_text_are_one_class(classes, place, tmp_path):
+    model = put(ForgettingNCM().fit(X[:30], classes * 10), place, tmp_path)
+    expected = list(range(1, 30, 3))
+    for labels in (2, "2", " 2", np.int64(2), 2.0):
+        assert model.forget(labels=labels, dry_run=True).tolist() == expected
+    for unknown in (0, "2.0", "4"):
+        with pytest.raises(UnknownRowsError):
+            model.forget(labels=unknown)
+
+
+@pytest.mark.parametrize("wrong", ["\u0667", "-7", "7.5", "9007199254740992.0", ""])
+def test_an_id_in_a_text_is_read_as_by_the_command(wrong):
+    assert model_of().forget([" 3", "9.0"], dry_run=True).tolist() == [3, 9]
+    with pytest.raises(InvalidRequestError, match="nonnegative integers"):
+        model_of().forget([wrong])
+
+
 @pytest.mark.parametrize(
     "ids",
     [

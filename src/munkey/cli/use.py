@@ -137,10 +137,13 @@ def add(
     munkey add model new/*.png --class cat
     munkey add model new/*.png --class cat --unit 'Anna K.'
     """
+    from munkey.data.intake.unit_names import unit_name
     from munkey.deploy import json_format
     from munkey.deploy.errors import format_first_ten
     from munkey.deploy.model.images import iterate_pictures
 
+    if unit is not None and unit_name(unit) is None:
+        raise ValueError(f"--unit {unit!r} means no unit; leave it out, or give the unit's name")
     with open_model(directory, wait=wait) as predictor:
         files = list(iterate_pictures(pictures))
         with show_spinner("adding"):

@@ -16,7 +16,13 @@ from munkey.core.files import read_user_text
 from munkey.core.ids import NO_NEIGHBOR, find_rows
 from munkey.core.randomness import Stage
 from munkey.data.intake.csv_tables import parse_table
-from munkey.data.intake.unit_names import find_class, find_unit, normalize_path, suggest_names
+from munkey.data.intake.unit_names import (
+    find_class,
+    find_unit,
+    normalize_path,
+    parse_id,
+    suggest_names,
+)
 from munkey.data.prepared import Dataset
 from munkey.data.splits import apportion
 from munkey.settings import ForgetSettings
@@ -342,9 +348,10 @@ def read_list(path: Path) -> list[int] | list[str]:
         raise ValueError(
             f"{path}: is {kind}, not a list; save the ids as an .npy array or as text, one a line"
         )
-    if path.suffix == ".npy":
+    ending = path.suffix.lower()
+    if ending == ".npy":
         entries = _read_npy(path)
-    elif path.suffix == ".csv":
+    elif ending == ".csv":
         entries = _read_column(path)
     else:
         entries = []
@@ -366,9 +373,9 @@ def read_list(path: Path) -> list[int] | list[str]:
         raise ValueError(
             f"{path}: repeats {len(duplicates)} of its entries, e.g. {duplicates[0]}; list each once"
         )
-    if all(entry.isdecimal() for entry in entries):
-        return [int(entry) for entry in entries]
-    return entries
+    parsed_ids = [parse_id(entry) for entry in entries]
+    ids = [sample_id for sample_id in parsed_ids if sample_id is not None]
+    return ids if len(ids) == len(entries) else entries
 
 
 def _find_other_kind(path: Path) -> str | None:

@@ -5,6 +5,7 @@ the picture's name, and the unit) and `classes.json`.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,6 +27,7 @@ from munkey.data.intake.copies import format_conflicting_copies_warning
 from munkey.data.intake.unit_names import (
     format_large_units_warning,
     format_similar_names_warning,
+    normalize_name,
     unit_names,
 )
 from munkey.data.source import SPLITS, Source, SourceError, find_image_faults
@@ -94,7 +96,9 @@ def prepare(
     folder = Path(folder)
     if source.units is not None:
         source = replace(source, units=unit_names(source.units))
-    faults = _find_label_faults(source, min_train, max_train or {})
+    source = replace(source, classes=[normalize_name(name) for name in source.classes])
+    faults = _find_repeated_classes(source.classes)
+    faults += _find_label_faults(source, min_train, max_train or {})
     if faults:
         faults += find_image_faults(source.blocks())
         raise SourceError("the data set cannot be used", faults)
@@ -174,6 +178,15 @@ def load(folder: str | Path) -> Dataset:
         classes=read_json(folder / "classes.json"),
         units=units,
     )
+
+
+def _find_repeated_classes(classes: list[str]) -> list[str]:
+    """Find names that several classes have, once they are normalized."""
+    faults = []
+    for name, count in Counter(classes).items():
+        if count > 1:
+            faults.append(f"{count} classes are named {name!r}, but for the Unicode form or spaces")
+    return faults
 
 
 def _find_label_faults(source: Source, min_train: int, max_train: Mapping[str, int]) -> list[str]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from munkey.core.randomness import Stage
 from munkey.data.decoding.picture_files import resize
-from munkey.data.intake.unit_names import find_class, normalize_name, suggest_names
+from munkey.data.intake.unit_names import match_classes, normalize_name, suggest_names
 from munkey.data.sizes import get_class_limit
 from munkey.data.source import SPLITS, Source, SourceError
 from munkey.data.splits import UNSPLIT, complete_splits
@@ -121,13 +121,12 @@ def select_classes(source: Source, names: Sequence[str]) -> Source:
 def _find_labels(setting: str, names: Sequence[str], source: Source) -> list[int]:
     """Return the labels of classes by name. Raises SourceError for an unknown class."""
     labels = []
-    for name in names:
-        class_name = find_class(name, source.classes)
-        if class_name is None:
+    for name, label in zip(names, match_classes(names, source.classes), strict=True):
+        if label is None:
             raise SourceError(
                 setting, [f"there is no class {name!r}{suggest_names(name, source.classes)}"]
             )
-        labels.append(source.classes.index(class_name))
+        labels.append(label)
     return labels
 
 

@@ -284,8 +284,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         Parameters
         ----------
         labels : iterable of str or int
-            Classes, by name. A number is an index unless the classes themselves are numbers. By
-            default, all.
+            Classes, by name. A number is the name of a class; only if no class is named like a
+            number, it is a class index. By default, all.
         units : iterable of str or None
             Units of the samples, such as persons or devices; None selects samples without a unit.
             By default, all.

@@ -25,6 +25,7 @@ from munkey.data.intake.copies import format_conflicting_copies_warning
 from munkey.data.intake.unit_names import (
     format_large_units_warning,
     format_similar_names_warning,
+    normalize_name,
 )
 from munkey.deploy.deletions import Deletion
 from munkey.deploy.errors import format_first_ten, translate_read_errors
@@ -35,7 +36,6 @@ from munkey.estimators.deletions import complete_deletion, match_rows
 from munkey.estimators.errors import InvalidRequestError, UsedIdError
 from munkey.estimators.handle import ThreadLock
 from munkey.estimators.names import (
-    class_name,
     describe_kind,
     read_labels,
     read_request,
@@ -553,7 +553,7 @@ def compute_keys(X: np.ndarray, bound: float | None) -> np.ndarray:
 
 
 def match_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
-    """Return new classes as the model writes them, for example in another Unicode form.
+    """Return new classes in the type of the model's.
 
     Raises ValueError if they are of another kind than the model's classes, such as text and numbers.
     """
@@ -565,10 +565,6 @@ def match_labels(labels: np.ndarray, classes: np.ndarray) -> np.ndarray:
             f"the new classes are {new_kind}, such as {labels.tolist()[0]!r}, but the model's are"
             f" {model_kind}, such as {model_classes[0]!r}: pass the same kind"
         )
-    if new_kind == "text":
-        # A directory of an earlier version may hold names that are not normalized.
-        class_of_name = {class_name(name): name for name in model_classes}
-        return np.array([class_of_name.get(name, name) for name in labels.tolist()])
     if new_kind == "integers" and labels.dtype != classes.dtype:
         return labels.astype(np.int64)  # unsigned 64-bit integers beside others would become floats
     return labels
@@ -669,7 +665,7 @@ def warn_of_class_names(y: Any, labels: np.ndarray) -> None:
     changed_names = sorted(given_names - set(labels.tolist()))
     if changed_names:
         # `ascii` shows characters that look the same in both forms.
-        changes = [f"{name!a} to {class_name(name)!a}" for name in changed_names[:3]]
+        changes = [f"{name!a} to {normalize_name(name)!a}" for name in changed_names[:3]]
         warn_user(
             f"{pluralize(len(changed_names), 'class name')} changed to Unicode form NFC without"
             f" surrounding spaces, e.g. {'; '.join(changes)}. Predictions have the new names:"

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from munkey.data.intake.unit_names import unit_name
+from munkey.data.intake.unit_names import match_classes
 from munkey.deploy.deletions import Deletion, DeletionRequest, list_patterns
 from munkey.deploy.model.sources import suggest_near_names
 from munkey.deploy.predictor import Predictor
 from munkey.estimators.errors import InvalidRequestError, UnknownRowsError
-from munkey.estimators.names import RowRequest, class_name, describe_kind
+from munkey.estimators.names import RowRequest, describe_kind
 
 
 class NamedRows(NamedTuple):
@@ -75,39 +75,39 @@ def match_rows(
     file_matches
         The rows of the requested files, from `match_files`.
     """
-    # Normalize the names. Those in the request are already normalized.
-    units = [None if unit is None else unit_name(unit) for unit in rows.units]
-    labels = [class_name(label) if isinstance(label, str) else label for label in rows.labels]
+    # All names of units are normalized.
+    classes = list(dict.fromkeys(rows.labels))
     # In Python, True == 1, so a mask would match the classes 0 and 1.
-    kinds = {describe_kind(request.labels), describe_kind(labels)} - {""}
+    kinds = {describe_kind(request.labels), describe_kind(classes)} - {""}
     if "booleans" in kinds and len(kinds) > 1:
         raise InvalidRequestError(
             "labels must be classes, not a boolean mask; pass `ids=ids_[mask]`, or the classes"
         )
-    present_units = {unit for unit in units if unit is not None}
-    present_labels = set(labels)
+    present_units = {unit for unit in rows.units if unit is not None}
     unknown_ids = np.setdiff1d(request.ids, rows.ids).tolist()
     # `dict.fromkeys` removes duplicates and keeps the order of the request.
     missing_units = [unit for unit in dict.fromkeys(request.units) if unit not in present_units]
-    missing_labels = [
-        label for label in dict.fromkeys(request.labels) if label not in present_labels
-    ]
+    missing_labels = []
+    requested_classes = set()
+    labels = list(dict.fromkeys(request.labels))
+    for label, position in zip(labels, match_classes(labels, classes), strict=True):
+        if position is None:
+            missing_labels.append(label)
+        else:
+            requested_classes.add(classes[position])
     missing = [str(unknown_id) for unknown_id in unknown_ids]
     missing += [f"unit {unit!r}" for unit in missing_units]
     missing += [f"class {label!r}" for label in missing_labels]
     missing += [f"file {file!r}" for file in file_matches.missing]
     if missing and not ignore_missing:
         unit_hint = suggest_near_names("unit", missing_units, present_units)
-        missing_texts = [label for label in missing_labels if isinstance(label, str)]
-        present_texts = [label for label in present_labels if isinstance(label, str)]
-        class_hint = suggest_near_names("class", missing_texts, present_texts)
+        class_hint = suggest_near_names("class", map(str, missing_labels), map(str, classes))
         hint = f"{unit_hint}{class_hint}{file_matches.hint}".rstrip()
         raise UnknownRowsError(missing, hint)
     requested_units = set(request.units)
-    requested_labels = set(request.labels)
     is_match = np.isin(rows.ids, np.union1d(request.ids, file_matches.ids))
-    is_match |= np.array([unit in requested_units for unit in units], dtype=bool)
-    is_match |= np.array([label in requested_labels for label in labels], dtype=bool)
+    is_match |= np.array([unit in requested_units for unit in rows.units], dtype=bool)
+    is_match |= np.array([label in requested_classes for label in rows.labels], dtype=bool)
     return RowMatches(rows.ids[is_match], missing, file_matches.patterns)
 
 

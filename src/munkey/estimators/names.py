@@ -13,14 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from munkey.core.console import warn_user
-from munkey.data.intake.unit_names import normalize_name, unit_name
+from munkey.data.intake.unit_names import (
+    MAX_EXACT_FLOAT,
+    normalize_name,
+    parse_id,
+    unit_name,
+)
 from munkey.deploy.model.manifest import ID_LIMIT
 from munkey.estimators.errors import InvalidRequestError
 from munkey.memory.rows import check_ids
 
 # scikit-learn's functions that fit a model only to measure it.
 CROSS_VALIDATION_FUNCTIONS = ("_fit_and_score", "_fit_and_predict")
-MAX_EXACT_FLOAT = 2.0**53  # up to here, each integer is a float
 DATES = "mM"  # the kinds of NumPy arrays with dates and durations, which have no form in JSON
 
 
@@ -103,8 +107,8 @@ def _require_present(argument: str, names: list[str | None]) -> list[str]:
 def read_ids(ids: Any, argument: str) -> np.ndarray:
     """Read ids as an int64 array (N,).
 
-    Floats such as 7.0 and strings of digits are accepted, because tables often contain them.
-    Raises InvalidRequestError if an id is not a nonnegative integer.
+    Floats such as 7.0 and strings such as "7" and "7.0" are accepted, because tables often contain
+    them. Raises InvalidRequestError if an id is not a nonnegative integer.
 
     Parameters
     ----------
@@ -122,15 +126,14 @@ def read_ids(ids: Any, argument: str) -> np.ndarray:
                 f"{argument}: {value!r} is a float, which cannot tell integers from 2^53 on apart;"
                 " pass integers (one missing value in a pandas column makes all of them floats)"
             )
-        if isinstance(value, float):
-            is_whole = value.is_integer()
-        elif isinstance(value, str):
-            is_whole = value.strip().isdecimal()
-        else:
-            is_whole = isinstance(value, int)
-        if not is_whole:
+        whole_number = None
+        if isinstance(value, str):
+            whole_number = parse_id(value)
+        elif isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+            whole_number = int(value)
+        if whole_number is None:
             raise InvalidRequestError(f"{argument} must be nonnegative integers, not {value!r}")
-        whole_numbers.append(int(value))
+        whole_numbers.append(whole_number)
     try:
         # Without dtype=object, NumPy would convert some numbers beyond int64 to floats.
         return check_ids(np.array(whole_numbers, dtype=object))
@@ -301,13 +304,8 @@ def read_labels(y: Any) -> Any:
             f"y: {text_count:,} of {len(flat_values):,} classes are text, but others are not, such"
             f" as {example!r}; make all of them text, or all numbers"
         )
-    names = [class_name(value) for value in flat_values]
+    names = [normalize_name(value) for value in flat_values]
     return np.array(names, dtype=str).reshape(values.shape)
-
-
-def class_name(name: str) -> str:
-    """Return the name of a class in Unicode form NFC, without surrounding spaces."""
-    return normalize_name(name)
 
 
 def _is_missing(value: Any) -> bool:
@@ -329,7 +327,7 @@ def read_label_request(labels: Any) -> list[Any]:
             raise InvalidRequestError("labels must be a list of classes, not a table")
         if _is_missing(label):
             raise InvalidRequestError("labels: a class is missing (None, NaN, or no letters)")
-        names.append(class_name(label) if isinstance(label, str) else label)
+        names.append(normalize_name(label) if isinstance(label, str) else label)
     return names
 
 

@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike
 from munkey.core.console import pluralize
 from munkey.core.files import sync_folder
 from munkey.core.ids import NO_LABEL, NO_NEIGHBOR
-from munkey.data.intake.unit_names import normalize_name
+from munkey.data.intake.unit_names import normalize_name, unit_name
 from munkey.memory.chain import (
     Receipt,
     compute_first_head,
@@ -253,7 +253,7 @@ def check_rows(  # noqa: PLR0913  # the parts of a row
     units: Sequence[str | None] | None = None,
     contents: ArrayLike | None = None,
 ) -> NewRows:
-    """Check rows to add. Raises ValueError for invalid input.
+    """Check rows to add, and normalize the names of units. Raises ValueError for invalid input.
 
     contents: (N, 16) uint8; by default, digests of the keys.
     """
@@ -261,7 +261,10 @@ def check_rows(  # noqa: PLR0913  # the parts of a row
     if len(np.unique(ids)) != len(ids):
         raise ValueError("an id occurs more than once among the rows to add")
     file_names = check_texts("source file", files, len(ids))
-    unit_names = check_texts("unit", units, len(ids))
+    # Each unit has one spelling in a memory, so that none of its rows is missed.
+    unit_names = []
+    for unit in check_texts("unit", units, len(ids)):
+        unit_names.append(None if unit is None else unit_name(unit))
     key_matrix = check_matrix("keys", keys, len(ids))
     new_rows = NewRows(
         ids=ids,
@@ -608,7 +611,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
 
     def find_receipt(self, request: str) -> Receipt | None:
         """Return the receipt of an earlier request, marked as `repeated`; None if there is none."""
-        number = _read_request_number(request)
+        number = read_request_number(request)
         with self._database.read() as connection:
             state, *_ = self._read_state(connection)
             return _find_receipt(connection, state.store, number)
@@ -717,7 +720,7 @@ class MemoryFile(AbstractContextManager["MemoryFile"]):
             If an earlier request had the same number, and any of the ids is in the memory.
         """
         unique_ids = np.unique(check_ids(ids))
-        request = _read_request_number(request)
+        request = read_request_number(request)
         with self.change() as change:
             rows = change.snapshot.memory.find_rows(unique_ids)
             is_unknown = rows == NO_NEIGHBOR
@@ -856,7 +859,7 @@ class Change:
 
     def find_receipt(self, request: str | None) -> Receipt | None:
         """Return the receipt of an earlier request, marked as `repeated`; None if there is none."""
-        number = _read_request_number(request)
+        number = read_request_number(request)
         if number is None:
             return None
         return _find_receipt(self._connection, self.snapshot.state.store, number)
@@ -903,7 +906,7 @@ class Change:
         `MemoryFile.delete`. Raises ValueError if an earlier request had the same number, and there
         are rows to delete.
         """
-        request = _read_request_number(request)
+        request = read_request_number(request)
         earlier_receipt = self.find_receipt(request)
         if earlier_receipt and len(rows):
             outcome = "was carried out" if earlier_receipt.sequences else "found nothing"
@@ -1185,14 +1188,14 @@ def _are_blocked(connection: sqlite3.Connection, state: State, contents: np.ndar
 
 
 @overload
-def _read_request_number(request: str) -> str: ...
+def read_request_number(request: str) -> str: ...
 
 
 @overload
-def _read_request_number(request: str | None) -> str | None: ...
+def read_request_number(request: str | None) -> str | None: ...
 
 
-def _read_request_number(request: str | None) -> str | None:
+def read_request_number(request: str | None) -> str | None:
     """Return a request number as the memory stores it. Raises ValueError if it is blank or no text."""
     [text] = check_texts("request", [request], 1)
     if text is None:

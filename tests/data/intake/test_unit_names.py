@@ -8,9 +8,11 @@ import pytest
 
 from munkey.data.intake.unit_names import (
     find_similar_names,
+    find_unit,
     format_large_units_warning,
     format_similar_names_warning,
-    match_units,
+    match_classes,
+    parse_id,
     unit_name,
     unit_names,
 )
@@ -42,8 +44,47 @@ def test_an_empty_cell_is_not_a_unit_in_any_spelling(empty):
     assert unit_name(empty) is None
 
 
-def test_a_name_that_means_no_unit_matches_none_but_itself():
-    assert match_units(["nan", "NA", "7"], ["NA", "7.0"]) == {"nan": [], "NA": ["NA"], "7": ["7.0"]}
+def test_a_unit_is_found_as_people_type_it_and_a_name_that_means_no_unit_finds_none():
+    units = {"7", "Zo\u00eb"}
+    assert [find_unit(name, units) for name in ("7.0", " Zoe\u0308", "NA")] == [
+        "7",
+        "Zo\u00eb",
+        None,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "expected"),
+    [
+        (["1", "2", "3"], [2, 2.0, " 2", "2.0", 0, True], [1, 1, 1, None, None, None]),
+        ([1, 2, 3], [2, 2.0, " 2", "2.0", 0, True], [1, 1, 1, None, None, None]),
+        ([1.0, 0.5], ["1.0", "1", 1, "0.5", 0.5], [0, 0, 0, 1, 1]),
+        ([False, True], [True, "True", 1, 0], [1, 1, None, None]),
+        ([None, "NA"], ["None", None, " NA", float("nan")], [None, None, 1, None]),
+        (["Zo\u00eb", "07"], ["Zoe\u0308 ", 7], [0, None]),
+    ],
+)
+def test_a_number_and_its_text_mean_the_same_class(classes, labels, expected):
+    assert match_classes(labels, classes) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("7", 7),
+        (" 007\n", 7),
+        ("7.0", 7),
+        ("9007199254740992", 2**53),
+        ("9007199254740992.0", None),
+        ("7.5", None),
+        ("-7", None),
+        ("\u0667", None),  # a digit, but not of ASCII
+        ("1" * 20, None),
+        ("", None),
+    ],
+)
+def test_an_id_is_read_as_tables_write_it(text, expected):
+    assert parse_id(text) == expected
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
-"""Normalize the names of units and classes, and find similar names."""
+"""Normalize names of units and classes, and ids in texts; find similar names."""
 
 import re
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from statistics import median
 from typing import Any
 
@@ -38,6 +38,8 @@ WHOLE_NUMBER = re.compile(r"(-?(?:0|[1-9][0-9]*))\.0+")
 # Of 0033.0: the zeros at its end, and those at its start.
 DECIMAL_ZEROS = re.compile(r"(?<=[0-9])\.0+$")
 LEADING_ZEROS = re.compile(r"(?<![0-9.])0+(?=[0-9])")
+ID_TEXT = re.compile(r"([0-9]{1,19})(\.0+)?")  # the largest id, 2^63 - 2, has 19 digits
+MAX_EXACT_FLOAT = 2**53  # up to here, each integer is a float
 LARGE_SHARE = 0.1  # share of all samples that makes a unit large
 MAX_COMPARED_LENGTH = 200  # characters of a name for which similar names are searched
 
@@ -50,6 +52,19 @@ def normalize_name(name: str) -> str:
 def normalize_path(path: str) -> str:
     """Return a path in Unicode form NFC (macOS writes NFD), without spaces around its parts."""
     return "/".join(normalize_name(part) for part in path.split("/"))
+
+
+def parse_id(text: str) -> int | None:
+    """Return the id in a text: 7 for " 7" and for "7.0"; None if the text is not an id.
+
+    From 2^53 on, 7.0 is none either, because a float cannot tell such integers apart.
+    """
+    match = ID_TEXT.fullmatch(text.strip())
+    if match is None:
+        return None
+    sample_id = int(match[1])
+    is_float = match[2] is not None
+    return None if is_float and sample_id >= MAX_EXACT_FLOAT else sample_id
 
 
 def unit_name(unit: Any) -> str | None:
@@ -74,52 +89,40 @@ def unit_names(units: Iterable[Any]) -> list[str | None]:
     return [unit_name(unit) for unit in units]
 
 
-def match_units(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """Return the stored names that match each name: the same, or else other spellings of its unit.
+def class_name(label: Any) -> str | None:
+    """Return the name of a class as text, or None if it is missing.
 
-    A name that means no unit, such as NA, matches none.
+    Text is normalized (`normalize_name`). Unlike a unit, a class may be named NA, and the text 7.0 is
+    not 7. The numbers 7 and 7.0 become "7".
     """
-    return _match_names(names, stored_names, unit_name)
+    if isinstance(label, str):
+        return normalize_name(label)
+    return unit_name(label)
 
 
-def match_classes(names: Iterable[str], stored_names: Collection[str]) -> dict[str, list[str]]:
-    """Return the stored names that match each name: the same, or else other spellings of its class.
+def match_classes(labels: Iterable[Any], classes: Sequence[Any]) -> list[int | None]:
+    """Return the position of the class that each label means, or None if it means none.
 
-    Unlike a unit, a class may be named NA, and 7.0 is not 7.
+    A number and its text mean the same class. classes: None for one whose name was forgotten.
     """
-    return _match_names(names, stored_names, normalize_name)
+    position_by_name: dict[str | None, int] = {}
+    for position, name in enumerate(classes):
+        if name is not None:
+            position_by_name[str(name)] = position  # 7.0, as the class of a float is listed
+            position_by_name[class_name(name)] = position
+    return [position_by_name.get(class_name(label)) for label in labels]
 
 
-def _match_names(
-    names: Iterable[str],
-    stored_names: Collection[str],
-    normalize: Callable[[str], str | None],
-) -> dict[str, list[str]]:
-    """Return the stored names that are each name, or else those that are equal once normalized."""
-    spellings: dict[str | None, list[str]] = defaultdict(list)
-    for stored_name in stored_names:
-        normalized_name = normalize(stored_name)
-        if normalized_name is not None:
-            spellings[normalized_name].append(stored_name)
-    matches = {}
-    for name in names:
-        if name in stored_names:
-            matches[name] = [name]
-        else:
-            matches[name] = spellings.get(normalize(name), [])
-    return matches
+def find_class(label: str, classes: Sequence[str]) -> str | None:
+    """Return the class that a label means, or None if there is none."""
+    [position] = match_classes([label], classes)
+    return None if position is None else classes[position]
 
 
-def find_unit(name: str, stored_names: Collection[str]) -> str | None:
-    """Return the stored unit that a name means, or None if there is none, or several."""
-    spellings = match_units([name], stored_names)[name]
-    return spellings[0] if len(spellings) == 1 else None
-
-
-def find_class(name: str, stored_names: Collection[str]) -> str | None:
-    """Return the stored class that a name means, or None if there is none, or several."""
-    spellings = match_classes([name], stored_names)[name]
-    return spellings[0] if len(spellings) == 1 else None
+def find_unit(unit: str, units: Collection[str]) -> str | None:
+    """Return the unit that a name means, or None if there is none. `units` are normalized."""
+    name = unit_name(unit)
+    return name if name in units else None
 
 
 def suggest_names(name: str, stored_names: Collection[str]) -> str:

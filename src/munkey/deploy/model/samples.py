@@ -1,5 +1,6 @@
 """The samples in a memory: select them by name, and find copies."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from munkey.core.ids import NO_NEIGHBOR
-from munkey.data.intake.unit_names import match_classes, match_units, unit_name
+from munkey.data.intake.unit_names import match_classes, unit_name
 from munkey.deploy.errors import UnknownNamesError
 from munkey.deploy.model.sources import (
     MemoryRow,
@@ -25,6 +26,7 @@ from munkey.memory.rows import check_ids
 
 BLOCK_ROWS = 65_536  # rows to read at a time
 MAX_CLASSES_LISTED = 20  # in messages
+WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0+)?")
 
 
 class ExactCopies(NamedTuple):
@@ -100,28 +102,17 @@ class Samples:
     def find_classes(self, labels: Sequence[Class]) -> list[int | None]:
         """Return the class index of each label, and None for one that is not a class.
 
-        A label is the name of a class. A number is the name where the classes are numbers, as those
-        of an estimator may be, and a class index otherwise.
+        A label is the name of a class, or its number if the class is named like a number. Only if no
+        class is, a number is a class index.
         """
         names = self._class_names.names
-        texts = self._class_names.texts
-        matching_texts = match_classes({text for text in labels if isinstance(text, str)}, texts)
-        are_numbers = any(name is not None and not isinstance(name, str) for name in names)
-        class_indices: list[int | None] = []
-        for label in labels:
-            index = None
-            if isinstance(label, str):
-                if len(matching_texts[label]) == 1:
-                    index = texts.index(matching_texts[label][0])
-            elif are_numbers:
-                matches = [i for i, name in enumerate(names) if _is_same_number(name, label)]
-                index = matches[0] if matches else None
-            elif _is_class_index(label, len(names)):
-                index = int(label)
+        class_indices = match_classes(labels, names)
+        if any(_is_named_like_number(name) for name in names if name is not None):
+            return class_indices
+        for position, label in enumerate(labels):
             # The name of a class without rows may be None, because an estimator has removed it.
-            if index is not None and names[index] is None:
-                index = None
-            class_indices.append(index)
+            if _is_class_index(label, len(names)) and names[int(label)] is not None:
+                class_indices[position] = int(label)
         return class_indices
 
     def suggest_classes(self, unknown: Sequence[Class]) -> str:
@@ -260,28 +251,19 @@ class Samples:
 
         A name without samples gets an empty list.
         """
-        ids_by_unit = self._group_by_unit(units)
-        unmatched_units = [unit for unit, ids in ids_by_unit.items() if not ids]
-        if not unmatched_units:
-            return ids_by_unit, ""
-        columns = self.memory.columns.take(self.memory.live_rows)
-        present_units = {unit for unit in columns.units if unit}
-        # Units that differ only in Unicode form or surrounding spaces.
-        for unit, spellings in match_units(unmatched_units, present_units).items():
-            for ids in self._group_by_unit(spellings).values():
-                ids_by_unit[unit] += ids
-        missing = [unit for unit in unmatched_units if not ids_by_unit[unit]]
-        return ids_by_unit, suggest_near_names("unit", missing, present_units)
-
-    def _group_by_unit(self, units: Iterable[str]) -> dict[str, list[int]]:
-        """Return the ids of the samples of each unit, by its name."""
+        # A memory stores normalized names (`check_rows`), so each unit has only one spelling.
         ids_by_unit: dict[str, list[int]] = {unit: [] for unit in units}
         rows = self.memory.find_units(ids_by_unit)
         for unit, sample_id in zip(
             self.memory.columns.units[rows], self.memory.ids[rows].tolist(), strict=True
         ):
             ids_by_unit[unit].append(sample_id)
-        return ids_by_unit
+        missing = [unit for unit, ids in ids_by_unit.items() if not ids]
+        if not missing:
+            return ids_by_unit, ""
+        columns = self.memory.columns.take(self.memory.live_rows)
+        present_units = {unit for unit in columns.units if unit}
+        return ids_by_unit, suggest_near_names("unit", missing, present_units)
 
     def _find_known_rows(self, ids: np.ndarray) -> np.ndarray:
         """Return the rows of these ids (N,), ascending. Unknown ids are skipped."""
@@ -310,10 +292,10 @@ def _list_missing(labels: Sequence[Class], class_indices: Sequence[int | None]) 
 
 
 def _require_names(units: Sequence[Any]) -> list[str]:
-    """Return units as text, as they are stored if they are text. Raises ValueError if one is missing."""
+    """Return the names of units, normalized. Raises ValueError if one means no unit, such as NA."""
     names = []
     for unit in units:
-        name = unit if isinstance(unit, str) else unit_name(unit)
+        name = unit_name(unit)
         if name is None:
             raise ValueError(f"units contains {unit!r}, which is no unit; leave it out")
         names.append(name)
@@ -327,8 +309,6 @@ def _is_class_index(value: object, count: int) -> TypeGuard[int | np.integer]:
     return 0 <= int(value) < count
 
 
-def _is_same_number(name: Class, label: Class) -> bool:
-    """Return whether a label is the number that is a class's name. In Python, True == 1."""
-    if isinstance(label, np.generic):
-        label = label.item()
-    return name is not None and isinstance(name, bool) == isinstance(label, bool) and name == label
+def _is_named_like_number(name: Class) -> bool:
+    """Return whether a class is a number, or text such as 7 or 7.0."""
+    return not isinstance(name, str) or WHOLE_NUMBER.fullmatch(name) is not None
