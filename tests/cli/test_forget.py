@@ -817,10 +817,37 @@ def test_units_are_found_as_people_type_them(name, typed, munkey, model, tmp_pat
     assert result.json["requests"][0]["would_delete"] == [200]
 
 
-def test_a_unit_with_exactly_this_name_comes_before_similar_ones(munkey, model):
+def test_all_spellings_of_a_unit_are_one(munkey, model):
     add_units(model, ["7", "7.0"])
-    for typed, expected in (("7", [200]), ("7.0", [201]), (" 7", [200, 201])):
-        assert previewed_ids(munkey, model, "--unit", typed) == expected
+    for typed in ("7", "7.0", " 7"):
+        assert previewed_ids(munkey, model, "--unit", typed) == [200, 201]
+
+
+def test_a_typed_name_that_means_no_unit_is_refused(munkey, model):
+    result = munkey("forget", model, "--unit", "NA", "--ids", "10", "--ignore-missing")
+    assert result.code == 2
+    assert "'NA', which is no unit" in result.err
+    assert remaining_ids(model) == IDS.tolist()
+
+
+def test_ids_are_read_as_pandas_writes_them(munkey, model, tmp_path):
+    (tmp_path / "requests.csv").write_text("id,unit\n10.0,\n 12 ,\n")
+    result = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--dry-run", "--json")
+    assert result.json["requests"][0]["would_delete"] == [10, 12]
+
+
+def test_a_request_number_has_one_spelling_everywhere(munkey, model, tmp_path):
+    table = tmp_path / "requests.csv"
+    table.write_text("request,id\nZoe\u0308 ,10\nZo\u00eb,12\n")
+    certificate = tmp_path / "{request}.json"
+    result = munkey("forget", model, "--csv", table, "--certificate", certificate, "--json")
+    [deletion] = result.json["requests"]
+    assert deletion["request"] == "Zo\u00eb"
+    assert deletion["certificate"] == str(tmp_path / "Zo\u00eb.json")
+    assert remaining_ids(model) == without(10, 12)
+    repeat = munkey("forget", model, "--ids", "10", "--request", " Zoe\u0308", "--json")
+    assert repeat.json["request"] == "Zo\u00eb"
+    assert repeat.json["repeated"]
 
 
 @pytest.mark.parametrize("command", ["list", "forget"])

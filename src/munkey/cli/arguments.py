@@ -138,14 +138,19 @@ def read_ids(file: Path) -> list[int]:
 
 def _convert_ids(source: str, words: Sequence[str]) -> list[int]:
     """Convert words to ids. Raises ValueError if there are no words, or if one is not an id."""
+    from munkey.data.intake.unit_names import parse_id
+
     if not words:
         raise ValueError(f"{source}: no ids; write whole numbers from 0, e.g. 1,2,3")
+    ids = []
     for word in words:
-        if not re.fullmatch("[0-9]{1,19}", word):  # 2^63 - 2, the largest id, has 19 digits
+        sample_id = parse_id(word)
+        if sample_id is None:
             raise ValueError(
                 f"{source}: {word[:40]!r} is not an id; ids are whole numbers from 0, e.g. 1,2,3"
             )
-    return [int(word) for word in words]
+        ids.append(sample_id)
+    return ids
 
 
 def read_list(file: Path, kind: str) -> list[str]:
@@ -207,15 +212,13 @@ def _parse_row(
     source: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
     """Return a row's request number and its names by kind. Raises ValueError."""
-    from munkey.data.intake.unit_names import normalize_name
-
     request = None
     names: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
         if kind == "added" or not cell.strip():
             continue
         if kind == "request":
-            request = normalize_name(cell)
+            request = cell
         elif kind == "ids":
             names[kind] = parse_ids(source, cell)
         elif kind == "units":
@@ -235,16 +238,10 @@ def _parse_row(
 
 
 def decode_unit(cell: str) -> str | None:
-    """Return the unit in a cell, 7 for 7.0, or None for a missing value such as NA.
-
-    Blanks around it are kept, because names in older memories may have them.
-    """
+    """Return the name of the unit in a cell, or None for a missing value such as NA."""
     from munkey.data.intake.unit_names import unit_name
 
-    name = unit_name(cell)
-    if name is None or name.isdecimal():
-        return name
-    return decode_cell(cell)
+    return unit_name(decode_cell(cell))
 
 
 def encode_cell(name: str) -> str:

@@ -19,6 +19,7 @@ from munkey.deploy.model.samples import Samples
 from munkey.deploy.model.sources import is_pattern
 from munkey.memory.chain import Receipt
 from munkey.memory.errors import UnknownIdsError
+from munkey.memory.memory_file import read_request_number
 
 # Names of samples, by the keyword arguments of `Predictor.select`: ids, files, labels, units. A
 # selector with several of them selects the samples that match each. In a table of requests, one row
@@ -34,7 +35,8 @@ class DeletionRequest:
     ----------
     selectors : mapping of (str or None) to sequence of Selector
         Selectors by request number; None for a request without a number. Each request covers all
-        samples that match any of its selectors.
+        samples that match any of its selectors. Numbers are normalized, so " 17" and "17" are one
+        request.
     ignore_missing : bool
         Skip names that match no sample.
     also_identical : bool
@@ -47,6 +49,13 @@ class DeletionRequest:
     ignore_missing: bool = False
     also_identical: bool = False
     block_return: bool = False
+
+    def __post_init__(self) -> None:
+        """Normalize the request numbers. Raises ValueError if one is blank or no text."""
+        selectors: dict[str | None, list[Selector]] = {}
+        for request_number, more_selectors in self.selectors.items():
+            selectors.setdefault(read_request_number(request_number), []).extend(more_selectors)
+        object.__setattr__(self, "selectors", selectors)
 
 
 class PlannedDeletion(NamedTuple):
@@ -355,6 +364,7 @@ class Deletions:
         are in the memory.
         """
         root = self._model.manifest.source
+        request_number = read_request_number(request_number)
         with self._model.file.change() as change:
             memory = change.snapshot.memory
             rows = memory.find_rows(ids)
