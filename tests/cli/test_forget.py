@@ -713,12 +713,12 @@ def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tm
     assert remaining_ids(model) == [*without(10), 201]
 
 
-def test_names_keep_their_blanks_and_stay_on_one_line(munkey, model, tmp_path):
-    add_like(model, [200, 201], [10, 12], units=[" U1\n", "U1"])
+def test_names_keep_their_line_breaks_and_stay_on_one_line(munkey, model, tmp_path):
+    add_like(model, [200, 201], [10, 12], units=["U\n1", "U1"])
     samples = munkey("list", model, "--ids", "200")
-    assert samples.out.splitlines()[1].split()[:3] == ["200", "cat", "U1\\n"]
+    assert samples.out.splitlines()[1].split()[:3] == ["200", "cat", "U\\n1"]
     assert len(samples.out.splitlines()) == 3
-    (tmp_path / "requests.csv").write_text('request,unit\nR," U1\n"\n')
+    (tmp_path / "requests.csv").write_text('request,unit\nR," U\n1\n"\n')
     assert munkey("forget", model, "--csv", tmp_path / "requests.csv", "--block-return").code == 0
     assert remaining_ids(model) == [*IDS.tolist(), 201]
     assert munkey("inspect", model, "--json").json["blocked pictures"] == 1
