@@ -37,7 +37,7 @@ class Kind(NamedTuple):
 
 
 def make_dataset(folder: Path) -> None:
-    images = RNG.integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
+    images = np.random.default_rng(1).integers(0, 256, (30, 8, 8, 3), dtype=np.uint8)
     splits = np.repeat(["train", "val", "test"], 10)
     prepared.prepare(
         Source(images, IDS % 2, splits, ["cat", "dog"], [f"{i}.png" for i in IDS]), folder

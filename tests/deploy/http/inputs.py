@@ -5,8 +5,7 @@ import http.client
 import json
 import socket
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -16,6 +15,7 @@ from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.server import configure
 from munkey.deploy.http.service import create_app
 from munkey.deploy.predictor import Predictor
+from tests.conftest import wait
 
 TOKENS = {"predict": "may predict", "verify": "may verify", "forget": "may forget"}
 PNG = {"Content-Type": "image/png"}
@@ -77,15 +77,7 @@ class Running(NamedTuple):
         return float(lines.get(f"munkey_{name}", 0))
 
     def wait_until(self, name: str, value: float) -> None:
-        wait_for(lambda: self.metric(name) == value)
-
-
-def wait_for(true: Callable[[], bool]) -> None:
-    """Wait for a condition, at most a minute."""
-    until = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < until
-        time.sleep(0.01)
+        wait(lambda: self.metric(name) == value)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from munkey.deploy.http import connections
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.http.connections import MAX_CONNECTIONS, OncePerMinute
 from munkey.deploy.predictor import Predictor
-from tests.deploy.http.inputs import TOKENS, running, wait_for
+from tests.conftest import wait
+from tests.deploy.http.inputs import TOKENS, running
 from tests.deploy.inputs import model_in
 
 
@@ -124,7 +125,7 @@ def test_a_client_that_reads_no_response_is_closed(service, connect, monkeypatch
     client = connect()
     client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     client.settimeout(0.1)
-    wait_for(lambda: service.connections)
+    wait(lambda: service.connections)
 
     def is_closed() -> bool:
         """Seen by the service: a client whose receive buffer is full may miss that it was reset."""
@@ -132,7 +133,7 @@ def test_a_client_that_reads_no_response_is_closed(service, connect, monkeypatch
             client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
         return not service.connections
 
-    wait_for(is_closed)
+    wait(is_closed)
     assert service.ask("GET", "/health").status == 200
 
 
@@ -146,13 +147,13 @@ def test_a_deletion_is_served_while_all_other_places_are_taken(service, connect,
         refused.append(service.ask("GET", "/health"))
         return refused[-1].status == 503
 
-    wait_for(is_refused)
+    wait(is_refused)
     assert refused[-1].headers["retry-after"] == "1"
     assert "2 requests" in refused[-1].json["error"]
     assert service.ask("POST", "/forget", {"ids": [10]}, "forget").json["deleted"] == 1
     for client in clients:
         client.close()
-    wait_for(lambda: service.ask("GET", "/health").status == 200)
+    wait(lambda: service.ask("GET", "/health").status == 200)
 
 
 def test_head_is_answered_wherever_get_is(service):

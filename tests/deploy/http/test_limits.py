@@ -24,8 +24,9 @@ from munkey.deploy.http.service import ENDPOINTS
 from munkey.deploy.model.manifest import PictureSize
 from munkey.deploy.predictor import Predictor
 from munkey.memory.errors import ClosedMemoryError, UnreadableMemoryError
+from tests.conftest import wait
 from tests.data.inputs import file_of, with_scans
-from tests.deploy.http.inputs import TOKENS, Running, running, wait_for
+from tests.deploy.http.inputs import TOKENS, Running, running
 from tests.deploy.inputs import IDS, holds_bytes, model_in, picture_in, png_of
 
 JPEG = {"Content-Type": "image/jpeg"}
@@ -71,13 +72,13 @@ def test_more_predictions_than_the_limit_are_refused(service):
 def test_abandoned_predictions_are_not_computed(service):
     before = service.metric('refusals_total{status="499"}')
     first = service.begin()
-    wait_for(lambda: service.begun == [1])  # or one that is abandoned could be ahead of it
+    wait(lambda: service.begun == [1])  # or one that is abandoned could be ahead of it
     abandoned = [service.begin() for _ in range(2)]
     service.wait_until("predictions_waiting", 3)
     time.sleep(0.3)  # their pictures are read
     for one in abandoned:
         one.close()
-    wait_for(lambda: len(service.connections) == 1)  # the server has heard of it
+    wait(lambda: len(service.connections) == 1)  # the server has heard of it
     service.go.set()
     assert first.recv(12) == b"HTTP/1.1 200"
     assert service.ask("POST", "/predict", service.picture).status == 200

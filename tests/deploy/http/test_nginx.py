@@ -13,8 +13,8 @@ import pytest
 
 from munkey.deploy.http.bodies import RequestLimits
 from munkey.deploy.predictor import Predictor
-from tests.conftest import ROOT
-from tests.deploy.http.inputs import TOKENS, Running, running, wait_for
+from tests.conftest import ROOT, wait
+from tests.deploy.http.inputs import TOKENS, Running, running
 from tests.deploy.inputs import model_in, picture_in
 
 NGINX = shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin")
@@ -135,7 +135,7 @@ def test_a_client_that_leaves_the_proxy_leaves_the_service(behind):
     service.wait_until("predictions_waiting", 6)
     for one in abandoned:
         one.close()
-    wait_for(lambda: len(service.connections) == 1)  # the server has heard of it
+    wait(lambda: len(service.connections) == 1)  # the server has heard of it
     service.go.set()
     assert first.recv(12) == b"HTTP/1.1 200"
     service.wait_until('refusals_total{status="499"}', before + 5)
