@@ -503,8 +503,7 @@ def test_the_page_in_the_docs_draws_and_scrolls_nowhere_sideways(browser: Any, w
             region = table.locator("xpath=..")
             assert region.evaluate("node => node.scrollWidth - node.clientWidth") <= 0
         words = tab.locator(".looks-at").all_inner_texts()
-        # this page is older than the view of changed predictions
-        assert words == [view.looks_at for view in VIEWS if view.name != "changes"]
+        assert words == [view.looks_at for view in VIEWS]
 
 
 def test_firefox_draws_both_methods_and_the_map(random_page: Path, tmp_path: Path) -> None:
