@@ -170,6 +170,7 @@ CERTIFIED = ["--ids", "10", "--certificate", "made.json"]
         ([], "name what to forget: --ids, "),
         (["pets/10.png"], "Write --files before"),
         (["--class", "cat", "--unit", "Anna"], "together are ambiguous"),
+        (["--files", "pets", "--unit", "Anna"], "together are ambiguous"),
         (["--ids", "10", "--csv", "requests.csv"], "or a --csv"),
         (["--csv", "requests.csv", "--request", "R"], "because the column `request`"),
         (["--ids", "10", "--salt-file", "salt"], "--certificate FILE"),
@@ -387,6 +388,7 @@ def test_a_request_whose_samples_an_earlier_one_deleted_is_recorded(munkey, mode
         (REQUESTS + "2026-4,18,pets/20.png,,\n", "18 and pets/20.png"),  # not the same sample
         (REQUESTS + "2026-4,18\n", "line 6: 2 cells"),
         (REQUESTS + ",18,,,\n", "line 6: no request number"),
+        (REQUESTS + "NA,18,,,\n", "line 6: no request number"),
         (REQUESTS + "2026-4,,,,\n", "line 6: no sample is named\n"),
         (REQUESTS + '2026-4,"18\n', "line 6: unexpected end of data"),
         (REQUESTS + "2026-4,x,,,\n", "line 6: 'x' is not an id"),
@@ -703,10 +705,10 @@ def test_a_file_without_requests_changes_nothing(content, munkey, model, tmp_pat
 
 
 def test_requests_as_a_spreadsheet_writes_them_are_carried_out(munkey, model, tmp_path):
-    """Semicolons, a header with capitals, an index column, an empty line at the end, and 7.0 for unit 7."""
+    """Semicolons, a header with capitals, an index column, an empty line at the end, 1.0 for request 1."""
     add_like(model, [200, 201], [10, 12], units=["7", "NA"])
     (tmp_path / "requests.csv").write_bytes(
-        b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1;7.0;\r\n1;2;NA;10\r\n;;;\r\n"
+        b"\xef\xbb\xbf;Request;Unit;Id\r\n0;1.0;7.0;\r\n1;2;NA;10\r\n;;;\r\n"
     )
     result = munkey("forget", model, "--csv", tmp_path / "requests.csv", "--json").json["requests"]
     assert [(entry["request"], entry["deleted"]) for entry in result] == [("1", 1), ("2", 1)]

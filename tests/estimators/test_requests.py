@@ -177,6 +177,8 @@ def test_classes_are_forgotten_by_name(place, tmp_path):
         model.forget(labels=1)
     with pytest.raises(InvalidRequestError, match="cannot be combined"):
         model.forget(labels=0, units=3)
+    with pytest.raises(InvalidRequestError, match="cannot be combined"):
+        model.forget(files=["a"], units=3)
 
 
 @each_place
@@ -196,12 +198,14 @@ def test_a_dry_run_changes_nothing_and_gives_the_receipt_of_a_deletion(place, tm
 @each_place
 def test_absent_rows_are_refused_or_listed(place, tmp_path):
     model = put(model_of(), place, tmp_path)
-    request = {"ids": [3, 99], "units": ["Nobody", 7], "files": "a.png"}
-    with pytest.raises(UnknownRowsError, match=r"99, unit 'Nobody', file 'a\.png'") as caught:
+    with pytest.raises(UnknownRowsError, match=r"file 'a\.png'"):
+        model.forget(files="a.png")
+    request = {"ids": [3, 99], "units": ["Nobody", 7]}
+    with pytest.raises(UnknownRowsError, match="99, unit 'Nobody'") as caught:
         model.forget(**request)
     assert isinstance(caught.value, KeyError)
     assert isinstance(caught.value, RequestError)
-    assert caught.value.missing == ("99", "unit 'Nobody'", "file 'a.png'")
+    assert caught.value.missing == ("99", "unit 'Nobody'")
     assert len(model.ids_) == N
     receipt = model.forget(**request, ignore_missing=True)
     assert receipt.tolist() == [3, 7, 17, 27, 37]

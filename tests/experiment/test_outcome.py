@@ -56,9 +56,9 @@ digits,0.1,cf,CF,3,98.0,0.1
 DIFFERENCES = """dataset,rate,method,other,seeds,tested,difference,low,high
 digits,0.1,lda,cf,3,450,-2.0,-2.2,-1.8
 """
-AUDIT = """family,name,path,role,verdict,flagged,equal,contrast,share,share_low,share_high
-lda,lda,deployed,method,none found,,True,0.0,0.0,0.0,0.0
-vit,cf,deployed,method,residue,share,False,0.1,27.0,16.0,38.0
+AUDIT = """family,name,path,role,verdict,flagged,equal,pairs,p_pairs,contrast,share,share_low,share_high
+lda,lda,deployed,method,none found,,True,3,1.0,0.0,0.0,0.0,0.0
+vit,cf,deployed,method,residue,share,False,3,0.01,0.1,27.0,16.0,38.0
 """
 
 

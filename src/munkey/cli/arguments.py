@@ -212,13 +212,15 @@ def _parse_row(
     source: str, kinds: list[str], cells: Sequence[str]
 ) -> tuple[str | None, dict[str, list[Any]]]:
     """Return a row's request number and its names by kind. Raises ValueError."""
+    from munkey.data.intake.unit_names import unit_name
+
     request = None
     names: dict[str, list[Any]] = {}
     for kind, cell in zip(kinds, cells, strict=True):
         if kind == "added" or not cell.strip():
             continue
         if kind == "request":
-            request = cell
+            request = unit_name(cell)  # 7 for 7.0, as pandas may write it; NA is no number
         elif kind == "ids":
             names[kind] = parse_ids(source, cell)
         elif kind == "units":

@@ -293,7 +293,10 @@ def certificate(
     if sign is not None and check:
         raise ValueError("--sign cannot be combined with --check, which writes nothing")
     if file is None and key is None:
-        raise ValueError("give the model's folder and the certificate: munkey certificate DIR FILE")
+        raise ValueError(
+            "give the model's folder and the certificate: munkey certificate DIR FILE; or check the"
+            " certificate's signature alone: munkey certificate FILE --check --key KEY.pub"
+        )
     if check and (deletion is not None or request is not None):
         raise ValueError(
             "--deletion and --request cannot be combined with --check, because the certificate"

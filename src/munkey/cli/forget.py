@@ -215,6 +215,8 @@ def _require_unambiguous_request(
     names: dict[str, list[Any]], csv: Path | None, request: str | None
 ) -> None:
     """Raise ValueError if the options name nothing to forget, or if they are ambiguous."""
+    from munkey.deploy.model.samples import require_one_kind
+
     has_names = any(names.values())
     has_csv = csv is not None
     if has_names == has_csv:  # neither or both
@@ -222,11 +224,9 @@ def _require_unambiguous_request(
             "name what to forget: --ids, --ids-file, --files, --files-from, --glob, --class, --unit;"
             " or a --csv"
         )
-    if names["labels"] and names["units"]:
-        raise ValueError(
-            "--class and --unit together are ambiguous: use only one of them. To forget the samples"
-            " that match both, write both on one line of a CSV file"
-        )
+    require_one_kind(
+        {"--files": names["files"], "--class": names["labels"], "--unit": names["units"]}
+    )
     if csv and request is not None:
         raise ValueError(
             "--request cannot be combined with --csv, because the column `request` has the numbers"

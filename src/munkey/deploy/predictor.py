@@ -36,7 +36,8 @@ from munkey.deploy.model.images import Images
 from munkey.deploy.model.live_model import LiveModel
 from munkey.deploy.model.manifest import MEMORY, Manifest
 from munkey.deploy.model.prediction import Prediction
-from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection
+from munkey.deploy.model.samples import require_one_kind
+from munkey.deploy.model.sources import AddedSamples, MemoryRow, Selection, require_list
 from munkey.memory.chain import Receipt, to_datetime
 from munkey.memory.database import SIDE_FILES
 from munkey.memory.memory_file import WAIT_S, Class, Classes
@@ -318,6 +319,8 @@ class Predictor(AbstractContextManager["Predictor"]):
     ) -> Selection:
         """Find the samples that have any of these ids, source files, classes, or units.
 
+        Ids can be combined with one of the others.
+
         Parameters
         ----------
         ids : array-like of int
@@ -348,8 +351,12 @@ class Predictor(AbstractContextManager["Predictor"]):
         AmbiguousFileError
             If a name matches more than one file.
         ValueError
-            If something is not an id or not a unit.
+            If something is not an id or not a unit, or if files, labels, and units are combined.
         """
+        files = require_list("files", files)
+        labels = require_list("labels", labels)
+        units = require_list("units", units)
+        require_one_kind({"files": files, "labels": labels, "units": units})
         earlier_receipt = None
         if request is not None:
             earlier_receipt = self._file.find_receipt(request)
@@ -787,7 +794,8 @@ class Predictor(AbstractContextManager["Predictor"]):
         """
         receipt = self.receipt_of(sequence, request)
         state = self._file.read_state()
-        is_purged = receipt.sequences.stop - 1 <= state.purged and not self.foreign_files
+        last_number = receipt.sequences.stop - 1
+        is_purged = last_number <= state.purged and not self.foreign_files
         return certify(
             receipt,
             purged_at=self.purged_at if is_purged else None,

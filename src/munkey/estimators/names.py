@@ -41,10 +41,11 @@ def read_request(ids: Any, units: Any, labels: Any, files: Any) -> RowRequest:
     """Read the arguments of `forget`. Raises InvalidRequestError if they are invalid."""
     if ids is None and units is None and labels is None and files is None:
         raise InvalidRequestError("name the samples to forget: pass ids, units, labels or files")
-    if units is not None and labels is not None:
+    given_kinds = [names for names in (units, labels, files) if names is not None]
+    if len(given_kinds) > 1:
         raise InvalidRequestError(
-            "units and labels cannot be combined, because it is unclear whether to forget rows with"
-            " both or with either: pass one of them, or ids"
+            "units, labels and files cannot be combined, because it is unclear whether to forget rows"
+            " that match all or any: pass one of them, or ids"
         )
     unit_names = [unit_name(unit) for unit in list_values(units)]
     return RowRequest(
@@ -77,12 +78,11 @@ def list_values(values: Any) -> list[Any]:
         raise InvalidRequestError(
             f"expected a list of values, not a {type(values).__name__}; pass one of its columns"
         )
+    if hasattr(values, "tolist"):
+        values = values.tolist()  # a single value if the array has no dimension
     if isinstance(values, str | bytes | os.PathLike) or not isinstance(values, Iterable):
-        return [to_python(values)]
-    python_values = values.tolist() if hasattr(values, "tolist") else list(values)
-    if isinstance(python_values, list):
-        return [to_python(value) for value in python_values]
-    return [python_values]  # the single value of a zero-dimensional array
+        values = [values]
+    return [to_python(value) for value in values]
 
 
 def to_python(value: Any) -> Any:

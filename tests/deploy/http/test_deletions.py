@@ -76,13 +76,15 @@ def test_rows_are_listed_by_class_unit_and_file_in_pages(office):
 
 
 def test_a_preview_counts_classes_and_changes_nothing(office):
-    order = {"classes": [DOG], "files": ["pets/12.png"], "units": ["Anna"], "dry_run": True}
+    order = {"classes": [DOG], "ids": [12], "dry_run": True}
     preview = office.ask("POST", "/forget", order, "verify").json
     dogs = [int(one) for one in IDS if one % 3 == 1]
-    assert preview["would_delete"] == sorted([*dogs, 12, FIRST])
-    assert preview["classes"] == {CAT: 2, DOG: len(dogs)}
-    assert preview["identical"] == [FIRST + 1]
-    assert preview["left"] == 26 - len(dogs) - 2
+    assert preview["would_delete"] == sorted([*dogs, 12])
+    assert preview["classes"] == {CAT: 1, DOG: len(dogs)}
+    assert preview["left"] == 26 - len(dogs) - 1
+    person = office.forget(units=["Anna"], dry_run=True).json
+    assert person["would_delete"] == [FIRST]
+    assert person["identical"] == [FIRST + 1]
     also = office.forget(units=["Anna"], dry_run=True, also_identical=True).json
     assert also["would_delete"] == [FIRST, FIRST + 1]
     assert also["identical"] == []
@@ -91,17 +93,21 @@ def test_a_preview_counts_classes_and_changes_nothing(office):
     assert office.metric("unpurged") == 0
 
 
-def test_files_classes_units_and_ids_are_forgotten_together_or_not_at_all(office):
-    refused = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"])
+def test_names_are_forgotten_together_or_not_at_all(office):
+    refused = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"])
     assert refused.status == 404
-    assert refused.json["missing"] == ["pets/13.png", "unit Bob"]
+    assert refused.json["missing"] == ["pets/13.png"]
+    unknown = office.forget(units=["Anna", "Bob"])
+    assert unknown.status == 404
+    assert unknown.json["missing"] == ["unit Bob"]
+    ambiguous = office.forget(files=["pets/12.png"], units=["Anna"])
+    assert ambiguous.status == 422
+    assert "files and units together are ambiguous" in ambiguous.text
     assert len(office.list_ids()) == 26
-    done = office.forget(
-        ids=[10], files=["pets/12.png", "pets/13.png"], units=["Bob"], ignore_missing=True
-    ).json
+    done = office.forget(ids=[10], files=["pets/12.png", "pets/13.png"], ignore_missing=True).json
     assert done["deleted"] == 2
     assert done["left"] == 24
-    assert done["missing_count"] == 2
+    assert done["missing_count"] == 1
     emptied = office.forget(classes=[CAT]).json
     assert emptied["emptied"] == [CAT]
     assert emptied["deleted"] == len(CATS) - 1 + 2

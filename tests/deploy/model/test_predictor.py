@@ -373,14 +373,21 @@ def test_rows_have_label_file_unit_and_time_of_each_sample(predictor, images, re
 
 def test_a_selection_has_the_samples_of_all_its_names(predictor, images):
     predictor.add(images.images[3:5], [0, 2], units=["Anna", "Anna"])
-    selection = predictor.select(ids={1, 2}, files=["glob:a/0*.png"], units=["Anna"])
+    selection = predictor.select(ids={1, 2}, files=["glob:a/0*.png"])
     # 3 and 9 are not in the memory
-    assert selection.ids.tolist() == [0, 1, 2, 6, 60, 61]
+    assert selection.ids.tolist() == [0, 1, 2, 6]
     assert selection.missing == ()
-    assert selection.classes == {"cat": 3, "dog & co": 1, "fish": 2}
+    assert predictor.select(ids=[2], units=["Anna"]).ids.tolist() == [2, 60, 61]
     fish = images.ids[(images.labels == 2) & (images.splits == "train")].tolist()
     assert predictor.select(labels=["fish"]).ids.tolist() == [*fish, 61]
     assert predictor.select(ids=(one for one in [2, 1, 1])).ids.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("kinds", [("files", "units"), ("files", "labels"), ("labels", "units")])
+def test_a_selection_by_two_kinds_of_names_is_ambiguous(predictor, images, kinds):
+    names = {"files": ["a"], "labels": ["cat"], "units": ["Anna"]}
+    with pytest.raises(ValueError, match="together are ambiguous"):
+        predictor.select(**{kind: names[kind] for kind in kinds})
 
 
 def test_unknown_names_are_counted_and_the_first_ten_listed(predictor):
@@ -388,15 +395,15 @@ def test_unknown_names_are_counted_and_the_first_ten_listed(predictor):
     named = {
         "ids": [0, 1, 999],
         "files": [f"gone-{i}.png" for i in range(20)],
-        "labels": ["cat"],
-        "units": ["Anna"],
     }
-    with pytest.raises(UnknownNamesError, match=r"0, 999, gone-0.*gone-7\.png, … \(24 in all"):
+    with pytest.raises(UnknownNamesError, match=r"0, 999, gone-0.*gone-7\.png, … \(22 in all"):
         predictor.select(**named)
     selection = predictor.select(**named, ignore_missing=True)
     assert selection.ids.tolist() == [1]
-    assert len(selection.missing) == 24
-    assert selection.missing[-2:] == ("class cat", "unit Anna")
+    assert len(selection.missing) == 22
+    assert selection.missing[-1] == "gone-19.png"
+    assert predictor.select(labels=["cat"], ignore_missing=True).missing == ("class cat",)
+    assert predictor.select(units=["Anna"], ignore_missing=True).missing == ("unit Anna",)
     with pytest.raises(UnknownIdsError):
         predictor.select(ids=[999])
 

@@ -70,34 +70,13 @@ def imagefolder(settings: SourceSettings) -> Source:
     """
     root = Path(str(settings.path))
     with reraise_as_source_error(f"source.path = {root}"):
-        split_folders = _find_split_folders(root)
-        class_folders, skipped_paths = _list_class_folders(split_folders.values())
-        if not class_folders:
-            raise SourceError(f"source.path = {root}", ["contains no class folders"])
-        classes = [normalize_name(escape_undecodable(folder)) for folder in class_folders]
-        _require_distinct_names(root, classes)
-        folders = []
-        for split, folder in split_folders.items():
-            for label, name in enumerate(class_folders):
-                pictures, other_files = list_pictures(folder / name)
-                skipped_paths += other_files
-                pictures = pictures[: get_class_limit(settings, split)]
-                folders.append(ClassFolder(folder / name, split, label, pictures))
-    _warn_of_loose_pictures(root, {root, *split_folders.values()})
-    if skipped_paths:
-        warn(f"{root}: {format_skipped_files_warning(skipped_paths)}")
+        classes, folders = _list_folders(root, settings)
     if settings.on_bad == "skip":
         folders = _drop_unreadable(folders, settings.white)
-    files: list[str] = []
-    splits: list[str] = []
-    label_blocks: list[np.ndarray] = []
-    for class_folder in folders:
-        count = len(class_folder.files)
-        files += class_folder.files
-        splits += [class_folder.split] * count
-        label_blocks.append(np.full(count, class_folder.label, dtype=np.int64))
+    files = [file for folder in folders for file in folder.files]
+    splits = [folder.split for folder in folders for _ in folder.files]
+    labels = np.array([folder.label for folder in folders for _ in folder.files], dtype=np.int64)
     require_given_splits(splits, settings.val_from)
-    labels = np.concatenate(label_blocks)
     names = [escape_undecodable(Path(file).relative_to(root).as_posix()) for file in files]
     units = None
     if settings.units:
@@ -110,6 +89,30 @@ def imagefolder(settings: SourceSettings) -> Source:
         names=names,
         units=units,
     )
+
+
+def _list_folders(root: Path, settings: SourceSettings) -> tuple[list[str], list[ClassFolder]]:
+    """Return the classes, and the folder of each class in each split. Warns of skipped files.
+
+    Raises SourceError if there are no class folders, or if two are of one class.
+    """
+    split_folders = _find_split_folders(root)
+    class_folders, skipped_paths = _list_class_folders(split_folders.values())
+    if not class_folders:
+        raise SourceError(f"source.path = {root}", ["contains no class folders"])
+    classes = [normalize_name(escape_undecodable(folder)) for folder in class_folders]
+    _require_distinct_names(root, classes)
+    folders = []
+    for split, folder in split_folders.items():
+        for label, name in enumerate(class_folders):
+            pictures, other_files = list_pictures(folder / name)
+            skipped_paths += other_files
+            pictures = pictures[: get_class_limit(settings, split)]
+            folders.append(ClassFolder(folder / name, split, label, pictures))
+    _warn_of_loose_pictures(root, {root, *split_folders.values()})
+    if skipped_paths:
+        warn(f"{root}: {format_skipped_files_warning(skipped_paths)}")
+    return classes, folders
 
 
 def _warn_of_loose_pictures(root: Path, folders: Iterable[Path]) -> None:

@@ -27,6 +27,7 @@ from munkey.deploy.errors import PictureError
 from munkey.deploy.model.find import DEFAULT_COUNT, MAX_COUNT
 from munkey.deploy.model.images import LIMITS
 from munkey.deploy.model.manifest import PictureSize
+from munkey.deploy.model.samples import require_one_kind
 from munkey.deploy.model.sources import is_pattern
 
 
@@ -198,6 +199,7 @@ class ForgetRequest(BaseModel, extra="forbid", strict=True):
     def _require_names(self) -> Self:
         if not self.model_fields_set & {"ids", "files", "classes", "units"}:
             raise ValueError("name what to forget: ids, files, classes, or units")
+        require_one_kind({"files": self.files, "classes": self.classes, "units": self.units})
         require_few_patterns(self.files)
         return self
 

@@ -1,7 +1,7 @@
 """The samples in a memory: select them by name, and find copies."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -283,6 +283,19 @@ class Samples:
         ):
             samples.append({"id": sample_id, "unit": unit})
         return ExactCopies(copies, samples)
+
+
+def require_one_kind(names_by_kind: Mapping[str, Sequence[Any]]) -> None:
+    """Raise ValueError if there are names of several kinds, such as files and units.
+
+    It would be unclear whether the samples that match all of them are meant, or any.
+    """
+    given_kinds = [kind for kind, names in names_by_kind.items() if names]
+    if len(given_kinds) > 1:
+        raise ValueError(
+            f"{' and '.join(given_kinds)} together are ambiguous: use only one of them. For the"
+            " samples that match each, write them on one line of a CSV file (munkey forget --csv)"
+        )
 
 
 def _list_missing(labels: Sequence[Class], class_indices: Sequence[int | None]) -> list[str]:
