@@ -26,7 +26,7 @@ from munkey.memory.rows import check_ids
 
 BLOCK_ROWS = 65_536  # rows to read at a time
 MAX_CLASSES_LISTED = 20  # in messages
-WHOLE_NUMBER = re.compile(r"-?[0-9]+(\.0+)?")
+NUMBER_AS_NAME = re.compile(r"-?[0-9]+(\.0+)?")
 
 
 class ExactCopies(NamedTuple):
@@ -324,4 +324,4 @@ def _is_class_index(value: object, count: int) -> TypeGuard[int | np.integer]:
 
 def _is_named_like_number(name: Class) -> bool:
     """Return whether a class is a number, or text such as 7 or 7.0."""
-    return not isinstance(name, str) or WHOLE_NUMBER.fullmatch(name) is not None
+    return not isinstance(name, str) or NUMBER_AS_NAME.fullmatch(name) is not None
